@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh machine with python3:
+#   make paper   the paper's experiments: a table, three figures, all runs
+#   make test    every check that CI runs
+# Others: make slow (long statistical studies), make bench (ratios of speed), make constraints (update versions).
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: paper test slow bench constraints clean
+.DELETE_ON_ERROR:
+
+paper: .venv/sim.ok
+	$(BIN)/roundwise paper
+
+test: .venv/dev.ok
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m compileall -q src
+	$(BIN)/python -W error -m pytest -m "not slow"
+
+slow: .venv/dev.ok
+	$(BIN)/python -W error -m pytest -m slow
+
+bench: .venv/dev.ok
+	$(BIN)/python benchmarks/run.py
+
+# `uv` installs faster; where it cannot be had, pip does the same
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+	-$(BIN)/pip install --quiet --disable-pip-version-check uv
+
+.venv/%.ok: pyproject.toml constraints.txt | .venv/bin/python
+	if [ -x $(BIN)/uv ]; then VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode -c constraints.txt -e '.[$*]'; \
+	else $(BIN)/pip install --quiet -c constraints.txt -e '.[$*]'; fi
+	$(BIN)/python -m compileall -q src
+	touch $@
+
+constraints:
+	$(BIN)/uv pip compile --quiet --universal --all-extras --no-header --no-annotate -o constraints.txt --upgrade pyproject.toml
+
+clean:
+	rm -rf .venv results .mypy_cache .ruff_cache .pytest_cache .hypothesis
