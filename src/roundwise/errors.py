@@ -1,0 +1,34 @@
+"""What roundwise raises.
+
+    RoundwiseError
+    ├── InputError     a value, an option or a name that cannot be used (also a ValueError)
+    └── DataError      a table that cannot be used; names the file and the line
+
+A message says what was found and where, what is required, and what to do. On the command line each of
+them is one sentence on standard error and exit code 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class RoundwiseError(Exception):
+    """Everything that roundwise raises on purpose."""
+
+
+class InputError(RoundwiseError, ValueError):
+    """A value, an option or a name that cannot be used."""
+
+
+class DataError(RoundwiseError):
+    """A table that cannot be used; the message names the file and the line."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not known, with the nearest one that is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names)}."
+    return InputError(f"There is no {kind} called '{name}'. {hint}")

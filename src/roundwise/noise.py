@@ -1,0 +1,88 @@
+"""What is assumed of the rewards: sigma-sub-Gaussian with known sigma, and its usual sources.
+
+The paper assumes that every arm is sigma-sub-Gaussian: E exp(s (X - mu)) <= exp(sigma^2 s^2 / 2) for all s.
+Normal rewards with standard deviation sigma are; so are rewards in [low, high] with sigma = (high - low)/2
+(Hoeffding's lemma), and 0/1 outcomes with sigma = 1/2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from roundwise.errors import InputError
+
+
+class Noise(Protocol):
+    """What is assumed of the rewards."""
+
+    @property
+    def sigma(self) -> float:
+        """The sub-Gaussian constant."""
+
+
+@dataclass(frozen=True)
+class SubGaussian:
+    """Any rewards that are sigma-sub-Gaussian.
+
+    >>> SubGaussian(2.0).sigma
+    2.0
+    """
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.sigma > 0 and math.isfinite(self.sigma)):
+            raise InputError(f"`sigma` is {self.sigma:g}, but must be a positive number.")
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Normal rewards with known standard deviation sigma.
+
+    >>> Gaussian(0.5).sigma
+    0.5
+    """
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        SubGaussian(self.sigma)
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Rewards that always lie in [low, high].
+
+    >>> Bounded(1, 3).sigma
+    1.0
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise InputError(
+                f"The range [{self.low:g}, {self.high:g}] is empty: the first number must be below the second."
+            )
+
+    @property
+    def sigma(self) -> float:
+        """Half the range (Hoeffding's lemma)."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Outcomes that are 0 or 1.
+
+    >>> Binary().sigma
+    0.5
+    """
+
+    @property
+    def sigma(self) -> float:
+        """Half the range (Hoeffding's lemma)."""
+        return 0.5

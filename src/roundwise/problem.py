@@ -1,0 +1,41 @@
+"""The problem to be solved: a question, asked of so many arms, under a noise model, at a level delta."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from roundwise.errors import InputError
+from roundwise.noise import Gaussian, Noise
+from roundwise.questions import Question
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A question asked of `arms` arms: find the answer with error probability at most delta.
+
+    >>> from roundwise.questions import BestArm
+    >>> Problem(BestArm(), arms=10, delta=0.05).sigma
+    1.0
+    """
+
+    question: Question
+    arms: int  # K
+    delta: float = 0.05
+    noise: Noise = field(default_factory=Gaussian)
+
+    def __post_init__(self) -> None:
+        checked_delta(self.delta)
+        self.question.check(self.arms)
+
+    @property
+    def sigma(self) -> float:
+        """The sub-Gaussian constant of the rewards."""
+        return self.noise.sigma
+
+
+def checked_delta(delta: float) -> None:
+    """Raise an InputError unless delta lies strictly between 0 and 1."""
+    if not 0 < delta < 1:
+        hint = f" For {delta:g} % write {delta / 100:g}." if 1 <= delta < 100 and math.isfinite(delta) else ""
+        raise InputError(f"`delta` is {delta:g}, but must lie strictly between 0 and 1.{hint}")

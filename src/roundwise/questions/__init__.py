@@ -1,0 +1,21 @@
+"""What is asked of the means: one file a question; `base` lists what a question owes."""
+
+from roundwise.questions.above import Above
+from roundwise.questions.base import Complexity, Pieces, Question
+from roundwise.questions.best_arm import BestArm
+from roundwise.questions.linear import Largest, Statements
+from roundwise.questions.minimum import AnyAbove, MinimumBelow
+from roundwise.questions.top_k import TopK
+
+__all__ = [
+    "Above",
+    "AnyAbove",
+    "BestArm",
+    "Complexity",
+    "Largest",
+    "MinimumBelow",
+    "Pieces",
+    "Question",
+    "Statements",
+    "TopK",
+]

@@ -1,0 +1,89 @@
+"""Which arms have a mean above a level? (the thresholding bandit problem)"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.errors import InputError
+from roundwise.questions.base import Answer, Complexity, Pieces, column, complexity_where, finite, quiet
+from roundwise.questions.top_k import set_words
+from roundwise.runs import Bools, Floats, total
+
+
+@dataclass(frozen=True)
+class Above:
+    """Which arms have a mean above the level? The answer is a mask over the arms.
+
+    >>> Above(0.5).answer([1.0, 0.9, 0.2]).tolist()
+    [True, True, False]
+    >>> float(Above(0.5).complexity([1.0, 0.0]).value)
+    16.0
+    """
+
+    level: float  # tau
+    name = "above"
+
+    def __post_init__(self) -> None:
+        checked_level(self.level)
+
+    def check(self, arms: int) -> None:
+        """Two arms or more."""
+        if arms < 2:
+            raise InputError(f"A question needs at least two arms; found {arms}.")
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """Which means are above the level."""
+        return np.asarray(finite(means) > self.level)
+
+    def same(self, one: Answer, other: Answer) -> Bools:
+        """Whether the sets are the same."""
+        return np.asarray((one == other).all(axis=-1))
+
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """min_i N_i (mu_i - level)^2 / (2 sigma^2)."""
+        away = finite(means) - self.level
+        return np.asarray((np.asarray(counts) * away * away).min(axis=-1) / (2 * sigma**2))
+
+    @quiet
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """T* = sum_i 2 sigma^2 / (mu_i - level)^2 (PAPER_NOTES.md 5); distances shrink by the radius."""
+        return crossing_complexity(np.abs(finite(means) - self.level) - column(radius), sigma)
+
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """The complexity itself: it has a closed form."""
+        return self.complexity(means, radius, sigma).value
+
+    def pieces(self, arms: int) -> Pieces:
+        """One half-space for each arm."""
+        return Pieces(arms, 1)
+
+    def words(self, answer: Answer, names: Sequence[str]) -> str:
+        """'Above 0.5: x, y.'"""
+        return f"above {self.level:g}: {set_words(answer, names)}"
+
+    def plain(self, answer: Answer) -> Any:
+        """The indices above the level."""
+        return np.flatnonzero(answer).tolist()
+
+
+@quiet
+def crossing_complexity(distances: Floats, sigma: float) -> Complexity:
+    """The complexity of showing that every arm lies on its side: sum_i 2 sigma^2 / distance_i^2."""
+    smallest = distances.min(axis=-1)
+    possible = np.asarray(smallest > 0)
+    smallest = np.where(possible, smallest, 1.0)
+    needs = (smallest[..., None] / np.where(possible[..., None], distances, 1.0)) ** 2
+    amount = total(needs)
+    return complexity_where(possible, amount * (2 * sigma**2 / smallest / smallest), needs / amount[..., None])
+
+
+def checked_level(level: float) -> None:
+    """Raise an InputError unless the level is a finite number."""
+    if not math.isfinite(level):
+        raise InputError(f"`level` is {level}, but must be a finite number.")

@@ -1,0 +1,103 @@
+"""What a question owes.
+
+A question is asked of the unknown means of K arms. All it gives is for arrays with the arms on the last
+axis and any axes of runs before it:
+
+- `answer: (K)->...`                  the answer if these were the means (arrays; see each question)
+- `evidence: (K),(K)->()`             counts, means: inf over alternatives of sum_i N_i (mu_i - lambda_i)^2/(2 sigma^2),
+                                      the generalised likelihood ratio (eq. 1 of the paper)
+- `complexity: (K)->(),(K)`           T* and w*; with a radius Tbar* and wbar* over the sup-norm ball (Definition 3.3)
+- `floor: (K)->()`                    a lower bound on the complexity that costs next to nothing
+
+Alternatives are unions of half-spaces `a.lambda >= b`. One of them costs, with counts N,
+(b - a.mu)^2 / (2 sigma^2 sum_i a_i^2/N_i), and over a ball of radius eps its distance shrinks by eps |a|_1,
+which does not depend on N (PAPER_NOTES.md, geometry). Hence one function serves T* and Tbar*.
+
+Infinite complexity (a tie, a mean on the level, a ball with two answers) is `inf`, with equal weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roundwise.errors import InputError
+from roundwise.runs import Bools, Floats
+
+Answer = NDArray[Any]
+
+quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
+
+
+class Complexity(NamedTuple):
+    """T*, the samples per ln(1/delta) that the best fixed allocation needs, and w*, that allocation."""
+
+    value: Floats
+    weights: Floats
+
+
+class Pieces(NamedTuple):
+    """How a wrong answer can come about: at most `number` half-spaces contain it, of `support` arms each."""
+
+    number: int
+    support: int
+
+
+class Question(Protocol):
+    """Something to find out about the means of K arms, with one correct answer."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+
+    def check(self, arms: int) -> None:
+        """Raise an InputError if the question cannot be asked of so many arms."""
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """The answer if these were the means."""
+
+    def same(self, one: Answer, other: Answer) -> Bools:
+        """Whether two answers are the same, in each run."""
+
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """The generalised likelihood ratio of the answer at `means` against all others."""
+
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """T* and w*, or with a radius the worst case over the ball."""
+
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """A cheap lower bound on `complexity(...).value`."""
+
+    def pieces(self, arms: int) -> Pieces | None:
+        """The half-spaces a wrong answer must cross, or None if it is no such union."""
+
+    def words(self, answer: Answer, names: Sequence[str]) -> str:
+        """One answer in plain words."""
+
+    def plain(self, answer: Answer) -> Any:
+        """One answer as JSON: an index, a list of indices, or true/false."""
+
+
+def finite(means: ArrayLike) -> Floats:
+    """The means as an array of at least two arms without NaN or infinity."""
+    array = np.asarray(means, dtype=np.float64)
+    if array.ndim == 0 or array.shape[-1] < 2:
+        raise InputError("A question needs at least two arms.")
+    if array.size and not (np.isfinite(array.max()) and np.isfinite(array.min())):
+        raise InputError("The means must be finite numbers; found NaN or infinity.")
+    return array
+
+
+def column(radius: ArrayLike) -> Floats:
+    """A number for each run, ready to be used against an axis of arms."""
+    return np.asarray(radius, dtype=np.float64)[..., None]
+
+
+def complexity_where(possible: Bools, value: Floats, weights: Floats) -> Complexity:
+    """The complexity where it is finite; elsewhere infinity and equal weights."""
+    return Complexity(
+        np.where(possible, value, np.inf), np.where(possible[..., None], weights, 1.0 / weights.shape[-1])
+    )

@@ -1,0 +1,113 @@
+"""Which arm has the largest mean? (best-arm identification)"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.errors import InputError
+from roundwise.questions.base import Answer, Complexity, Pieces, column, complexity_where, finite, quiet
+from roundwise.runs import Bools, Floats, total
+
+
+@dataclass(frozen=True)
+class BestArm:
+    """Which arm has the largest mean? The answer is its index.
+
+    >>> question = BestArm()
+    >>> int(question.answer([1.0, 0.9, 0.8]))
+    0
+    >>> round(float(question.complexity([1.0, 0.0]).value), 9)
+    8.0
+    """
+
+    name = "best-arm"
+
+    def check(self, arms: int) -> None:
+        """Two arms or more."""
+        if arms < 2:
+            raise InputError(f"A question needs at least two arms; found {arms}.")
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """The index of the largest mean; the first one in a tie."""
+        return np.asarray(finite(means).argmax(axis=-1))
+
+    def same(self, one: Answer, other: Answer) -> Bools:
+        """Whether the indices are the same."""
+        return np.asarray(one == other)
+
+    @quiet
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """min_b (mu_best - mu_b)^2 / (2 sigma^2 (1/N_best + 1/N_b)); 0 in a tie."""
+        gaps, leads, unique = _gaps(finite(means))
+        counts = np.asarray(counts, dtype=np.float64)
+        best = total(np.where(leads, counts, 0.0))[..., None]
+        both = counts + best
+        costs = gaps * gaps * (counts * best / np.where(both > 0, both, 1.0))
+        least = np.where(leads, np.inf, costs).min(axis=-1)
+        return np.asarray(np.where(unique, least, 0.0) / (2 * sigma**2))
+
+    @quiet
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """T* and w*; over a ball all gaps shrink by twice the radius (Lemma 3.12).
+
+        With c_b = gap_b^2 / (2 sigma^2) and y = n_best, n_b = y u_b and u_b = 1/(c_b y - 1), the optimum has
+        sum_b u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's
+        method from y = 2/min c rises to the root (STACK.md, section 1).
+        """
+        gaps, leads, possible = _gaps(finite(means))
+        gaps = np.where(leads, np.inf, gaps - 2 * column(radius))
+        smallest = gaps.min(axis=-1)
+        possible = possible & (smallest > 0)
+        smallest = np.where(possible, smallest, 1.0)
+        ratios = np.where(leads, np.inf, np.maximum(gaps / smallest[..., None], 1.0))
+        others = _others(ratios * ratios)
+        value, share = others
+        total_share = total(share)
+        weights = np.where(leads, 1.0, share) / (1.0 + total_share)[..., None]
+        return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), weights)
+
+    @quiet
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """8 sigma^2 / gap^2: what the best two arms need alone."""
+        gaps, leads, unique = _gaps(finite(means))
+        smallest = np.where(leads, np.inf, gaps).min(axis=-1) - 2 * np.asarray(radius)
+        return np.asarray(np.where(unique & (smallest > 0), 8 * sigma**2 / smallest / smallest, np.inf))
+
+    def pieces(self, arms: int) -> Pieces:
+        """One half-space of two arms for each other arm."""
+        return Pieces(arms - 1, 2)
+
+    def words(self, answer: Answer, names: Sequence[str]) -> str:
+        """'x is the best arm.'"""
+        return f"{names[int(answer)]} is the best arm"
+
+    def plain(self, answer: Answer) -> Any:
+        """The index."""
+        return int(answer)
+
+
+def _gaps(means: Floats) -> tuple[Floats, Bools, Bools]:
+    """Distance of each arm to the largest mean, who has it, and whether just one arm has it."""
+    gaps = means.max(axis=-1, keepdims=True) - means
+    leads = gaps == 0
+    return gaps, leads, np.asarray(total(leads) == 1)
+
+
+def _others(costs: Floats) -> tuple[Floats, Floats]:
+    """y and u of `BestArm.complexity`, for costs in units of the smallest (infinite for the best arm)."""
+    level = np.full(costs.shape[:-1], 2.0)
+    active = np.ones(level.shape, dtype=np.bool_)
+    while True:
+        share = 1.0 / (costs * level[..., None] - 1.0)
+        squares = share * share
+        second, third = total(squares), total(squares * share)
+        step = (second * np.sqrt(second) - second) / (second + third)
+        # a run stops on its own when the next step would change nothing (quadratic convergence)
+        level = np.where(active, level * (1.0 + np.maximum(step, 0.0)), level)
+        if not (active := active & (step > 1e-9)).any():
+            return level, 1.0 / (costs * level[..., None] - 1.0)

@@ -1,0 +1,146 @@
+"""Is the smallest mean below a level? And its mirror: is any mean above a level?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.errors import InputError
+from roundwise.questions.above import checked_level, crossing_complexity
+from roundwise.questions.base import Answer, Complexity, column, finite, quiet
+from roundwise.runs import Bools, Floats, total
+
+
+@dataclass(frozen=True)
+class MinimumBelow:
+    """Is the smallest mean below the level? The answer is yes (True) or no.
+
+    >>> question = MinimumBelow(0.6)
+    >>> bool(question.answer([0.5, 0.6]))
+    True
+    >>> [round(float(x), 6) for x in question.complexity([0.5, 0.6]).weights]
+    [1.0, 0.0]
+    """
+
+    level: float  # tau
+    name = "minimum-below"
+
+    def __post_init__(self) -> None:
+        checked_level(self.level)
+
+    def check(self, arms: int) -> None:
+        """Two arms or more."""
+        if arms < 2:
+            raise InputError(f"A question needs at least two arms; found {arms}.")
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """Whether the smallest mean is below the level."""
+        return np.asarray(finite(means).min(axis=-1) < self.level)
+
+    def same(self, one: Answer, other: Answer) -> Bools:
+        """Whether both say yes or both say no."""
+        return np.asarray(one == other)
+
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """Yes: sum_i N_i (level - mu_i)_+^2 / (2 sigma^2); no: min_i N_i (mu_i - level)^2 / (2 sigma^2).
+
+        (PAPER_NOTES.md, geometry: for yes the alternative is one polyhedron, all means at the level or above.)
+        """
+        away = finite(means) - self.level
+        below = np.minimum(away, 0.0)
+        counts = np.asarray(counts, dtype=np.float64)
+        yes = total(counts * below * below)
+        no = (counts * away * away).min(axis=-1)
+        return np.asarray(np.where(away.min(axis=-1) < 0, yes, no) / (2 * sigma**2))
+
+    @quiet
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """Yes: 2 sigma^2 / (level - min)^2, all on the smallest mean; no: as for all arms above the level.
+
+        Over a ball: the complexity at means + radius if they still say yes, at means - radius if no.
+        """
+        away = finite(means) - self.level
+        lowest = away.min(axis=-1)
+        no = crossing_complexity(away - column(radius), sigma)
+        depth = -lowest - np.asarray(radius)
+        smallest = away == lowest[..., None]
+        yes = depth > 0
+        value = np.where(yes, 2 * sigma**2 / depth / depth, np.where(lowest > 0, no.value, np.inf))
+        weights = np.where(yes[..., None], smallest / total(smallest)[..., None], no.weights)
+        return Complexity(value, weights)
+
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """The complexity itself: it has a closed form."""
+        return self.complexity(means, radius, sigma).value
+
+    def pieces(self, arms: int) -> None:
+        """None: a wrong yes is one polyhedron, no union of half-spaces."""
+        return
+
+    def words(self, answer: Answer, names: Sequence[str]) -> str:
+        """'The smallest mean is below 0.6.'"""
+        return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}"
+
+    def plain(self, answer: Answer) -> Any:
+        """True or false."""
+        return bool(answer)
+
+
+@dataclass(frozen=True)
+class AnyAbove:
+    """Is any mean above the level? The answer is yes (True) or no.
+
+    >>> bool(AnyAbove(0.55).answer([0.5, 0.6]))
+    True
+    """
+
+    level: float
+    name = "any-above"
+
+    def __post_init__(self) -> None:
+        checked_level(self.level)
+
+    @property
+    def mirror(self) -> MinimumBelow:
+        """The question asked of the negated means."""
+        return MinimumBelow(-self.level)
+
+    def check(self, arms: int) -> None:
+        """Two arms or more."""
+        self.mirror.check(arms)
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """Whether the largest mean is above the level."""
+        return self.mirror.answer(-np.asarray(means))
+
+    def same(self, one: Answer, other: Answer) -> Bools:
+        """Whether both say yes or both say no."""
+        return np.asarray(one == other)
+
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """As for the mirror image."""
+        return self.mirror.evidence(counts, -np.asarray(means), sigma)
+
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """As for the mirror image."""
+        return self.mirror.complexity(-np.asarray(means), radius, sigma)
+
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """As for the mirror image."""
+        return self.mirror.floor(-np.asarray(means), radius, sigma)
+
+    def pieces(self, arms: int) -> None:
+        """None: a wrong yes is one polyhedron, no union of half-spaces."""
+        return
+
+    def words(self, answer: Answer, names: Sequence[str]) -> str:
+        """'Some mean is above 0.6.'"""
+        return f"{'some' if answer else 'no'} mean is above {self.level:g}"
+
+    def plain(self, answer: Answer) -> Any:
+        """True or false."""
+        return bool(answer)

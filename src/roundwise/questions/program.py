@@ -1,0 +1,267 @@
+"""The convex programme behind the complexity T*, solved for many runs at once, with a certificate.
+
+T = min sum_i n_i  subject to  sum_i q_ji / n_i <= c_j for all j,  with q, c >= 0 (PAPER_NOTES.md, geometry).
+
+In v = 1/n it reads min sum_i 1/v_i, Q v <= c. For any z >= 0, T >= (sum_i sqrt((Q'z)_i))^2 / (c'z): this is
+the certificate. It is tight where v_i sqrt((Q'z)_i) = 1 and z_j (c - Q v)_j = 0, the two equations that a
+primal-dual interior point (Mehrotra's predictor and corrector) follows. The first is linearised as it stands:
+in its usual form, (Q'z)_i = 1/v_i^2, Newton's method fails on hard instances. Rows are scaled to c = 1 and
+arms to a feasible v = 1, so units do not matter. No step mixes runs: a run alone and the same run among
+others agree bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Allocation", "bipartite", "general"]
+
+_Array: TypeAlias = NDArray[np.float64]
+_Scaled: TypeAlias = "tuple[_System, _Array]"  # Q of some runs for c = 1, and what v = 1 costs in each arm
+
+_TOLERANCE = 1e-9  # certified relative gap at which a run is done
+_ITERATIONS = 100  # 6 to 19 are usual, 41 the most seen (950 x 50 arms)
+_TO_BOUNDARY = 0.999  # share of the way to the boundary that one step may go
+_ROUNDING = 1e-13  # pulls are raised by this share, so that rounding cannot make them infeasible
+_CHUNK = 2**18  # entries of Q that are worked on at a time
+
+
+class Allocation(NamedTuple):
+    """The least total of pulls within all limits, such pulls, and how far from the least they may be."""
+
+    total: _Array  # (R,); inf where no pulls are enough
+    pulls: _Array  # (R, K); all 1 where no pulls are enough
+    gap: _Array  # (R,); total / lower bound - 1
+
+
+def general(squares: ArrayLike, limits: ArrayLike) -> Allocation:
+    """Return the least n with sum_i squares[..., j, i] / n_i <= limits[:, j]: (m,K),(m)->(),(K),()."""
+    q = np.ascontiguousarray(squares, dtype=np.float64)
+    m, arms = q.shape[-2:]
+    largest = q.max(-1, initial=0.0)
+    with np.errstate(over="ignore"):
+        c = np.where(largest > 0, limits / np.where(largest > 0, largest, 1.0), np.inf)
+    q = np.broadcast_to(q / np.where(largest > 0, largest, 1.0)[..., None], (len(c), m, arms))
+
+    def scaled(runs: NDArray[np.intp], tightness: _Array) -> _Scaled:
+        used: _Array = q[runs] * (c[runs] < np.inf)[..., None]
+        rows = np.ascontiguousarray(used * tightness[..., None])
+        crowd = np.count_nonzero(rows, axis=-1)[..., None]  # arms that share a limit
+        cost = _floored(2.0 * (crowd * rows).max(-2), np.any(used > 0, axis=-2))
+        rows /= np.where(cost > 0, cost, 1.0)[:, None]
+        return (_ByArms if arms <= m else _ByLimits)(rows), cost
+
+    return _allocation(c, arms, m * arms, scaled)
+
+
+def bipartite(limits: ArrayLike) -> Allocation:
+    """Return the least n with 1/n_a + 1/n_b <= limits[:, a, b], b counted after all a: (k,l)->(),(k+l),()."""
+    c = np.ascontiguousarray(limits, dtype=np.float64)
+    k, others = c.shape[1:]
+    if k > others:  # the linear systems are k x k
+        mirrored = bipartite(c.swapaxes(1, 2))
+        return mirrored._replace(pulls=np.roll(mirrored.pulls, k, axis=-1))
+
+    def scaled(runs: NDArray[np.intp], tightness: _Array) -> _Scaled:
+        rows, used = tightness.reshape(-1, k, others), c[runs] < np.inf
+        cost = _floored(
+            4.0 * np.concatenate([rows.max(-1), rows.max(-2)], axis=-1),
+            np.concatenate([used.any(-1), used.any(-2)], axis=-1),
+        )
+        share = np.where(cost > 0, cost, 1.0)
+        return _Bipartite(rows / share[:, :k, None], rows / share[:, None, k:]), cost
+
+    return _allocation(c.reshape(len(c), k * others), k + others, k * others, scaled)
+
+
+def _floored(cost: _Array, live: NDArray[np.bool_]) -> _Array:
+    """Keep underflow from making an arm look as if nothing were asked of it."""
+    return np.where(live, np.maximum(cost, 1e-100 * cost.max(-1, keepdims=True)), 0.0)
+
+
+def _allocation(c: _Array, arms: int, size: int, scaled: Callable[[NDArray[np.intp], _Array], _Scaled]) -> Allocation:
+    """Solve the runs that have limits and can meet them, some at a time, and undo the scaling."""
+    total, pulls, gap = np.zeros(len(c)), np.zeros((len(c), arms)), np.zeros(len(c))
+    impossible = (c == 0).any(-1)
+    todo = np.flatnonzero(~impossible & (c < np.inf).any(-1))
+    chunk = max(1, _CHUNK // max(1, size))
+    for runs in (todo[i : i + chunk] for i in range(0, len(todo), chunk)):
+        least = c[runs].min(-1, keepdims=True)
+        found, gap[runs] = _interior_point(*scaled(runs, least / c[runs]))
+        with np.errstate(over="ignore"):  # more pulls than a float can hold: as good as impossible
+            pulls[runs] = found / least
+            total[runs] = pulls[runs].sum(-1)
+    impossible |= np.isinf(total)
+    total[impossible], pulls[impossible], gap[impossible] = np.inf, 1.0, 0.0
+    return Allocation(total, pulls, gap)
+
+
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # a run that breaks down keeps its best pulls
+def _interior_point(system: _System, cost: _Array) -> tuple[_Array, _Array]:
+    """Return pulls and gap for min sum_i cost_i / v_i subject to Q v <= 1."""
+    pulls, total, lower = np.ones_like(cost), np.full(len(cost), np.inf), np.zeros(len(cost))
+    at = np.arange(len(cost))  # the runs not yet done
+
+    # A start near the central path: s z is nearly the same everywhere, v sqrt(x / cost) = 1 and v <= 1.
+    z = 1.0 / (1.0 - system.rows(np.ones_like(cost)))
+    x = system.columns(z)
+    free = np.where(x > 0, 0.0, 1.0)  # an arm without limits stays at v = 1
+    z *= (cost / (x + free)).max(-1, keepdims=True)
+    v = np.sqrt((cost + free) / (system.columns(z) + free))
+    s = 1.0 - system.rows(v)
+
+    for _ in range(_ITERATIONS):
+        spent, x = system.rows(v), system.columns(z)
+        n = cost / v * (spent.max(-1, keepdims=True) * (1.0 + _ROUNDING))
+        value = n.sum(-1)
+        better = value < total[at]
+        total[at[better]], pulls[at[better]] = value[better], n[better]
+        lower[at] = np.fmax(lower[at], np.sqrt(cost * x).sum(-1) ** 2 / z.sum(-1))
+        going = (total[at] > (1.0 + _TOLERANCE) * lower[at]) & np.isfinite(value)
+        if not going.all():
+            system = system.only(going)
+            at, v, s, z, cost, free, spent, x = (y[going] for y in (at, v, s, z, cost, free, spent, x))
+        if not at.size:
+            break
+
+        x += free
+        newton = system.newton(2.0 * x / v, z / s)
+        a = 2.0 * (np.sqrt((cost + free) * x) / v - x)
+        b = 1.0 - spent  # the residual of Q v + s = 1, plus s
+        dv, dz = newton(a, b)  # the predictor aims at s z = 0
+        ds = -s - dz * s / z
+        primal, dual = np.minimum(_longest(s, ds), _longest(v, dv)), _longest(z, dz)
+        mean = (s * z).mean(-1, keepdims=True)
+        ahead = ((s + primal * ds) * (z + dual * dz)).mean(-1, keepdims=True)
+        # The corrector aims at a smaller mean of s z. Its second-order term is damped where the predictor's
+        # step is short: in full it drives large instances off the path.
+        aim = mean * np.minimum(1.0, ahead / mean) ** 3 - np.sqrt(np.minimum(primal, dual)) * ds * dz
+        dv, dz = newton(a, b - aim / z)
+        ds = aim / z - s - dz * s / z
+        primal, dual = np.minimum(_longest(s, ds), _longest(v, dv)), _longest(z, dz)
+        v, s, z = v + primal * dv, s + primal * ds, z + dual * dz
+    return pulls, np.maximum(total / lower - 1.0, 0.0)
+
+
+def _longest(y: _Array, dy: _Array) -> _Array:
+    """The share of the step dy, at most 1, that keeps y positive."""
+    share: _Array = _TO_BOUNDARY / np.maximum((-dy / y).max(-1, keepdims=True), _TO_BOUNDARY)
+    return share
+
+
+_Newton: TypeAlias = Callable[[_Array, _Array], tuple[_Array, _Array]]
+
+
+class _System(Protocol):
+    """The matrix Q of each run."""
+
+    def rows(self, v: _Array) -> _Array:
+        """Q v."""
+
+    def columns(self, z: _Array) -> _Array:
+        """Q'z."""
+
+    def newton(self, h: _Array, d: _Array) -> _Newton:
+        """The function that solves h dv + Q'dz = a, Q dv - dz / d = b for dv and dz, given a and b."""
+
+    def only(self, runs: NDArray[np.bool_]) -> Self:
+        """The system of these runs."""
+
+
+@dataclass(frozen=True)
+class _Dense:
+    q: _Array  # (R, m, K)
+
+    def rows(self, v: _Array) -> _Array:
+        return (self.q @ v[..., None])[..., 0]
+
+    def columns(self, z: _Array) -> _Array:
+        return (z[:, None, :] @ self.q)[:, 0, :]
+
+    def only(self, runs: NDArray[np.bool_]) -> Self:
+        return type(self)(self.q[runs])
+
+
+class _ByArms(_Dense):
+    """Not more arms than limits: dz is eliminated."""
+
+    def newton(self, h: _Array, d: _Array) -> _Newton:
+        solve = _solver(self.q.swapaxes(1, 2) @ (d[..., None] * self.q), h)
+
+        def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:
+            dv = solve(a + self.columns(d * b))
+            return dv, d * (self.rows(dv) - b)
+
+        return direction
+
+
+class _ByLimits(_Dense):
+    """Fewer limits than arms: dv is eliminated."""
+
+    def newton(self, h: _Array, d: _Array) -> _Newton:
+        solve = _solver((self.q / h[:, None, :]) @ self.q.swapaxes(1, 2), 1.0 / d)
+
+        def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:
+            dz = solve(self.rows(a / h) - b)
+            return (a - self.columns(dz)) / h, dz
+
+        return direction
+
+
+@dataclass(frozen=True)
+class _Bipartite:
+    """Each limit is on one arm of each side: dz, then the larger side, are eliminated."""
+
+    left: _Array  # (R, k, l), entry of arm a in limit (a, b)
+    right: _Array  # (R, k, l), entry of arm b in limit (a, b)
+
+    def rows(self, v: _Array) -> _Array:
+        k = self.left.shape[1]
+        return (self.left * v[:, :k, None] + self.right * v[:, None, k:]).reshape(len(v), -1)
+
+    def columns(self, z: _Array) -> _Array:
+        z = z.reshape(self.left.shape)
+        return np.concatenate([(self.left * z).sum(-1), (self.right * z).sum(-2)], axis=-1)
+
+    def only(self, runs: NDArray[np.bool_]) -> Self:
+        return type(self)(self.left[runs], self.right[runs])
+
+    def newton(self, h: _Array, d: _Array) -> _Newton:
+        k, grid = self.left.shape[1], d.reshape(self.left.shape)
+        across = self.left * self.right * grid
+        smaller = h[:, :k] + (self.left**2 * grid).sum(-1)
+        larger = h[:, k:] + (self.right**2 * grid).sum(-2)
+        solve = _solver(-(across / larger[:, None, :]) @ across.swapaxes(1, 2), smaller)
+
+        def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:
+            y = a + self.columns(d * b)
+            first = solve(y[:, :k] - (across @ (y[:, k:] / larger)[..., None])[..., 0])
+            second = (y[:, k:] - (first[:, None, :] @ across)[:, 0, :]) / larger
+            dv = np.concatenate([first, second], axis=-1)
+            return dv, d * (self.rows(dv) - b)
+
+        return direction
+
+
+def _solver(matrix: _Array, diagonal: _Array) -> Callable[[_Array], _Array]:
+    """The function that solves (matrix + diagonal) x = y; nan for the runs where this is singular."""
+    entries = np.arange(matrix.shape[-1])
+    matrix[:, entries, entries] += diagonal
+    scale = 1.0 / np.sqrt(matrix[:, entries, entries])
+    matrix *= scale[..., None] * scale[:, None, :]
+
+    return lambda y: scale * _solution(matrix, (scale * y)[..., None])[..., 0]
+
+
+def _solution(matrix: _Array, y: _Array) -> NDArray[np.floating[Any]]:
+    try:
+        return np.linalg.solve(matrix, y)
+    except np.linalg.LinAlgError:
+        if len(matrix) == 1:
+            return np.full_like(y, np.nan)
+        return np.concatenate([_solution(*run) for run in zip(matrix[:, None], y[:, None], strict=True)])

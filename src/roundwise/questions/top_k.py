@@ -1,0 +1,125 @@
+"""Which k arms have the largest means?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roundwise.errors import InputError
+from roundwise.questions import program
+from roundwise.questions.base import Answer, Complexity, Pieces, complexity_where, finite, quiet
+from roundwise.runs import Bools, Floats
+
+
+@dataclass(frozen=True)
+class TopK:
+    """Which k arms have the largest means? The answer is a mask over the arms.
+
+    >>> TopK(2).answer([0.2, 1.0, 0.9]).tolist()
+    [False, True, True]
+    """
+
+    k: int
+    name = "top-k"
+
+    def __post_init__(self) -> None:
+        if self.k != int(self.k) or self.k < 1:
+            raise InputError(f"`k` is {self.k}, but must be a whole number of at least 1.")
+
+    def check(self, arms: int) -> None:
+        """More arms than k."""
+        if arms < 2:
+            raise InputError(f"A question needs at least two arms; found {arms}.")
+        if self.k >= arms:
+            raise InputError(f"`k` is {self.k}, but must be below the number of arms, which is {arms}.")
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """The set of the k largest means; the first ones in a tie."""
+        means = self._checked(means)
+        mask = np.zeros(means.shape, dtype=np.bool_)
+        np.put_along_axis(mask, _order(means)[..., : self.k], True, axis=-1)
+        return mask
+
+    def same(self, one: Answer, other: Answer) -> Bools:
+        """Whether the sets are the same."""
+        return np.asarray((one == other).all(axis=-1))
+
+    @quiet
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """min over a in the top, b not, of (mu_a - mu_b)^2 / (2 sigma^2 (1/N_a + 1/N_b)) (Lemma A.8)."""
+        means = self._checked(means)
+        order = _order(means)
+        means = np.take_along_axis(means, order, axis=-1)
+        counts = np.broadcast_to(np.asarray(counts, dtype=np.float64), means.shape)
+        counts = np.take_along_axis(counts, order, axis=-1)
+        few, many = slice(None, self.k), slice(self.k, None)
+        if self.k > means.shape[-1] - self.k:
+            few, many = many, few
+        means_few, counts_few = means[..., few], counts[..., few]
+        means_many, counts_many = means[..., many], counts[..., many]
+        least = np.full(means.shape[:-1], np.inf)
+        for j in range(means_few.shape[-1]):  # the shorter side, so memory stays (runs, K)
+            count = counts_few[..., j, None]
+            both = count + counts_many
+            costs = (means_few[..., j, None] - means_many) ** 2 * (count * counts_many / np.where(both > 0, both, 1.0))
+            least = np.minimum(least, costs.min(axis=-1))
+        return least / (2 * sigma**2)
+
+    @quiet
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """T* and w*; over a ball all gaps shrink by twice the radius (Lemma 3.12)."""
+        means = self._checked(means)
+        arms = means.shape[-1]
+        order = _order(means)
+        ranked = np.take_along_axis(means, order, axis=-1)
+        gaps = ranked[..., : self.k, None] - ranked[..., None, self.k :]
+        gaps = np.maximum(gaps - 2 * np.asarray(radius, dtype=np.float64)[..., None, None], 0.0)
+        smallest = gaps.min(axis=(-2, -1))
+        possible = np.asarray(smallest > 0)
+        unit = np.where(possible, smallest, 1.0)  # squares of tiny gaps would underflow
+        limits = (gaps / unit[..., None, None]) ** 2 / 2
+        found = program.bipartite(limits.reshape(-1, self.k, arms - self.k))
+        weights = np.empty(means.shape)
+        np.put_along_axis(weights, order, found.pulls.reshape(means.shape), axis=-1)
+        value = found.total.reshape(possible.shape)
+        safe = np.where(possible, value, 1.0)
+        return complexity_where(possible, safe * (sigma**2 / unit / unit), weights / safe[..., None])
+
+    @quiet
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """8 sigma^2 / gap^2: what the two arms at the border need alone."""
+        means = self._checked(means)
+        border = means.shape[-1] - self.k
+        ranked = np.partition(means, (border - 1, border), axis=-1)
+        gap = ranked[..., border] - ranked[..., border - 1] - 2 * np.asarray(radius)
+        return np.asarray(np.where(gap > 0, 8 * sigma**2 / gap / gap, np.inf))
+
+    def pieces(self, arms: int) -> Pieces:
+        """One half-space of two arms for each pair across the border."""
+        return Pieces(self.k * (arms - self.k), 2)
+
+    def words(self, answer: Answer, names: Sequence[str]) -> str:
+        """'The top 2 are x, y.'"""
+        return f"the top {self.k}: {set_words(answer, names)}"
+
+    def plain(self, answer: Answer) -> Any:
+        """The indices of the top arms."""
+        return np.flatnonzero(answer).tolist()
+
+    def _checked(self, means: ArrayLike) -> Floats:
+        array = finite(means)
+        self.check(array.shape[-1])
+        return array
+
+
+def set_words(answer: Answer, names: Sequence[str]) -> str:
+    """A set of arms by name; 'none' if it is empty."""
+    return ", ".join(names[int(i)] for i in np.flatnonzero(answer)) or "none"
+
+
+def _order(means: Floats) -> NDArray[np.intp]:
+    return np.argsort(-means, axis=-1, kind="stable")

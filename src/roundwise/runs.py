@@ -1,0 +1,55 @@
+"""Arrays of runs: the last axis is the arms, every axis before it is independent runs.
+
+A result must not depend on how many runs are computed together. NumPy's own `sum` adds in another order
+for another memory layout, so sums over arms go through `total`, which always adds in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Tree = TypeVar("Tree")
+
+
+def total(values: ArrayLike) -> Floats:
+    """Sum over the last axis, (K)->(): the same bits for one run or many, in any memory layout."""
+    rest = np.array(values, dtype=np.float64, order="K")
+    if rest.shape[-1] == 0:
+        return np.zeros(rest.shape[:-1])
+    while (length := rest.shape[-1]) > 1:
+        half = (length + 1) // 2
+        rest[..., : length - half] += rest[..., half:]
+        rest = rest[..., :half]
+    return rest[..., 0]
+
+
+def zeros(shape: tuple[int, ...]) -> Floats:
+    """Zeros of shape (runs, K), laid out so that arithmetic over many runs is fast (runs contiguous)."""
+    return np.zeros(shape[::-1]).transpose()
+
+
+def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
+    """The runs at `index` of an array, or of every array in a (named) tuple; None stays None."""
+    # along the last axis of the transpose, which keeps the runs contiguous
+    return _mapped(lambda array: np.take(array.transpose(), index, axis=-1).transpose(), tree)
+
+
+def merged(mask: Bools, one: Tree, other: Tree) -> Tree:
+    """`one` in the runs where `mask` holds and `other` elsewhere, through every array of a (named) tuple."""
+    return _mapped(lambda a, b: np.where(mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim)), a, b), one, other)
+
+
+def _mapped(function: Callable[..., Any], *trees: Any) -> Any:
+    first = trees[0]
+    if first is None:
+        return None
+    if not isinstance(first, tuple):
+        return function(*trees)
+    fields = [_mapped(function, *parts) for parts in zip(*trees, strict=True)]
+    return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
