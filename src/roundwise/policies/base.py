@@ -1,0 +1,88 @@
+"""What a policy owes, and what several of them share.
+
+A policy has no hidden state: what it must remember travels in its plan. It samples; its `stopping` rule, a field,
+decides when an answer may be given. To add one, write a frozen dataclass with these few functions in a file of
+its own and name it in `policies/__init__.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.errors import InputError
+from roundwise.problem import Problem
+from roundwise.questions import Complexity, Question
+from roundwise.record import Plan, Trial
+from roundwise.runs import Floats, total, zeros
+from roundwise.stopping import Stopping
+
+
+class Policy(Protocol):
+    """How to sample."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+
+    @property
+    def stopping(self) -> Stopping:
+        """When an answer may be given."""
+
+    def check(self, problem: Problem) -> None:
+        """Raise an InputError if the policy does not fit the problem."""
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+        """The first batch, for each run."""
+
+    def next(self, problem: Problem, trial: Trial) -> Plan:
+        """The next batch; `trial.plan` is the one just pulled, `trial.batch` what came back for it."""
+
+
+def whole(pulls: Floats) -> Floats:
+    """Pulls rounded up to whole numbers, but not for a rounding error."""
+    return np.maximum(np.ceil(pulls - 1e-6), 0.0)
+
+
+def everywhere(runs: tuple[int, ...], arms: int, pulls: float) -> Floats:
+    """The same number of pulls for every arm in every run."""
+    return zeros((*runs, arms)) + pulls
+
+
+def complexity_within(
+    question: Question, means: Floats, radius: ArrayLike, sigma: float, limit: ArrayLike
+) -> Complexity:
+    """The complexity where it may be at most `limit`; infinity where a cheap bound says that it is not."""
+    may = question.floor(means, radius, sigma) <= np.asarray(limit, dtype=np.float64)
+    value = np.full(may.shape, np.inf)
+    weights = np.full(means.shape, 1.0 / means.shape[-1])
+    if may.any():
+        radius = np.broadcast_to(np.asarray(radius), may.shape)
+        value[may], weights[may] = question.complexity(means[may], radius[may], sigma)
+    return Complexity(value, weights)
+
+
+def filled(lower: Floats, wanted: Floats, amount: Floats) -> Floats:
+    """max(lower, wanted - c) with c such that it adds up to `amount`; `lower` if that is more already."""
+    room = amount - total(lower)
+    excess = wanted - lower
+    falling = -np.sort(-excess, axis=-1)
+    shares = np.arange(1, lower.shape[-1] + 1)
+    cuts = (np.cumsum(falling, axis=-1) - room[..., None]) / shares
+    last = (falling > cuts).sum(axis=-1, keepdims=True) - 1
+    cut = np.take_along_axis(cuts, np.maximum(last, 0), axis=-1)
+    return np.where(room[..., None] > 0, lower + np.maximum(excess - cut, 0.0), lower)
+
+
+def grid_step(first: float, growth: float, step: Floats, samples: Floats) -> Floats:
+    """The next step r of the grid first * growth^r that lies after `step` and beyond the samples so far."""
+    behind = np.floor(np.log(np.maximum(samples / first, 1.0)) / np.log(growth) + 1e-9)
+    return np.maximum(step, behind) + 1
+
+
+def checked(condition: bool, message: str) -> None:
+    """Raise an InputError with the message unless the condition holds."""
+    if not condition:
+        raise InputError(message)

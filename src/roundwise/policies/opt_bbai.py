@@ -1,0 +1,153 @@
+"""Opt-BBAI (Jin et al. 2023, arXiv 2310.14129): Tri-BBAI whose last stage eliminates arms in rounds.
+
+Written from BASELINES.md 1, whose facts on it are the authors' code and memory: the constant c = 32 and the test
+of the check step are not read in print, so c is a field and results are shown with a sweep over it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.policies.base import checked, whole
+from roundwise.policies.tri_bbai import check_best_arm, first_stage, passes, second_stage
+from roundwise.problem import Problem
+from roundwise.record import Plan, Trial
+from roundwise.runs import Floats, zeros
+from roundwise.stopping import Declared, Stopping
+
+ROUNDS = 30  # a round takes 4 times the pulls of the one before: nobody gets past 30
+
+
+class Elimination(NamedTuple):
+    """Where the algorithm stands; axis -1 of the last three is the round, from 1."""
+
+    stage: Floats  # 1, 2, 4 (a round of elimination) or 5 (a check)
+    declared: Floats  # the best arm, or -1
+    round: Floats  # r
+    left: Floats  # (K): the round in which the arm was eliminated, 0 if it is still in
+    spent: Floats  # (ROUNDS): B_r, pulls of all rounds up to r
+    doubted: Floats  # (ROUNDS): l_r, how often round r was checked; ln gamma_r = 2^l_r ln delta_r
+    checking: Floats  # (ROUNDS): 1 if the plan checks round r
+
+
+@dataclass(frozen=True)
+class OptBBAI:
+    """Stages I to III as Tri-BBAI; then rounds r = 1, 2, ... that halve the accuracy eps_r = 2^-r / 4.
+
+    >>> from roundwise.questions import BestArm
+    >>> OptBBAI().round_pulls(Problem(BestArm(), arms=10, delta=0.05), np.array(1.0), np.array(0.0))
+    array(24515.)
+    """
+
+    alpha: float = 1.05
+    c: float = 32.0
+    stopping: Stopping = field(default_factory=Declared)
+    name = "opt-bbai"
+
+    def __post_init__(self) -> None:
+        checked(self.alpha > 1, f"`alpha` is {self.alpha:g}, but must be above 1.")
+        checked(self.c > 0, f"`c` is {self.c:g}, but must be positive.")
+
+    def check(self, problem: Problem) -> None:
+        """For best arm only."""
+        check_best_arm(self.name, problem)
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+        """Stage I: L_1 pulls of each arm."""
+        none = zeros((*runs, ROUNDS))
+        memory = Elimination(
+            np.ones(runs), np.full(runs, -1.0), np.zeros(runs), zeros((*runs, problem.arms)), none, none, none
+        )
+        return first_stage(problem, runs, memory)
+
+    def next(self, problem: Problem, trial: Trial) -> Plan:
+        """Stage II, the test of stage III, then rounds of elimination and their checks."""
+        memory: Elimination = trial.plan.memory
+        stage = memory.stage
+        means = trial.batch.totals / np.maximum(trial.batch.counts, 1.0)  # of this batch alone: fresh samples
+        memory = self._eliminated(problem, memory, means)
+        memory = self._checked(memory, means)
+        passed = (stage == 2) & passes(problem, trial.record, self.alpha)
+        alone = (stage >= 4) & ((memory.left == 0).sum(axis=-1) == 1)
+        declared = np.where(passed, trial.record.means.argmax(axis=-1), memory.declared)
+        declared = np.where(alone & (declared < 0), (memory.left == 0).argmax(axis=-1), declared)
+        memory = memory._replace(declared=declared)
+
+        checks = (stage == 4) & memory.checking.any(axis=-1)
+        starts = (stage >= 2) & ~checks
+        r = memory.round + starts
+        memory = memory._replace(stage=np.where(stage == 1, 2.0, np.where(checks, 5.0, 4.0)), round=r)
+        pulls = np.where(
+            (stage == 1)[..., None],
+            second_stage(problem, trial.record, self.alpha),
+            np.where(
+                checks[..., None],
+                self._check_pulls(problem, memory),
+                np.where(memory.left == 0, self.round_pulls(problem, r, np.zeros(r.shape))[..., None], 0.0),
+            ),
+        )
+        return Plan(pulls, trial.plan.may_stop, memory)
+
+    def round_pulls(self, problem: Problem, r: Floats, doubted: Floats) -> Floats:
+        """d_r = c/eps_r^2 ln(2/gamma_r), gamma_r = delta_r squared l_r times, delta_r = delta/(40 pi^2 K r^2)."""
+        r = np.maximum(r, 1.0)
+        log_delta = np.log(problem.delta / (40 * math.pi**2 * problem.arms * r**2))
+        accuracy = 2.0**-r / 4  # eps_r
+        scale = self.c * problem.sigma**2 / accuracy**2
+        return whole(scale * (math.log(2) - 2.0**doubted * log_delta))
+
+    def _eliminated(self, problem: Problem, memory: Elimination, means: Floats) -> Elimination:
+        """Step 2: drop who is eps_r behind; then note which earlier rounds are due for a check (step 3)."""
+        now = memory.stage == 4
+        r = memory.round
+        inside = memory.left == 0
+        best = np.where(inside, means, -np.inf).max(axis=-1)
+        behind = inside & (means < (best - 2.0**-r / 4)[..., None])
+        rounds = np.arange(1, ROUNDS + 1)
+        this = now[..., None] & (rounds == r[..., None])
+        pulls = self.round_pulls(problem, r, np.zeros(r.shape)) * inside.sum(axis=-1)
+        before = np.where(rounds == r[..., None] - 1, memory.spent, 0.0).max(axis=-1)
+        spent = np.where(this, (before + pulls)[..., None], memory.spent)
+        log_delta = np.log(problem.delta / (40 * math.pi**2 * problem.arms * rounds**2))
+        log_gamma = 2.0**memory.doubted * log_delta
+        so_far = np.where(this, spent, 0.0).max(axis=-1)[..., None]
+        earlier = now[..., None] & (rounds < r[..., None])
+        due = earlier & (
+            np.log(np.maximum(so_far, 1.0)) + log_gamma + memory.doubted * math.log(2) > np.log(np.maximum(spent, 1.0))
+        )
+        return memory._replace(
+            left=np.where(now[..., None] & behind, r[..., None], memory.left),
+            spent=spent,
+            doubted=memory.doubted + due,
+            checking=np.where(now[..., None], due, memory.checking),
+        )
+
+    def _check_pulls(self, problem: Problem, memory: Elimination) -> Floats:
+        """Step 3: fresh pulls of everyone who was in an earlier round, to the accuracy of the squared gamma."""
+        pulls = np.zeros(memory.left.shape)
+        for r in range(1, ROUNDS + 1):
+            if not memory.checking[..., r - 1].any():
+                continue
+            need = self.round_pulls(problem, np.full(memory.round.shape, float(r)), memory.doubted[..., r - 1])
+            was_in = (memory.left == 0) | (memory.left >= r)
+            pulls = np.maximum(pulls, np.where(was_in, (need * memory.checking[..., r - 1])[..., None], 0.0))
+        return pulls
+
+    def _checked(self, memory: Elimination, means: Floats) -> Elimination:
+        """Declare the best of a checked round if an arm eliminated in it turns out to be within eps_r/2 of the best."""
+        now = memory.stage == 5
+        declared = memory.declared
+        for r in range(1, ROUNDS + 1):
+            asked = now & (memory.checking[..., r - 1] > 0)
+            if not asked.any():
+                continue
+            was_in = (memory.left == 0) | (memory.left >= r)
+            best = np.where(was_in, means, -np.inf).max(axis=-1, keepdims=True)
+            wrong = ((memory.left == r) & (means > best - 2.0**-r / 8)).any(axis=-1)
+            found = np.where(was_in, means, -np.inf).argmax(axis=-1)
+            declared = np.where(asked & wrong & (declared < 0), found, declared)
+        return memory._replace(declared=declared, checking=np.where(now[..., None], 0.0, memory.checking))

@@ -1,0 +1,119 @@
+"""Phased Explore then Track: Algorithm 1 of "The Batch Complexity of Bandit Pure Exploration"."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.policies.base import checked, complexity_within, everywhere, whole
+from roundwise.problem import Problem
+from roundwise.record import Plan, Trial
+from roundwise.runs import Bools, Floats
+from roundwise.stopping import GLR, Threshold
+
+
+class Phase(NamedTuple):
+    """Where PET stands."""
+
+    phase: Floats  # r, from 0
+    second: Bools  # whether the plan is the second batch of its phase
+    tracked: Bools  # whether a second batch was ever entered
+
+
+@dataclass(frozen=True)
+class PET:
+    """Sample uniformly until the complexity is known well enough, then in its proportions.
+
+    Phase r guesses the complexity T_r = T_0 2^r. Its first batch brings every arm to T_r 32 ln(2 sqrt(2K) T_r)
+    pulls; if the worst case over the ball around the means is at most T_r, the second batch settles it.
+
+    >>> from roundwise.questions import BestArm
+    >>> PET().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
+    np.float64(710.0)
+    """
+
+    stopping: GLR = field(default_factory=GLR)
+    guess: float = 1.0  # T_0
+    exploration: float = 32.0
+    growth: float = 2.0
+    test_every_batch: bool = False  # the paper tests at the end of a phase only
+    name = "pet"
+
+    def __post_init__(self) -> None:
+        checked(self.guess >= 1, f"PET's guess T_0 is {self.guess:g}, but must be at least 1.")
+        checked(self.exploration > 0, f"PET's exploration is {self.exploration:g}, but must be positive.")
+        checked(self.growth > 1, f"PET's growth is {self.growth:g}, but must be above 1.")
+
+    def check(self, problem: Problem) -> None:
+        """PET fits every question."""
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+        """The uniform batch of phase 0."""
+        never = np.zeros(runs, dtype=np.bool_)
+        return Plan(
+            everywhere(runs, problem.arms, math.ceil(self.explored(problem, 0.0))),
+            never,
+            Phase(np.zeros(runs), never, never),
+        )
+
+    def next(self, problem: Problem, trial: Trial) -> Plan:
+        """Line 4 of the next phase, or line 7 of this one."""
+        r, second, tracked = trial.plan.memory
+        guess = self.guess * self.growth**r  # T_r
+        worst = complexity_within(
+            problem.question, trial.record.means, self.radius(problem, r), problem.sigma, guess
+        )  # lines 5 and 6
+        enter = ~second & (worst.value <= guess)
+        track = whole(
+            self._evidence(problem, r)[..., None] * worst.weights * np.where(enter, worst.value, 0.0)[..., None]
+        )
+        explore = np.maximum(np.ceil(self.explored(problem, r + 1))[..., None] - trial.record.counts, 0.0)
+        return Plan(
+            np.where(enter[..., None], track, explore),
+            ~enter | self.test_every_batch,
+            Phase(np.where(enter, r, r + 1), enter, tracked | enter),
+        )
+
+    def explored(self, problem: Problem, r: Floats | float) -> Floats:
+        """2^r l_{1,r}: pulls of each arm after the uniform batch of phase r.
+
+        The 2 inside the logarithm is the growth: then radius(r)^2 = sigma^2 / (8 T_r) for every growth.
+        """
+        guess = self.guess * self.growth ** np.asarray(r)
+        return np.asarray(self.exploration * guess * np.log(self.growth * math.sqrt(2 * problem.arms) * guess))
+
+    def radius(self, problem: Problem, r: Floats | float) -> Floats:
+        """eps_r = sqrt(2 sigma^2 / (2^r l_{1,r}) ln(2K/p_r)) with p_r = T_{r+1}^-2 (PAPER_NOTES.md 3)."""
+        following = self.guess * self.growth ** (np.asarray(r) + 1)
+        return np.asarray(
+            problem.sigma * np.sqrt(2 * np.log(2 * problem.arms * following**2) / self.explored(problem, r))
+        )
+
+    def sufficient(self, problem: Problem, r: int) -> float:
+        """gamma_r: evidence that exceeds the threshold at the end of phase r, however the pulls were spread.
+
+        gamma = beta(tbar_r), tbar_r = K ceil(2^r l) + 2 gamma T_r + K (r+1), which bounds all pulls up to the end
+        of phase r (PAPER_NOTES.md 1): second batches add up to at most growth/(growth-1) gamma T_r.
+        """
+        guess = self.guess * self.growth**r
+        uniform = problem.arms * (math.ceil(self.explored(problem, float(r))) + r + 1)
+        return _sufficient(self.stopping.threshold, problem, uniform, self.growth / (self.growth - 1) * guess)
+
+    def _evidence(self, problem: Problem, r: Floats) -> Floats:
+        values = np.empty(np.shape(r))
+        for each in np.unique(r):
+            values[np.asarray(r == each)] = self.sufficient(problem, int(each))
+        return values
+
+
+@functools.lru_cache(maxsize=4096)
+def _sufficient(threshold: Threshold, problem: Problem, uniform: float, rate: float) -> float:
+    """The solution of gamma = beta(uniform + rate gamma), by iteration from below."""
+    gamma = 0.0
+    while (following := threshold.at(problem, uniform + rate * gamma)) > gamma * (1 + 1e-13):
+        gamma = following
+    return gamma * (1 + 1e-12)

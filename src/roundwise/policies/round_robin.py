@@ -1,0 +1,58 @@
+"""Round Robin: every arm equally often, tested at 900 2^r samples for r >= 1 (Section 3.6 of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.policies.base import checked, everywhere, grid_step, whole
+from roundwise.problem import Problem
+from roundwise.record import Plan, Trial
+from roundwise.runs import Floats
+from roundwise.stopping import GLR, Stopping
+
+
+class Step(NamedTuple):
+    """Where on the grid of times the plan ends."""
+
+    step: Floats  # r
+
+
+@dataclass(frozen=True)
+class RoundRobin:
+    """Every arm equally often, in batches that end at `first` samples, `first` times `growth`, and so on.
+
+    >>> from roundwise.questions import BestArm
+    >>> RoundRobin().first(Problem(BestArm(), arms=10), runs=()).pulls.tolist()[:2]
+    [180.0, 180.0]
+    """
+
+    stopping: Stopping = field(default_factory=GLR)
+    first_time: float = 1800.0
+    growth: float = 2.0
+    name = "round-robin"
+
+    def __post_init__(self) -> None:
+        checked_grid(self.first_time, self.growth)
+
+    def check(self, problem: Problem) -> None:
+        """Round Robin fits every question."""
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+        """Up to the first time."""
+        each = float(whole(np.asarray(self.first_time / problem.arms)))
+        return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
+
+    def next(self, problem: Problem, trial: Trial) -> Plan:
+        """Up to the next time."""
+        step = grid_step(self.first_time, self.growth, trial.plan.memory.step, trial.record.samples)
+        each = self.first_time * self.growth**step / problem.arms
+        return Plan(whole(each[..., None] - trial.record.counts), trial.plan.may_stop, Step(step))
+
+
+def checked_grid(first_time: float, growth: float) -> None:
+    """Raise an InputError unless the times form a growing grid."""
+    checked(first_time >= 1, f"The first time is {first_time:g}, but must be at least 1 sample.")
+    checked(growth > 1, f"The growth is {growth:g}, but must be above 1.")

@@ -1,0 +1,61 @@
+"""Track-and-Stop (Garivier and Kaufmann 2016) in batches that end at 900 2^r samples (Section 3.6 of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from roundwise.policies.base import checked, everywhere, filled, grid_step, whole
+from roundwise.policies.round_robin import Step, checked_grid
+from roundwise.problem import Problem
+from roundwise.record import Plan, Trial
+from roundwise.runs import Floats
+from roundwise.stopping import GLR, Stopping
+
+
+@dataclass(frozen=True)
+class TrackAndStop:
+    """Sample in the proportions w* at the empirical means, updated between batches only.
+
+    D-tracking steers all pulls so far towards w*, C-tracking only those of the batch; forced exploration keeps every
+    arm at sqrt(t) - K/2 pulls at least (BASELINES.md 2). The paper says which of them it ran nowhere; its third
+    figure appears only without forced exploration (PAPER_NOTES.md 11).
+    """
+
+    stopping: Stopping = field(default_factory=GLR)
+    tracking: Literal["D", "C"] = "D"
+    forced: bool = True
+    first_time: float = 900.0
+    growth: float = 2.0
+    name = "track-and-stop"
+
+    def __post_init__(self) -> None:
+        checked_grid(self.first_time, self.growth)
+        checked(self.tracking in ("D", "C"), f"The tracking is '{self.tracking}', but must be 'D' or 'C'.")
+
+    def check(self, problem: Problem) -> None:
+        """Track-and-Stop fits every question."""
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+        """Every arm equally often, up to the first time."""
+        each = float(whole(np.asarray(self.first_time / problem.arms)))
+        return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
+
+    def next(self, problem: Problem, trial: Trial) -> Plan:
+        """Towards w* at the empirical means, up to the next time."""
+        record = trial.record
+        step = grid_step(self.first_time, self.growth, trial.plan.memory.step, record.samples)
+        time = self.first_time * self.growth**step
+        weights = problem.question.complexity(record.means, sigma=problem.sigma).weights
+        goal = self._goal(problem, record.counts, weights, time)
+        return Plan(whole(goal - record.counts), trial.plan.may_stop, Step(step))
+
+    def _goal(self, problem: Problem, counts: Floats, weights: Floats, time: Floats) -> Floats:
+        """Counts at the end of the batch, without a loop over single pulls (BASELINES.md 2.4)."""
+        floor = (np.sqrt(time) - problem.arms / 2)[..., None] if self.forced else 0.0
+        least = np.maximum(counts, floor)
+        if self.tracking == "D":
+            return filled(least, time[..., None] * weights, time)
+        return np.maximum(least, counts + (time - counts.sum(axis=-1))[..., None] * weights)

@@ -1,0 +1,60 @@
+"""What travels between a policy, a stopping rule and the world: plans, batches, the record, the trial.
+
+All are named tuples of arrays with the arms on the last axis, so that runs can be taken from them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roundwise.runs import Bools, Floats
+
+
+class Plan(NamedTuple):
+    """The next batch: how often to pull each arm, and what the policy must remember."""
+
+    pulls: Floats  # (K), whole numbers
+    may_stop: Bools  # (), whether the stopping rule is asked before this batch is pulled
+    memory: Any = None  # a named tuple of the policy, or None
+
+
+class Batch(NamedTuple):
+    """What came back: how often each arm was really pulled, and the sum of its rewards."""
+
+    counts: Floats
+    totals: Floats
+
+
+class Record(NamedTuple):
+    """Everything that came back so far, as sums."""
+
+    counts: Floats
+    totals: Floats
+    batches: Floats  # (), how many batches had any result
+
+    @property
+    def samples(self) -> Floats:
+        """How many pulls there were in all, (K)->()."""
+        return np.asarray(self.counts.sum(axis=-1))  # whole numbers: exact in any order
+
+    @property
+    def means(self) -> Floats:
+        """The empirical means; 0 for an arm without results."""
+        return self.totals / np.maximum(self.counts, 1.0)
+
+    def plus(self, batch: Batch) -> Record:
+        """The record with one more batch."""
+        any_result = (batch.counts > 0).any(axis=-1)
+        return Record(self.counts + batch.counts, self.totals + batch.totals, self.batches + any_result)
+
+
+class Trial(NamedTuple):
+    """An experiment under way: what came back, what is planned next, and whether it may stop."""
+
+    record: Record
+    batch: Batch  # the last one
+    plan: Plan  # the next one; while a policy plans, the one just pulled
+    kept: Any  # what the stopping rule keeps
+    done: Bools  # ()

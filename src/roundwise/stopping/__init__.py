@@ -1,0 +1,19 @@
+"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes."""
+
+from roundwise.stopping.base import Stopping
+from roundwise.stopping.declared import Declared
+from roundwise.stopping.glr import GLR
+from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold
+
+__all__ = [
+    "GLR",
+    "THRESHOLDS",
+    "Counts",
+    "Declared",
+    "Heuristic",
+    "Mixture",
+    "Pairwise",
+    "Stopping",
+    "Sum",
+    "Threshold",
+]

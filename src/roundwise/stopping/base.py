@@ -1,0 +1,33 @@
+"""What a stopping rule owes.
+
+A rule folds over the batches: it sees what was planned before a batch and what came back, and keeps what it
+needs. The error guarantee rests on it alone: any sampling, also pulling more or less than asked, keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from roundwise.problem import Problem
+from roundwise.questions.base import Answer
+from roundwise.record import Batch, Plan, Trial
+from roundwise.runs import Bools
+
+
+class Stopping(Protocol):
+    """When an answer may be given, and which."""
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
+        """What the rule keeps, before the first batch: None or a named tuple of arrays."""
+
+    def fold(self, problem: Problem, kept: Any, plan: Plan, batch: Batch) -> Any:
+        """What the rule keeps after a batch that was planned so."""
+
+    def stops(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether to stop now, before the plan of the trial is pulled."""
+
+    def answer(self, problem: Problem, trial: Trial) -> Answer:
+        """The answer to give when it stops."""
+
+    def doubt(self, problem: Problem) -> str | None:
+        """Why there is no guarantee, or None if there is one."""

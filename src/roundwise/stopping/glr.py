@@ -1,0 +1,46 @@
+"""The paper's stopping rule: the generalised likelihood ratio against a threshold (eq. 1, Lemma 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from roundwise.problem import Problem
+from roundwise.questions.base import Answer
+from roundwise.record import Batch, Plan, Trial
+from roundwise.runs import Bools
+from roundwise.stopping.thresholds import Mixture, Threshold
+
+
+@dataclass(frozen=True)
+class GLR:
+    """Stop when the evidence for the answer at the empirical means exceeds the threshold.
+
+    >>> GLR().threshold.name
+    'lemma-3.2'
+    """
+
+    threshold: Threshold = field(default_factory=Mixture)
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> None:
+        """Nothing: the record is enough."""
+        return
+
+    def fold(self, problem: Problem, kept: None, plan: Plan, batch: Batch) -> None:
+        """Nothing: the record is enough."""
+        return
+
+    def stops(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether the evidence exceeds the threshold, where the policy asks for a test."""
+        record = trial.record
+        evidence = problem.question.evidence(record.counts, record.means, problem.sigma)
+        return np.asarray(trial.plan.may_stop & (evidence > self.threshold.value(problem, record.counts)))
+
+    def answer(self, problem: Problem, trial: Trial) -> Answer:
+        """The question's answer at the empirical means."""
+        return problem.question.answer(trial.record.means)
+
+    def doubt(self, problem: Problem) -> str | None:
+        """What the threshold says of itself."""
+        return self.threshold.doubt(problem)

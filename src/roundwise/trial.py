@@ -1,0 +1,55 @@
+"""Ask and tell for arrays: the one loop that a live study and a simulation share.
+
+trial = begin(problem, policy)          # trial.plan.pulls says how often to pull each arm
+while not trial.done.all():
+    trial = advance(problem, policy, trial, batch)
+conclusion(problem, policy, trial)      # the answer
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roundwise.errors import RoundwiseError
+from roundwise.policies.base import Policy
+from roundwise.problem import Problem
+from roundwise.questions.base import Answer
+from roundwise.record import Batch, Record, Trial
+from roundwise.runs import merged, zeros
+
+
+def begin(problem: Problem, policy: Policy, runs: tuple[int, ...] = ()) -> Trial:
+    """The trial before its first batch."""
+    policy.check(problem)
+    nothing = zeros((*runs, problem.arms))
+    return Trial(
+        Record(nothing, nothing, np.zeros(runs)),
+        Batch(nothing, nothing),
+        policy.first(problem, runs),
+        policy.stopping.start(problem, runs),
+        np.zeros(runs, dtype=np.bool_),
+    )
+
+
+def advance(problem: Problem, policy: Policy, trial: Trial, batch: Batch) -> Trial:
+    """The trial after a batch; a plan that asks for nothing is passed over."""
+    trial = _step(problem, policy, trial, batch)
+    for _ in range(100):
+        idle = ~trial.done & (trial.plan.pulls.sum(axis=-1) == 0)
+        if not idle.any():
+            return trial
+        nothing = Batch(np.zeros_like(batch.counts), np.zeros_like(batch.totals))
+        trial = merged(idle, _step(problem, policy, trial, nothing), trial)
+    raise RoundwiseError(f"The policy '{policy.name}' keeps planning empty batches.")
+
+
+def conclusion(problem: Problem, policy: Policy, trial: Trial) -> Answer:
+    """The answer, where the trial is done."""
+    return policy.stopping.answer(problem, trial)
+
+
+def _step(problem: Problem, policy: Policy, trial: Trial, batch: Batch) -> Trial:
+    kept = policy.stopping.fold(problem, trial.kept, trial.plan, batch)
+    trial = trial._replace(record=trial.record.plus(batch), batch=batch, kept=kept)
+    trial = trial._replace(plan=policy.next(problem, trial))
+    return trial._replace(done=policy.stopping.stops(problem, trial))
