@@ -1,0 +1,50 @@
+"""roundwise finds the best of several noisy options when results come in batches, with error at most delta.
+
+Arrays have the arms on the last axis, and independent runs on every axis before it: a live experiment has shape (K,),
+a simulation (runs, K), and every function takes both.
+"""
+
+from roundwise.environments import BernoulliArms, GaussianArms, RandomGaps, Replay
+from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
+from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
+from roundwise.problem import Problem
+from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
+from roundwise.simulate import simulate
+from roundwise.stopping import GLR, Counts, Heuristic, Mixture, Pairwise, Sum
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GLR",
+    "PET",
+    "Above",
+    "AnyAbove",
+    "BernoulliArms",
+    "BestArm",
+    "Binary",
+    "Bounded",
+    "Counts",
+    "DataError",
+    "Gaussian",
+    "GaussianArms",
+    "Heuristic",
+    "InputError",
+    "Largest",
+    "MinimumBelow",
+    "Mixture",
+    "OptBBAI",
+    "Pairwise",
+    "Problem",
+    "RandomGaps",
+    "Replay",
+    "RoundRobin",
+    "RoundwiseError",
+    "Statements",
+    "SubGaussian",
+    "Sum",
+    "TopK",
+    "TrackAndStop",
+    "TriBBAI",
+    "simulate",
+]

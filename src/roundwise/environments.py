@@ -1,0 +1,306 @@
+"""Fake and replayed worlds: they return sums of rewards, never single rewards.
+
+`world(rng, runs)` makes the state of the world for so many runs (its `means` are the truth); `pull(rng, world, pulls)`
+returns what came back and the world after it. A world is a named tuple of arrays, so runs can be taken from it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise import noise
+from roundwise.errors import DataError, InputError, unknown
+from roundwise.questions.base import finite
+from roundwise.record import Batch
+from roundwise.runs import Floats, zeros
+
+Generator = np.random.Generator
+
+
+class World(NamedTuple):
+    """The state of a world: its true means, and what is left of the data if it is drawn without replacement."""
+
+    means: Floats  # (K)
+    left: tuple[Floats, ...] | None = None  # for each outcome, how many are left of it, (K)
+
+
+class Environment(Protocol):
+    """Where rewards come from."""
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are, K."""
+
+    @property
+    def noise(self) -> noise.Noise:
+        """What may rightly be assumed of the rewards."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the arms are called."""
+
+    def world(self, rng: Generator, runs: int) -> Any:
+        """The state of the world for so many runs; `.means` is the truth."""
+
+    def pull(self, rng: Generator, world: Any, pulls: Floats) -> tuple[Batch, Any]:
+        """What comes back for these pulls, and the world after it."""
+
+
+Means = ArrayLike | Callable[[Generator, int], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianArms:
+    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances.
+
+    >>> GaussianArms([1.0, 0.5]).arms
+    2
+    """
+
+    means: Means
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        noise.Gaussian(self.sigma)
+        object.__setattr__(self, "means", _checked_means(self.means))
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return _arms(self.means)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """Gaussian with this sigma."""
+        return noise.Gaussian(self.sigma)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The means of each run."""
+        return World(_drawn(self.means, rng, runs))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats) -> tuple[Batch, World]:
+        """One normal draw for the total of each arm."""
+        noise = rng.standard_normal(pulls.shape[::-1]).transpose()
+        noise *= self.sigma * np.sqrt(pulls)
+        noise += pulls * world.means
+        return Batch(pulls, noise), world
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliArms:
+    """0/1 outcomes. `means` are K rates, or a function (rng, runs) -> (runs, K) for random instances.
+
+    >>> BernoulliArms([0.02, 0.03]).noise.sigma
+    0.5
+    """
+
+    means: Means
+
+    def __post_init__(self) -> None:
+        means = _checked_means(self.means)
+        object.__setattr__(self, "means", means)
+        if not callable(means) and not ((np.asarray(means) >= 0) & (np.asarray(means) <= 1)).all():
+            raise InputError("The means of 0/1 outcomes are rates: they must lie between 0 and 1.")
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return _arms(self.means)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """0/1 outcomes."""
+        return noise.Binary()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The rates of each run."""
+        return World(_drawn(self.means, rng, runs))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats) -> tuple[Batch, World]:
+        """One binomial draw for the total of each arm."""
+        wins = rng.binomial(pulls.transpose().astype(np.int64), world.means.transpose())
+        return Batch(pulls, wins.transpose().astype(np.float64)), world
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Real outcomes, drawn with or without replacement; the truth is the mean of the table, known exactly.
+
+    `counts[i, j]` is how often arm i had the outcome `outcomes[j]`.
+    """
+
+    names: tuple[str, ...]
+    outcomes: Floats  # (m)
+    counts: Floats  # (K, m)
+    replacement: bool = True
+
+    @classmethod
+    def from_csv(cls, path: str | Path, instance: str | None = None, replacement: bool = True) -> Replay:
+        """The table `arm,outcome,count` of a file, or of one `instance` in it."""
+        names, outcomes, counts = _read_table(Path(path), instance)
+        return cls(names, outcomes, counts, replacement)
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return len(self.names)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """0/1 outcomes, or bounded by the smallest and largest outcome in the table."""
+        low, high = float(self.outcomes.min()), float(self.outcomes.max())
+        return noise.Binary() if (low, high) == (0.0, 1.0) else noise.Bounded(low, high)
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The true means; without replacement also all outcomes that are left."""
+        means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)
+        start = zeros((runs, self.arms))
+        if self.replacement:
+            return World(start + means)
+        return World(start + means, tuple(start + column for column in self.counts.T))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats) -> tuple[Batch, World]:
+        """One multinomial (or hypergeometric) draw for each arm; an arm that runs out returns fewer."""
+        if world.left is None:
+            shares = self.counts / self.counts.sum(axis=-1, keepdims=True)
+            drawn = rng.multinomial(pulls.astype(np.int64), shares)  # (runs, K, m)
+            totals = zeros(pulls.shape)
+            for j, outcome in enumerate(self.outcomes):
+                totals += drawn[..., j] * outcome
+            return Batch(pulls, totals), world
+        available = sum(world.left, start=zeros(pulls.shape))
+        pulls = np.minimum(pulls, available)
+        missing, others, totals = pulls, available, zeros(pulls.shape)
+        left = []
+        for outcome, here in zip(self.outcomes, world.left, strict=True):
+            others = others - here
+            drawn = rng.hypergeometric(here.astype(np.int64), others.astype(np.int64), missing.astype(np.int64)).astype(
+                np.float64
+            )
+            totals = totals + drawn * outcome
+            missing = missing - drawn
+            left.append(here - drawn)
+        return Batch(pulls, totals), World(world.means, tuple(left))
+
+
+def numbered(arms: int) -> tuple[str, ...]:
+    """Names for arms that have none."""
+    return tuple(f"arm {i}" for i in range(arms))
+
+
+@dataclass(frozen=True)
+class RandomGaps:
+    """Random instances: the best arm at `best`, all others uniform in [low, high] (Section 3.6 of the paper)."""
+
+    arms: int = 10
+    best: float = 1.0
+    low: float = 0.6
+    high: float = 0.9
+
+    def __call__(self, rng: Generator, runs: int) -> Floats:
+        """Means of shape (runs, K)."""
+        means = rng.uniform(self.low, self.high, (self.arms, runs))
+        means[0] = self.best
+        return means.transpose()
+
+
+def _checked_means(means: Means) -> Means:
+    if callable(means):
+        return means
+    array = finite(means)
+    if array.ndim != 1:
+        raise InputError("Give the means of one instance: a list of numbers, one for each arm.")
+    return array
+
+
+def _arms(means: Means) -> int:
+    if callable(means):
+        return int(means(np.random.default_rng(0), 1).shape[-1])
+    return int(np.asarray(means).shape[-1])
+
+
+def _drawn(means: Means, rng: Generator, runs: int) -> Floats:
+    if callable(means):
+        return finite(means(rng, runs))
+    array = np.asarray(means, dtype=np.float64)
+    return zeros((runs, array.shape[-1])) + array
+
+
+def _read_table(path: Path, instance: str | None) -> tuple[tuple[str, ...], Floats, Floats]:
+    """The arms, outcomes and counts of a table `[instance,]arm,outcome,count`."""
+    tally: dict[str, dict[float, int]] = {}
+    instances: set[str] = set()
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            missing = [name for name in ("arm", "outcome", "count") if name not in (rows.fieldnames or ())]
+            if missing:
+                raise DataError(f"{path}, line 1: no column '{missing[0]}'. The table needs arm,outcome,count.")
+            has_instances = "instance" in (rows.fieldnames or ())
+            if instance is not None and not has_instances:
+                raise DataError(f"{path}, line 1: no column 'instance'. Leave out --instance, or add the column.")
+            for row in rows:
+                if has_instances:
+                    instances.add(row["instance"])
+                    if instance is not None and row["instance"] != instance:
+                        continue
+                outcome, count = _row(path, rows.line_num, row)
+                outcomes = tally.setdefault(row["arm"], {})
+                outcomes[outcome] = outcomes.get(outcome, 0) + count
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: cannot be read as a CSV table ({error}).") from None
+    if instance is not None and instance not in instances:
+        raise unknown("instance", instance, instances)
+    if instance is None and len(instances) > 1:
+        raise DataError(
+            f"{path} holds {len(instances)} instances. Choose one with --instance, for example {min(instances)}."
+        )
+    names = tuple(tally)
+    values = sorted({outcome for outcomes in tally.values() for outcome in outcomes})
+    counts = np.array([[float(tally[name].get(value, 0)) for value in values] for name in names])
+    if len(names) < 2:
+        raise DataError(f"{path}: the table needs at least two arms; found {len(names)}.")
+    if len(values) < 2:
+        raise DataError(f"{path}: every outcome is {values[0]:g}; there is nothing to find out.")
+    if (counts.sum(axis=-1) == 0).any():
+        raise DataError(
+            f"{path}: arm '{names[int(np.argmin(counts.sum(axis=-1)))]}' has no outcome (all counts are 0)."
+        )
+    return names, np.array(values), counts
+
+
+def _row(path: Path, line: int, row: dict[str, str]) -> tuple[float, int]:
+    try:
+        outcome = float(row["outcome"])
+        if not np.isfinite(outcome):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise DataError(f"{path}, line {line}: the outcome '{row['outcome']}' is not a number.") from None
+    try:
+        count = int(row["count"])
+        if count < 0:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{path}, line {line}: the count '{row['count']}' is not a whole number of at least 0."
+        ) from None
+    if not row["arm"]:
+        raise DataError(f"{path}, line {line}: the arm has no name.")
+    return outcome, count

@@ -1,0 +1,232 @@
+"""Many runs of a policy in a fake or replayed world.
+
+Runs are computed in blocks of a fixed size, each with random generators of its own that depend on the seed and the
+number of the block only: the numbers are the same however many blocks are computed at once, and where. All policies
+see the same instances and the same stream of noise, so adding a policy changes nothing for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.environments import Environment
+from roundwise.errors import InputError
+from roundwise.noise import Noise
+from roundwise.policies import Policy
+from roundwise.problem import Problem
+from roundwise.questions import Question
+from roundwise.record import Trial
+from roundwise.runs import Floats, take
+from roundwise.summary import Summary, lower_bound, summarised
+from roundwise.trial import advance, begin, conclusion
+
+Watch = Mapping[str, Callable[[Trial], NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What happened in each run of one policy."""
+
+    policy: str
+    problem: Problem
+    samples: Floats  # (runs)
+    batches: Floats
+    decided: NDArray[np.bool_]  # False where a limit ended the run first
+    answer: NDArray[Any]  # meaningless where not decided
+    correct: NDArray[np.bool_]
+    complexity: Floats  # T* of the run's instance
+    counts: Floats | None = None  # (runs, K), on request
+    watched: dict[str, NDArray[Any]] = field(default_factory=dict)
+    doubt: str | None = None  # why there is no guarantee, or None
+
+    @property
+    def summary(self) -> Summary:
+        """Means, errors and bounds of these runs."""
+        return summarised(self)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The runs as columns of a tidy table: policy, run, samples, batches, decided, answer, correct, complexity."""
+        table: dict[str, NDArray[Any]] = {
+            "policy": np.full(len(self.samples), self.policy),
+            "run": np.arange(len(self.samples)),
+            "samples": self.samples.astype(np.int64),
+            "batches": self.batches.astype(np.int64),
+            "decided": self.decided,
+            "answer": self._answers(),
+            "correct": self.correct,
+            "complexity": self.complexity,
+            "lower_bound": lower_bound(self.complexity, self.problem.delta),
+        }
+        if self.counts is not None:
+            table |= {f"count_{i}": column.astype(np.int64) for i, column in enumerate(self.counts.T)}
+        return table | self.watched
+
+    def _answers(self) -> NDArray[Any]:
+        kinds, which = np.unique(self.answer, axis=0, return_inverse=True)
+        labels = np.array([str(self.problem.question.plain(kind)) for kind in kinds], dtype=np.str_)
+        return np.where(self.decided, labels[which.reshape(-1)], "undecided")
+
+
+def simulate(
+    question: Question,
+    environment: Environment,
+    policies: Sequence[Policy] | Mapping[str, Policy],
+    *,
+    runs: int = 1000,
+    delta: float = 0.05,
+    noise: Noise | None = None,
+    seed: int = 1,
+    keep_counts: bool = False,
+    max_samples: float = np.inf,
+    max_batches: float = np.inf,
+    watch: Watch | None = None,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> list[Runs]:
+    """Run every policy `runs` times; one `Runs` for each, in order.
+
+    `noise` is what the algorithms assume of the rewards, by default what is true of the environment. A run that reaches
+    `max_samples` or `max_batches`, or whose data is used up, ends undecided. `progress` is called with the number of
+    runs done.
+
+    >>> from roundwise import BestArm, GaussianArms, PET
+    >>> (runs,) = simulate(BestArm(), GaussianArms([1.0, 0.0]), [PET()], runs=10)
+    >>> runs.correct.all()
+    np.True_
+    """
+    if runs < 1:
+        raise InputError(f"`runs` is {runs}, but must be at least 1.")
+    if workers < 1:
+        raise InputError(f"`workers` is {workers}, but must be at least 1.")
+    problem = Problem(question, environment.arms, delta, environment.noise if noise is None else noise)
+    named = policies if isinstance(policies, Mapping) else dict(_labelled(policies))
+    for policy in named.values():
+        policy.check(problem)
+    limits = (max_samples, max_batches)
+    size = block_size(problem.arms)
+    jobs = [
+        (
+            problem,
+            environment,
+            name,
+            policy,
+            seed,
+            block,
+            min(size, runs - block * size),
+            keep_counts,
+            limits,
+            watch or {},
+        )
+        for name, policy in named.items()
+        for block in range(-(-runs // size))
+    ]
+    done: dict[str, list[Runs]] = {name: [] for name in named}
+    for part in _computed(jobs, workers):
+        done[part.policy].append(part)
+        if progress is not None:
+            progress(len(part.samples))
+    return [_joined(parts) for parts in done.values()]
+
+
+def block_size(arms: int) -> int:
+    """How many runs share a block: enough to be fast, few enough to be small."""
+    return max(1, min(1000, 2_000_000 // arms))
+
+
+def _labelled(policies: Sequence[Policy]) -> Iterator[tuple[str, Policy]]:
+    seen: dict[str, int] = {}
+    for policy in policies:
+        seen[policy.name] = seen.get(policy.name, 0) + 1
+        yield policy.name if seen[policy.name] == 1 else f"{policy.name} ({seen[policy.name]})", policy
+
+
+def _computed(jobs: list[tuple[Any, ...]], workers: int) -> Iterator[Runs]:
+    """The blocks in order, on one core or several."""
+    if workers == 1 or len(jobs) == 1:
+        yield from (_block(*job) for job in jobs)
+        return
+    from concurrent.futures import ProcessPoolExecutor  # slow to import, so only here
+
+    with ProcessPoolExecutor(min(workers, len(jobs))) as pool:
+        for future in [pool.submit(_block, *job) for job in jobs]:
+            yield future.result()
+
+
+def _block(
+    problem: Problem,
+    environment: Environment,
+    name: str,
+    policy: Policy,
+    seed: int,
+    block: int,
+    size: int,
+    keep_counts: bool,
+    limits: tuple[float, float],
+    watch: Watch,
+) -> Runs:
+    """One block of runs, in lockstep; a run that is done is dropped."""
+    world_rng, noise_rng = (
+        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)
+    )
+    world = environment.world(world_rng, size)
+    truth = problem.question.answer(world.means)
+    complexity = problem.question.complexity(world.means, sigma=problem.sigma).value
+    samples, batches = np.empty(size), np.empty(size)
+    decided = np.zeros(size, dtype=np.bool_)
+    answer = np.zeros_like(truth)
+    counts = np.empty((size, problem.arms)) if keep_counts else None
+    watched: dict[str, NDArray[Any]] = {}
+
+    alive = np.arange(size)
+    trial = begin(problem, policy, (size,))
+    while alive.size:
+        batch, world = environment.pull(noise_rng, world, trial.plan.pulls)
+        trial = advance(problem, policy, trial, batch)
+        record = trial.record
+        used_up = batch.counts.sum(axis=-1) == 0
+        over = trial.done | used_up | (record.samples >= limits[0]) | (record.batches >= limits[1])
+        if not over.any():
+            continue
+        ends = np.flatnonzero(over)
+        ended, who = take(trial, ends), alive[ends]
+        samples[who], batches[who] = ended.record.samples, ended.record.batches
+        decided[who] = ended.done
+        answer[who] = conclusion(problem, policy, ended)
+        if counts is not None:
+            counts[who] = ended.record.counts
+        for key, look in watch.items():
+            seen = look(ended)
+            watched.setdefault(key, np.empty(size, dtype=np.asarray(seen).dtype))[who] = seen
+        rest = np.flatnonzero(~over)
+        alive, trial, world = alive[rest], take(trial, rest), take(world, rest)
+    correct = decided & problem.question.same(answer, truth)
+    doubt = policy.stopping.doubt(problem)
+    return Runs(name, problem, samples, batches, decided, answer, correct, complexity, counts, watched, doubt)
+
+
+def _joined(parts: list[Runs]) -> Runs:
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    return Runs(
+        first.policy,
+        first.problem,
+        column("samples"),
+        column("batches"),
+        column("decided"),
+        column("answer"),
+        column("correct"),
+        column("complexity"),
+        None if first.counts is None else column("counts"),
+        {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched},
+        first.doubt,
+    )

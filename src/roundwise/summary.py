@@ -1,0 +1,106 @@
+"""Runs in a few numbers: means with their Monte-Carlo errors, quantiles, and what the error rate can be at most."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.runs import Floats
+
+if TYPE_CHECKING:
+    from roundwise.simulate import Runs
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Runs of one policy in a few numbers."""
+
+    policy: str
+    runs: int
+    samples_mean: float
+    samples_se: float
+    samples_quantiles: dict[str, float]
+    batches_mean: float
+    batches_se: float
+    batches_max: int
+    error: float  # wrong answers, as a share of all runs
+    error_upper_95: float  # exact 95 % upper confidence bound on the error probability
+    undecided: float  # share of runs that a limit ended first
+    lower_bound: float  # T* kl(delta, 1 - delta): what no delta-correct algorithm can stay below on average
+    samples_over_lower_bound: float  # mean samples / mean lower bound
+    doubt: str | None  # why there is no guarantee, or None
+
+    def plain(self) -> dict[str, Any]:
+        """The summary as JSON."""
+        return {
+            "policy": self.policy,
+            "runs": self.runs,
+            "samples": {
+                "mean": self.samples_mean,
+                "se": self.samples_se,
+                "quantiles": self.samples_quantiles,
+            },
+            "batches": {"mean": self.batches_mean, "se": self.batches_se, "max": self.batches_max},
+            "error": self.error,
+            "error_upper_95": self.error_upper_95,
+            "undecided": self.undecided,
+            "sample_lower_bound": self.lower_bound,
+            "samples_over_lower_bound": self.samples_over_lower_bound,
+            "guarantee": self.doubt is None,
+            "caveat": self.doubt,
+        }
+
+
+def summarised(runs: Runs) -> Summary:
+    """The summary of these runs."""
+    number = len(runs.samples)
+    wrong = int((runs.decided & ~runs.correct).sum())
+    bound = float(lower_bound(runs.complexity, runs.problem.delta).mean())
+    return Summary(
+        runs.policy,
+        number,
+        float(runs.samples.mean()),
+        standard_error(runs.samples),
+        {f"{q:.0%}": float(v) for q, v in zip(QUANTILES, np.quantile(runs.samples, QUANTILES), strict=True)},
+        float(runs.batches.mean()),
+        standard_error(runs.batches),
+        int(runs.batches.max()),
+        wrong / number,
+        error_upper_bound(wrong, number),
+        float(1 - runs.decided.mean()),
+        bound,
+        float(runs.samples.mean()) / bound if bound else math.inf,
+        runs.doubt,
+    )
+
+
+def standard_error(values: Floats) -> float:
+    """The Monte-Carlo standard error of the mean; 0 for a single value."""
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def error_upper_bound(wrong: int, number: int, level: float = 0.95) -> float:
+    """The exact (Clopper-Pearson) upper confidence bound on a probability after `wrong` of `number`.
+
+    >>> round(error_upper_bound(0, 1000), 5)
+    0.00299
+    """
+    from scipy.special import betaincinv
+
+    return 1.0 if wrong == number else float(betaincinv(wrong + 1, number - wrong, level))
+
+
+def lower_bound(complexity: ArrayLike, delta: float) -> Floats:
+    """T* kl(delta, 1 - delta): no delta-correct algorithm needs fewer samples on average (Section 1.1).
+
+    >>> round(float(lower_bound(200.0, 0.05)), 1)
+    530.0
+    """
+    divergence = (1 - 2 * delta) * math.log((1 - delta) / delta)  # kl(delta, 1 - delta)
+    return np.asarray(complexity, dtype=np.float64) * divergence
