@@ -1,0 +1,88 @@
+"""`roundwise complexity`: how hard a question is, and in which proportions to sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import typer
+
+from roundwise.cli import app
+from roundwise.cli.options import (
+    Delta,
+    FormsFile,
+    Json,
+    Level,
+    Means,
+    QuestionName,
+    Sigma,
+    TopSize,
+    numbers,
+    question_from,
+)
+from roundwise.cli.output import number, print_json, print_table
+from roundwise.environments import numbered
+from roundwise.errors import InputError
+from roundwise.noise import SubGaussian
+from roundwise.problem import Problem
+from roundwise.summary import lower_bound
+
+Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
+
+
+@app.command()
+def complexity(
+    question: QuestionName,
+    means: Means = None,
+    k: TopSize = None,
+    level: Level = None,
+    file: FormsFile = None,
+    sigma: Sigma = 1.0,
+    radius: Radius = 0.0,
+    delta: Delta = 0.05,
+    as_json: Json = False,
+) -> None:
+    """How hard a question is for given means, and in which proportions to sample.
+
+    Example: roundwise complexity --question best-arm --means 1,0.9,0.8
+    """
+    asked = question_from(question, k, level, file)
+    values = numbers(means)
+    if not (radius >= 0 and math.isfinite(radius)):
+        raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")
+    problem = Problem(asked, len(values), delta, SubGaussian(sigma))
+    found = asked.complexity(values, radius, problem.sigma)
+    answer = asked.answer(values)
+    bound = float(lower_bound(found.value, delta))
+    if as_json:
+        print_json(
+            {
+                "question": question,
+                "answer": asked.plain(answer),
+                "complexity": found.value,
+                "weights": found.weights,
+                "sample_lower_bound": bound,
+                "delta": delta,
+                "sigma": sigma,
+                "radius": radius,
+            }
+        )
+        return
+    names = numbered(len(values))
+    print(f"Answer: {asked.words(answer, names)}.")
+    if math.isinf(found.value):
+        print(
+            "The complexity is infinite: "
+            + ("the ball holds means with two answers" if radius else "the means lie on the border of two answers")
+            + ", so no number of samples tells them apart."
+        )
+        return
+    where = f" (worst case within {radius:g})" if radius else ""
+    print(f"Complexity T*{where}: {number(float(found.value))}")
+    print(f"No method with error at most {delta:g} needs fewer samples on average than {number(math.ceil(bound))}.")
+    rows = [
+        (name, f"{mean:g}", f"{weight:.4f}", number(math.ceil(weight * bound)))
+        for name, mean, weight in zip(names, values, found.weights, strict=True)
+    ]
+    print_table(("arm", "mean", "share w*", "of the bound"), rows)
+    print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")

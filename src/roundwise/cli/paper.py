@@ -1,0 +1,59 @@
+"""`roundwise paper`: the paper's experiments, its figures, and what reproduces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roundwise.cli import app
+from roundwise.cli.options import Json
+from roundwise.cli.output import print_json, print_table, progress
+from roundwise.cli.simulate import print_summaries
+
+
+@app.command()
+def paper(
+    runs: Annotated[int, typer.Option("--runs", help="Runs of each policy; the paper has 1000.")] = 1000,
+    out: Annotated[Path, typer.Option("--out", help="The folder for figures and tables.")] = Path("results"),
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Run the paper's experiments: three figures, all runs as a table, and what reproduces."""
+    from roundwise import paper as experiments
+    from roundwise.figures.paper import draw
+    from roundwise.tables import write_csv, write_parquet
+
+    with progress(experiments.number_of_runs(runs), "the paper's experiments") as advance:
+        results = experiments.reproduced(runs, seed, advance)
+    claims = experiments.claims(results)
+    figures = draw(results, out)
+    write_parquet(out / "runs.parquet", experiments.columns(results))
+    write_csv(out / "summary.csv", experiments.summary_rows(results))
+    files = [
+        *figures,
+        *(path.with_suffix(".svg") for path in figures),
+        out / "runs.parquet",
+        out / "summary.csv",
+    ]
+    if as_json:
+        print_json(
+            {
+                "summary": experiments.summary_rows(results),
+                "claims": [vars(claim) for claim in claims],
+                "files": [str(path) for path in files],
+            }
+        )
+        return
+    for name, found in results.items():
+        print(f"{name}, {runs} runs")
+        print_summaries([each.summary for each in found.values()], experiments.DELTA)
+        print()
+    print("What the paper says, and what was measured")
+    print_table(
+        ("the paper", "measured", "verdict"),
+        [(each.paper, each.measured, each.verdict) for each in claims],
+        lines=True,
+    )
+    print(f"Figures and tables are in {out}: {', '.join(path.name for path in files)}.")

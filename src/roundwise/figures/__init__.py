@@ -1,0 +1,1 @@
+"""Figures, drawn with matplotlib, which is imported only here."""

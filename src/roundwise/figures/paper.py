@@ -1,0 +1,98 @@
+"""The three figures of the paper: box plots of samples and batches, the mean as a black cross."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from roundwise.errors import InputError
+from roundwise.paper import Results
+from roundwise.simulate import Runs
+
+BEST_ARM = {name: name for name in ("PET", "Round Robin", "Track-and-Stop", "Opt-BBAI")}
+
+# figure: the experiment, and the label of each policy that is shown
+SHOWN = {
+    "samples": ("best-arm", BEST_ARM),
+    "batches": ("best-arm", BEST_ARM),
+    "minimum-threshold": (
+        "minimum-threshold",
+        {
+            "PET": "PET",
+            "Round Robin": "Round Robin",
+            "Track-and-Stop": "Track-and-Stop,\nforced exploration",
+            "Track-and-Stop, not forced": "Track-and-Stop,\nnot forced",
+        },
+    ),
+}
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Write each figure as PNG and SVG; the paths of the PNG files."""
+    paths = []
+    for name, (experiment, policies) in SHOWN.items():
+        runs = [results[experiment][policy] for policy in policies]
+        figure = _boxes(name, runs, list(policies.values()))
+        path = folder / f"figure-{name}.png"
+        save(figure, path)
+        save(figure, path.with_suffix(".svg"))
+        paths.append(path)
+    return paths
+
+
+def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Any, Any]:
+    """An empty figure and its axes, in the style that all our figures share."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise InputError("Figures need the extra 'sim': pip install 'roundwise[sim]'.") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure by the ending of its name; the same figure gives the same bytes."""
+    import matplotlib as mpl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {"Date": None} if path.suffix == ".svg" else {}
+    with mpl.rc_context({"svg.hashsalt": "roundwise", "svg.fonttype": "none"}):
+        figure.savefig(path, dpi=160, metadata=metadata)
+
+
+def _boxes(name: str, runs: list[Runs], labels: list[str]) -> Any:
+    figure, axes = new_figure()
+    values = [one.batches if name == "batches" else one.samples for one in runs]
+    axes.boxplot(
+        values,
+        tick_labels=labels,
+        showmeans=True,
+        meanprops={"marker": "x", "markeredgecolor": "black", "markersize": 8, "markeredgewidth": 1.8},
+        medianprops={"color": "tab:orange", "linewidth": 1.5},
+        flierprops={"marker": ".", "markersize": 3, "markeredgecolor": "0.5"},
+        boxprops={"color": "0.25"},
+    )
+    number, delta = len(values[0]), runs[0].problem.delta
+    if name == "batches":
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("batches before stopping")
+    else:
+        bound = runs[0].summary.lower_bound
+        axes.set_yscale("log")
+        axes.set_ylabel("samples before stopping")
+        axes.axhline(bound, color="tab:blue", linestyle="--", linewidth=1)
+        axes.annotate(
+            "lower bound for any method", (0.99, bound), xycoords=("axes fraction", "data"), ha="right", va="bottom",
+            xytext=(0, 2), textcoords="offset points", color="tab:blue", fontsize=8,
+        )  # fmt: skip
+    titles = {
+        "samples": "Samples, random best-arm instances",
+        "batches": "Batches, random best-arm instances",
+        "minimum-threshold": "Samples, is the smallest of (0.5, 0.6) below 0.6?",
+    }
+    axes.set_title(f"{titles[name]}\nδ = {delta:g}, {number} runs, × is the mean", loc="left", fontsize=10)
+    return figure
