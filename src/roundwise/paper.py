@@ -18,6 +18,7 @@ from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop
 from roundwise.questions import BestArm, MinimumBelow, Question
 from roundwise.record import Trial
 from roundwise.simulate import Runs, simulate
+from roundwise.summary import Summary
 
 DELTA = 0.05
 SWEEP = (2.0, 8.0, 128.0)  # c of Opt-BBAI beside its default 32
@@ -145,9 +146,8 @@ def claims(results: Results) -> list[Claim]:
         ),
         Claim(
             "on the minimum-threshold instance Track-and-Stop has a high mean, PET has not (Fig. 3c)",
-            f"PET {_count(pet_level.samples_mean)} ± {_count(pet_level.samples_se)}; Track-and-Stop with forced exploration "
-            f"{_count(forced.samples_mean)} ± {_count(forced.samples_se)}, without {_count(free.samples_mean)} ± "
-            f"{_count(free.samples_se)} (longest run {_count(level['Track-and-Stop, not forced'].samples.max())})",
+            f"PET {_mean(pet_level)}; Track-and-Stop with forced exploration {_mean(forced)}, without {_mean(free)} "
+            f"(longest run {_count(level['Track-and-Stop, not forced'].samples.max())})",
             _high(forced.samples_mean > pet_level.samples_mean, free.samples_mean > pet_level.samples_mean),
         ),
         Claim(
@@ -190,6 +190,10 @@ def columns(results: Results) -> list[dict[str, NDArray[Any]]]:
         for name, found in results.items()
         for runs in found.values()
     ]
+
+
+def _mean(summary: Summary) -> str:
+    return f"{_count(summary.samples_mean)} ± {_count(summary.samples_se)}"
 
 
 def _count(value: float) -> str:

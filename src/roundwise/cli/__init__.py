@@ -18,16 +18,21 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
-) -> None:
-    """Find the best of several noisy options, in batches, with an error of at most delta."""
-    if version:
+def _version(wanted: bool) -> None:
+    if wanted:
         from roundwise import __version__
 
         typer.echo(__version__)
         raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Find the best of several noisy options, in batches, with an error of at most delta."""
 
 
 def main() -> None:

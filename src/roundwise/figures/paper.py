@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from roundwise.errors import InputError
 from roundwise.paper import Results
 from roundwise.simulate import Runs
@@ -66,10 +68,14 @@ def save(figure: Any, path: Path) -> None:
 
 def _boxes(name: str, runs: list[Runs], labels: list[str]) -> Any:
     figure, axes = new_figure()
+    from matplotlib.cbook import boxplot_stats
+
     values = [one.batches if name == "batches" else one.samples for one in runs]
-    axes.boxplot(
-        values,
-        tick_labels=labels,
+    boxes = boxplot_stats(values, labels=labels)
+    for box in boxes:
+        box["fliers"] = np.unique(box["fliers"])  # many runs share a time: one dot each
+    axes.bxp(
+        boxes,
         showmeans=True,
         meanprops={"marker": "x", "markeredgecolor": "black", "markersize": 8, "markeredgewidth": 1.8},
         medianprops={"color": "tab:orange", "linewidth": 1.5},

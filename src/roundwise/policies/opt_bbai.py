@@ -39,8 +39,8 @@ class OptBBAI:
     """Stages I to III as Tri-BBAI; then rounds r = 1, 2, ... that halve the accuracy eps_r = 2^-r / 4.
 
     >>> from roundwise.questions import BestArm
-    >>> OptBBAI().round_pulls(Problem(BestArm(), arms=10, delta=0.05), np.array(1.0), np.array(0.0))
-    array(24515.)
+    >>> float(OptBBAI().round_pulls(Problem(BestArm(), arms=10, delta=0.05), np.array(1.0), np.array(0.0)))
+    24515.0
     """
 
     alpha: float = 1.05

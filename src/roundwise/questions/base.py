@@ -85,7 +85,7 @@ def finite(means: ArrayLike) -> Floats:
     """The means as an array of at least two arms without NaN or infinity."""
     array = np.asarray(means, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] < 2:
-        raise InputError("A question needs at least two arms.")
+        raise InputError(f"A question needs at least two arms; found {array.shape[-1] if array.ndim else 1}.")
     if array.size and not (np.isfinite(array.max()) and np.isfinite(array.min())):
         raise InputError("The means must be finite numbers; found NaN or infinity.")
     return array

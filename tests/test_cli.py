@@ -1,0 +1,261 @@
+"""The commands as a user meets them: what they print, JSON, and one sentence for a mistake."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from roundwise.cli import main
+
+
+@pytest.fixture
+def roundwise(capsys, monkeypatch):
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return end.value.code, out, err
+
+    return call
+
+
+BEST = ("--question", "best-arm", "--means", "1,0.9,0.8")
+
+
+class TestComplexity:
+    def test_json(self, roundwise):
+        code, out, err = roundwise("complexity", *BEST, "--json")
+        found = json.loads(out)
+        assert (code, err, found["answer"]) == (0, "", 0)
+        assert found["complexity"] == pytest.approx(857.12206, rel=1e-6)  # from BASELINES.md 2.3 by hand
+        assert sum(found["weights"]) == pytest.approx(1)
+        assert found["sample_lower_bound"] == pytest.approx(found["complexity"] * 0.9 * 2.944439, rel=1e-6)
+
+    def test_table(self, roundwise):
+        code, out, _ = roundwise("complexity", *BEST)
+        assert code == 0
+        assert "arm 0 is the best arm" in out
+        assert "857.1" in out
+        assert "roundwise simulate" in out
+
+    def test_radius_and_sigma(self, roundwise):
+        plain = json.loads(roundwise("complexity", *BEST, "--json")[1])
+        double = json.loads(roundwise("complexity", *BEST, "--sigma", 2, "--json")[1])
+        ball = json.loads(roundwise("complexity", *BEST, "--radius", 0.02, "--json")[1])
+        assert double["complexity"] == pytest.approx(4 * plain["complexity"])
+        assert ball["complexity"] > plain["complexity"]
+
+    def test_infinite_is_null_in_json_and_a_sentence_for_people(self, roundwise):
+        code, out, _ = roundwise("complexity", *BEST, "--radius", 0.05, "--json")
+        assert (code, json.loads(out)["complexity"]) == (0, None)
+        assert "holds means with two answers" in roundwise("complexity", *BEST, "--radius", 0.05)[1]
+        assert "border of two answers" in roundwise("complexity", "-q", "best-arm", "--means", "1,1")[1]
+
+    @pytest.mark.parametrize(
+        ("words", "answer"),
+        [
+            (("top-k", "--k", 2), [0, 1]),
+            (("above", "--level", 0.85), [0, 1]),
+            (("minimum-below", "--level", 0.85), True),
+            (("any-above", "--level", 1.1), False),
+        ],
+    )
+    def test_every_question(self, roundwise, words, answer):
+        code, out, _ = roundwise("complexity", "--means", "1,0.9,0.8", "--question", *words, "--json")
+        assert (code, json.loads(out)["answer"]) == (0, answer)
+        assert roundwise("complexity", "--means", "1,0.9,0.8", "--question", *words)[0] == 0
+
+    def test_statements_and_largest_from_files(self, roundwise, tmp_path):
+        statements, scores = tmp_path / "statements.csv", tmp_path / "scores.csv"
+        statements.write_text("name,a,b,c,above\nb beats a,-1,1,0,0.1\naverage,0.333,0.333,0.333,0.8\n")
+        scores.write_text("name,a,b,c\nfirst two,1,1,0\nlast two,0,1,1\n")
+        words = ("complexity", "--means", "1,0.9,0.8", "--question")
+        assert json.loads(roundwise(*words, "statements", "--file", statements, "--json")[1])["answer"] == [1]
+        assert json.loads(roundwise(*words, "largest", "--file", scores, "--json")[1])["answer"] == 0
+        assert "average" in roundwise(*words, "statements", "--file", statements)[1]
+        assert "first two is the largest" in roundwise(*words, "largest", "--file", scores)[1]
+
+
+class TestSimulate:
+    def test_json(self, roundwise):
+        words = ("simulate", *BEST, "--policy", "pet", "--policy", "track-and-stop", "--runs", 40, "--seed", 1)
+        code, out, err = roundwise(*words, "--delta", 0.05, "--sigma", 1, "--json")
+        found = json.loads(out)
+        assert (code, err) == (0, "")
+        assert [each["policy"] for each in found] == ["pet", "track-and-stop"]
+        assert {"policy", "runs", "samples", "batches", "error", "error_upper_95", "samples_over_lower_bound"} <= set(
+            found[0]
+        )
+        assert set(found[0]["samples"]) == {"mean", "se", "quantiles"}
+        assert set(found[0]["batches"]) == {"mean", "se", "max"}
+        assert json.loads(roundwise(*words, "--json")[1]) == found  # the same seed, and the defaults
+
+    @pytest.mark.parametrize("policy", ["pet", "round-robin", "track-and-stop", "tri-bbai", "opt-bbai"])
+    def test_every_policy(self, roundwise, policy):
+        code, out, _ = roundwise("simulate", *BEST, "--policy", policy, "--runs", 5)
+        assert code == 0
+        assert policy in out
+
+    def test_settings_of_a_policy(self, roundwise):
+        words = (
+            "simulate",
+            *BEST,
+            "--runs",
+            20,
+            "--json",
+            "--policy",
+            "pet:guess=64,threshold=pairwise,test_every_batch=yes",
+        )
+        slow = json.loads(roundwise("simulate", *BEST, "--runs", 20, "--json")[1])
+        assert json.loads(roundwise(*words)[1])[0]["batches"]["mean"] < slow[0]["batches"]["mean"]
+
+    def test_no_guarantee_is_marked(self, roundwise):
+        _, out, _ = roundwise("simulate", *BEST, "--runs", 5, "--policy", "track-and-stop:threshold=heuristic")
+        assert "threshold=heuristic *" in out
+        assert "no guarantee" in out
+
+    def test_replay(self, roundwise, tmp_path):
+        path = tmp_path / "table.csv"
+        path.write_text("instance,arm,outcome,count\nx,a,0,10\nx,a,1,90\nx,b,0,90\nx,b,1,10\n")
+        code, out, _ = roundwise("simulate", "-q", "best-arm", "--data", path, "--instance", "x", "--runs", 10)
+        assert code == 0
+        assert "a is the best arm" in out
+
+    def test_binary(self, roundwise):
+        code, out, _ = roundwise("simulate", "-q", "best-arm", "--means", "0.9,0.1", "--binary", "--runs", 10, "--json")
+        assert (code, json.loads(out)[0]["error"]) == (0, 0)
+
+    def test_all_runs_as_parquet(self, roundwise, tmp_path):
+        import duckdb
+
+        out = tmp_path / "deep" / "runs.parquet"
+        roundwise("simulate", *BEST, "--policy", "pet", "--policy", "round-robin", "--runs", 7, "--out", out)
+        with duckdb.connect() as connection:
+            rows = connection.execute(
+                "select policy, count(*), min(samples) from read_parquet(?) group by 1 order by 1", [str(out)]
+            )
+            assert [row[:2] for row in rows.fetchall()] == [("pet", 7), ("round-robin", 7)]
+        assert [path.name for path in out.parent.iterdir()] == ["runs.parquet"]
+
+
+def test_paper(roundwise, tmp_path):
+    code, out, err = roundwise("paper", "--runs", 30, "--out", tmp_path / "results")
+    assert (code, err) == (0, "")
+    made = {path.name for path in (tmp_path / "results").iterdir()}
+    figures = {
+        f"figure-{name}.{kind}" for name in ("samples", "batches", "minimum-threshold") for kind in ("png", "svg")
+    }
+    assert made == figures | {"runs.parquet", "summary.csv"}
+    assert "What the paper says, and what was measured" in out
+    assert "reproduces for c = 32, 128; reversed for c = 2, 8" in " ".join(out.split())
+    code, out, _ = roundwise("paper", "--runs", 5, "--out", tmp_path / "results", "--json")
+    assert {"summary", "claims", "files"} == set(json.loads(out))
+
+
+MISTAKES = [
+    ((*BEST, "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write 0.05."),
+    ((*BEST, "--delta", 0), "`delta` is 0"),
+    ((*BEST, "--delta", "nan"), "`delta` is nan"),
+    (("-q", "best-arm", "--means", "1,nan"), "'nan' in --means is not a finite number"),
+    (("-q", "best-arm", "--means", "1,x"), "'x' in --means is not a number"),
+    (("-q", "best-arm", "--means", "1"), "at least two arms; found 1"),
+    (("-q", "best-arm"), "--means"),
+    ((*BEST, "--sigma", -1), "`sigma` is -1, but must be a positive number"),
+    ((*BEST, "--k", 2), "'best-arm' does not take --k"),
+    (("-q", "top-k", "--means", "1,2"), "'top-k' needs --k"),
+    (("-q", "top-k", "--k", 3, "--means", "1,2,3"), "`k` is 3, but must be below the number of arms, which is 3"),
+    (("-q", "top-k", "--k", 0, "--means", "1,2,3"), "`k` is 0"),
+    (("-q", "above", "--level", "nan", "--means", "1,2"), "`level` is nan"),
+    (("-q", "bestarm", "--means", "1,2"), "no question called 'bestarm'. Did you mean 'best-arm'?"),
+    (("--means", "1,2"), "Missing option '--question'"),
+    ((*BEST, "--sigm", 1), "--sigm"),
+    ((*BEST, "--delta", "x"), "--delta"),
+]
+
+
+@pytest.mark.parametrize("command", ["complexity", "simulate"])
+@pytest.mark.parametrize(("words", "message"), MISTAKES)
+def test_mistakes_are_one_sentence_and_code_2(roundwise, command, words, message):
+    code, out, err = roundwise(command, *words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.startswith("roundwise: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("simulate", *BEST, "--policy", "petr"), "no policy called 'petr'. Did you mean 'pet'?"),
+        (("simulate", *BEST, "--policy", "pet:gess=4"), "no setting of 'pet' called 'gess'. Did you mean 'guess'?"),
+        (("simulate", *BEST, "--policy", "pet:guess=x"), "'guess' in 'pet:guess=x' must be a number"),
+        (("simulate", *BEST, "--policy", "pet:threshold=pairwis"), "Did you mean 'pairwise'?"),
+        (("simulate", *BEST, "--policy", "opt-bbai:threshold=sum"), "no setting of 'opt-bbai' called 'threshold'"),
+        (("simulate", *BEST, "--policy", "track-and-stop:forced=maybe"), "must be true or false"),
+        (("simulate", *BEST, "--policy", "track-and-stop:tracking=E"), "'D' or 'C'"),
+        (("simulate", *BEST, "--runs", 0), "`runs` is 0"),
+        (("simulate", *BEST, "--data", "x.csv"), "either --means or --data"),
+        (("simulate", "-q", "best-arm", "--data", "absent.csv"), "absent.csv: cannot be read"),
+        (("simulate", "-q", "top-k", "--k", 2, "--means", "1,2,3", "--policy", "opt-bbai"), "answers 'best-arm' only"),
+        (
+            ("simulate", "-q", "any-above", "--level", 1, "--means", "1,2", "--policy", "pet:threshold=pairwise"),
+            "no union of half-spaces",
+        ),
+        (("complexity", *BEST, "--radius", -1), "`radius` is -1"),
+        (("complexity", "-q", "statements", "--means", "1,2", "--file", "absent.csv"), "cannot be read"),
+        (("simulat",), "No such command 'simulat'. Did you mean 'simulate'?"),
+    ],
+)  # fmt: skip
+def test_more_mistakes(roundwise, words, message):
+    code, out, err = roundwise(*words)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the table is empty"),
+        ("name,a,b,above\n", "the table is empty"),
+        ("a,b,above\n1,2,3\n", "line 1: no column 'name'"),
+        ("name,a,b\nx,1,2\n", "line 1: no column 'above'"),
+        ("name,a,b,above\nx,1,2\n", "line 2: 3 values where line 1 names 4 columns"),
+        ("name,a,b,above\nx,1,y,0\n", "line 2: could not convert string to float: 'y'"),
+        ("name,a,b,c,above\nx,1,1,1,0\n", "coefficients for 3 arms, but there are 2"),
+        ("name,a,b,above\nx,0,0,1\n", "'x' has only zero coefficients"),
+    ],
+)
+def test_statements_that_cannot_be_used(roundwise, tmp_path, text, message):
+    path = tmp_path / "statements.csv"
+    path.write_text(text)
+    code, _, err = roundwise("complexity", "-q", "statements", "--means", "1,2", "--file", path)
+    assert code == 2
+    assert message in err
+
+
+class TestStart:
+    HEAVY = ("scipy", "matplotlib", "duckdb", "sqlalchemy", "fastapi", "dask", "pandas", "concurrent.futures.process")
+
+    def run(self, *words):
+        return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True, timeout=60)
+
+    def test_import_is_light(self):
+        out = self.run("-c", "import roundwise, sys; print(*sys.modules)").stdout.split()
+        assert not set(self.HEAVY) & set(out)
+        assert "typer" not in out
+
+    def test_help_is_light_and_lists_the_commands(self):
+        code = "import sys, roundwise.cli as c\nsys.argv = ['roundwise', '--help']\n"
+        code += "try: c.main()\nexcept SystemExit: print('MODULES', *sys.modules)"
+        out = self.run("-c", code).stdout
+        page, modules = out.split("MODULES")
+        assert not set(self.HEAVY) & set(modules.split())
+        for command in ("complexity", "simulate", "paper"):
+            assert command in page
+
+    def test_the_installed_command(self):
+        out = self.run("-m", "roundwise", "--version").stdout
+        assert out.strip() == __import__("roundwise").__version__

@@ -1,0 +1,125 @@
+"""Fake and replayed worlds: the law of the totals, and tables that cannot be used."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roundwise import (
+    BernoulliArms,
+    Binary,
+    DataError,
+    GaussianArms,
+    InputError,
+    RandomGaps,
+    Replay,
+    TopK,
+    TrackAndStop,
+    simulate,
+)
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pulled(environment, pulls, runs=40_000):
+    rng = np.random.default_rng(4)
+    batch, _ = environment.pull(rng, environment.world(rng, runs), np.tile(pulls, (runs, 1)))
+    return batch.totals
+
+
+def test_gaussian_totals():
+    totals = pulled(GaussianArms([1.0, -2.0], sigma=3.0), np.array([4.0, 25.0]))
+    np.testing.assert_allclose(totals.mean(axis=0), [4, -50], atol=5 * 15 / 200)
+    np.testing.assert_allclose(totals.std(axis=0), [6, 15], rtol=0.02)
+
+
+def test_bernoulli_totals():
+    totals = pulled(BernoulliArms([0.1, 0.9]), np.array([10.0, 50.0]))
+    np.testing.assert_allclose(totals.mean(axis=0), [1, 45], atol=5 * 2.2 / 200)
+    np.testing.assert_allclose(totals.var(axis=0), [0.9, 4.5], rtol=0.04)
+
+
+@pytest.mark.parametrize("environment", [GaussianArms([1.0, 2.0]), BernoulliArms([0.5, 0.6])])
+def test_no_pulls_give_nothing(environment):
+    assert (pulled(environment, np.array([0.0, 0.0]), runs=5) == 0).all()
+
+
+def test_random_instances_differ_between_runs():
+    world = GaussianArms(RandomGaps(arms=4)).world(np.random.default_rng(0), 6)
+    assert len(np.unique(world.means[:, 1])) == 6
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GaussianArms([1.0, np.nan]), "NaN"),
+        (lambda: GaussianArms([1.0]), "at least two arms"),
+        (lambda: GaussianArms([[1.0, 2.0]]), "one instance"),
+        (lambda: GaussianArms([1.0, 2.0], sigma=-1), "`sigma` is -1"),
+        (lambda: BernoulliArms([0.5, 1.5]), "between 0 and 1"),
+    ],
+)
+def test_impossible_worlds(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+class TestTables:
+    def write(self, tmp_path, text, encoding="utf-8"):
+        path = tmp_path / "table.csv"
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    def test_a_table_with_a_byte_order_mark_and_repeated_rows(self, tmp_path):
+        path = self.write(tmp_path, "arm,outcome,count\na,0,3\na,1,1\nb,0,1\nb,1,2\nb,1,2\n", "utf-8-sig")
+        table = Replay.from_csv(path)
+        assert table.names == ("a", "b")
+        assert table.counts.tolist() == [[3, 1], [1, 4]]
+        assert table.noise == Binary()
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("", "line 1: no column 'arm'"),
+            ("arm,outcome\na,1\n", "line 1: no column 'count'"),
+            ("arm,outcome,count\na,x,1\n", "line 2: the outcome 'x' is not a number"),
+            ("arm,outcome,count\na,1,1\nb,nan,1\n", "line 3: the outcome 'nan' is not a number"),
+            ("arm,outcome,count\na,1,1.5\n", "line 2: the count '1.5' is not a whole number"),
+            ("arm,outcome,count\na,1,-2\n", "line 2: the count '-2'"),
+            ("arm,outcome,count\na,1\n", "line 2: the count 'None'"),
+            ("arm,outcome,count\n,1,2\n", "line 2: the arm has no name"),
+            ("arm,outcome,count\na,1,2\na,0,2\n", "at least two arms; found 1"),
+            ("arm,outcome,count\na,1,2\nb,1,2\n", "every outcome is 1"),
+            ("arm,outcome,count\na,1,2\na,0,1\nb,1,0\n", "arm 'b' has no outcome"),
+            ("instance,arm,outcome,count\nx,a,1,2\ny,a,1,2\n", "holds 2 instances. Choose one with --instance"),
+        ],
+    )
+    def test_tables_that_cannot_be_used(self, tmp_path, text, message):
+        with pytest.raises(DataError, match=message):
+            Replay.from_csv(self.write(tmp_path, text))
+
+    def test_an_instance_that_is_not_there(self, tmp_path):
+        path = self.write(tmp_path, "instance,arm,outcome,count\nspring,a,1,2\n")
+        with pytest.raises(InputError, match="no instance called 'sprng'. Did you mean 'spring'"):
+            Replay.from_csv(path, "sprng")
+
+    def test_an_instance_where_there_are_none(self, tmp_path):
+        path = self.write(tmp_path, "arm,outcome,count\na,1,2\n")
+        with pytest.raises(DataError, match="no column 'instance'"):
+            Replay.from_csv(path, "x")
+
+    def test_binary_rubbish_and_no_file(self, tmp_path):
+        path = tmp_path / "table.csv"
+        path.write_bytes(b"\xff\xfe\x00\x01" * 10)
+        for each in (path, tmp_path / "absent.csv"):
+            with pytest.raises(DataError, match="cannot be read as a CSV table"):
+                Replay.from_csv(each)
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the data sets of ../shared/data are not here")
+def test_replay_of_real_data():
+    """DATASETS.md: mmlu_all28, top-5: the answer is right and T* is 5 798."""
+    table = Replay.from_csv(DATA / "mmlu_pro_models.csv", "mmlu_all28")
+    (runs,) = simulate(TopK(5), table, [TrackAndStop()], runs=20)
+    assert runs.correct.all()
+    assert runs.complexity[0] == pytest.approx(5798, rel=1e-3)

@@ -1,0 +1,283 @@
+"""Simulation: the same numbers for a seed, the reference values, errors below delta."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from roundwise import (
+    GLR,
+    PET,
+    Above,
+    AnyAbove,
+    BernoulliArms,
+    BestArm,
+    Bounded,
+    Counts,
+    Gaussian,
+    GaussianArms,
+    Heuristic,
+    InputError,
+    Largest,
+    MinimumBelow,
+    Mixture,
+    OptBBAI,
+    Pairwise,
+    RandomGaps,
+    Replay,
+    RoundRobin,
+    Statements,
+    Sum,
+    TopK,
+    TrackAndStop,
+    TriBBAI,
+    paper,
+    simulate,
+)
+from roundwise.summary import error_upper_bound, lower_bound
+
+PAPER = GaussianArms(RandomGaps())
+
+
+def same(one, other):
+    for name in ("samples", "batches", "decided", "answer", "correct", "complexity"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+class TestSeeds:
+    def test_workers_do_not_change_the_numbers(self):
+        policies = [PET(), TrackAndStop()]
+        alone = simulate(BestArm(), PAPER, policies, runs=2300, seed=3)
+        shared = simulate(BestArm(), PAPER, policies, runs=2300, seed=3, workers=2)
+        for one, other in zip(alone, shared, strict=True):
+            same(one, other)
+
+    def test_whole_blocks_do_not_depend_on_how_many_follow(self):
+        (short,) = simulate(BestArm(), PAPER, [PET()], runs=1000, seed=3)
+        (long,) = simulate(BestArm(), PAPER, [PET()], runs=2000, seed=3)
+        np.testing.assert_array_equal(short.samples, long.samples[:1000])
+
+    def test_other_policies_do_not_change_the_numbers(self):
+        (alone,) = simulate(BestArm(), PAPER, [RoundRobin()], runs=200, seed=5)
+        _, beside = simulate(BestArm(), PAPER, [PET(), RoundRobin()], runs=200, seed=5)
+        same(alone, beside)
+
+    def test_another_seed_gives_other_numbers(self):
+        (one,) = simulate(BestArm(), PAPER, [PET()], runs=100, seed=1)
+        (other,) = simulate(BestArm(), PAPER, [PET()], runs=100, seed=2)
+        assert (one.complexity != other.complexity).all()
+
+
+@pytest.fixture(scope="module")
+def results():
+    return paper.reproduced(runs=1000, seed=11)
+
+
+class TestReferenceValues:
+    """PAPER_NOTES.md, 1000 runs; both sides are means of 1000 runs, so the difference has sqrt(2) standard errors.
+
+    With eight comparisons at 4.5 standard errors each, a false alarm has probability below 1e-4.
+    """
+
+    BEST_ARM = {
+        "PET": (328_400, 5_090, 8.02),
+        "Round Robin": (307_600, 4_170, 8.26),
+        "Track-and-Stop": (133_600, 1_860, 8.08),
+        "Track-and-Stop, C-tracking": (140_200, 1_870, 8.15),
+        "Opt-BBAI": (386_000, 4_460, 3.54),
+    }
+    MINIMUM = {"PET": (10_960, 153), "Round Robin": (10_440, 124)}
+
+    @pytest.mark.parametrize("policy", BEST_ARM)
+    def test_best_arm(self, results, policy):
+        mean, se, batches = self.BEST_ARM[policy]
+        found = results["best-arm"][policy].summary
+        assert abs(found.samples_mean - mean) < 4.5 * math.hypot(se, found.samples_se)
+        assert found.batches_mean == pytest.approx(batches, abs=4.5 * math.sqrt(2) * found.batches_se + 0.005)
+        assert found.error == 0
+
+    @pytest.mark.parametrize("policy", MINIMUM)
+    def test_minimum_threshold(self, results, policy):
+        mean, se = self.MINIMUM[policy]
+        found = results["minimum-threshold"][policy].summary
+        assert abs(found.samples_mean - mean) < 4.5 * math.hypot(se, found.samples_se)
+
+    def test_quantiles_of_pet_lie_on_its_grid(self, results):
+        quantiles = results["best-arm"]["PET"].summary.samples_quantiles
+        assert list(quantiles.values()) == [130_050, 288_490, 288_490, 288_490, 633_750]
+
+    def test_opt_bbai_over_c(self, results):
+        """BASELINES.md 1.5: 1.533e6 / 95 570 / 24 760 for c = 128 / 8 / 2."""
+        for c, mean in ((128, 1.533e6), (8, 95_570), (2, 24_760)):
+            found = results["best-arm"][f"Opt-BBAI, c = {c}"].summary
+            assert abs(found.samples_mean - mean) < 4.5 * math.sqrt(2) * found.samples_se
+
+    def test_complexity_of_the_instances(self, results):
+        complexity = results["best-arm"]["PET"].complexity
+        assert complexity.mean() == pytest.approx(925, abs=4.5 * math.sqrt(2) * complexity.std() / math.sqrt(1000))
+        assert results["minimum-threshold"]["PET"].complexity == pytest.approx(200)
+
+    def test_the_second_batch_of_pet_is_never_entered(self, results):
+        assert not results["best-arm"]["PET"].watched["tracked"].any()
+
+    def test_claims_say_what_reproduces(self, results):
+        verdicts = [claim.verdict for claim in paper.claims(results)]
+        assert verdicts[0] == "reproduces for c = 32, 128; reversed for c = 2, 8"
+        assert verdicts[2] == "reproduces"
+        assert verdicts[4] == "reproduces"
+
+    def test_tables(self, results):
+        rows = paper.summary_rows(results)
+        assert len(rows) == 15
+        assert rows[0]["experiment"] == "best-arm"
+        assert {"samples_mean", "samples_50%", "batches_max", "error_upper_95"} <= set(rows[0])
+        assert all(set(part) == set(paper.columns(results)[0]) for part in paper.columns(results))
+
+
+HARD = {
+    # name: question, environment; close to the border, so that errors are likely if a threshold is too small
+    "best arm, near tie": (BestArm(), GaussianArms([0.05, 0.0, 0.0])),
+    "best arm, rare rates": (BestArm(), BernoulliArms([0.02, 0.01])),
+    "best arm, rates near 1": (BestArm(), BernoulliArms([0.99, 0.98])),
+    "top-2 of 5": (TopK(2), GaussianArms([0.3, 0.2, 0.1, 0.0, -0.1])),
+    "above": (Above(0.0), GaussianArms([0.1, -0.1, 0.2])),
+    "minimum below": (MinimumBelow(0.0), GaussianArms([0.08, 0.05])),
+    "any above": (AnyAbove(0.0), GaussianArms([-0.05, -0.08])),
+    "statements": (Statements.ranking(3), GaussianArms([0.2, 0.1, 0.0])),
+    "largest": (Largest([[1, 1, 0], [0, 1, 1]]), GaussianArms([0.1, 0.0, 0.0])),
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+def test_errors_stay_below_delta(case):
+    """Exact binomial test at a false-alarm probability of 1e-4: reject only if errors are too many for delta."""
+    question, environment = HARD[case]
+    policies = {
+        "pet": PET(),
+        "tas": TrackAndStop(first_time=20),
+        "rr": RoundRobin(first_time=20, stopping=GLR(Counts())),
+    }
+    if question.pieces(environment.arms) is not None and isinstance(environment.noise, Gaussian):
+        policies["pairwise"] = TrackAndStop(first_time=20, stopping=GLR(Pairwise()))
+    for each in simulate(question, environment, policies, runs=2000, delta=0.1, max_samples=1e8):
+        wrong = int((each.decided & ~each.correct).sum())
+        assert binomtest(wrong, 2000, 0.1, alternative="greater").pvalue > 1e-4
+
+
+def test_a_threshold_that_is_too_small_is_caught():
+    """The same test has teeth: a quarter of ln(1/delta) at every look errs too often, and the test says so."""
+
+    class Quarter(Mixture):
+        def value(self, problem, counts):
+            return np.full(counts.shape[:-1], math.log(1 / problem.delta) / 4)
+
+    question, environment = HARD["best arm, near tie"]
+    policy = RoundRobin(first_time=6, growth=1.2, stopping=GLR(Quarter()))
+    (each,) = simulate(question, environment, [policy], runs=2000, delta=0.1, max_samples=1e8)
+    wrong = int((each.decided & ~each.correct).sum())
+    assert binomtest(wrong, 2000, 0.1, alternative="greater").pvalue < 1e-4
+
+
+class TestResults:
+    def test_columns_and_summary(self):
+        (runs,) = simulate(TopK(2), GaussianArms([1, 0.5, 0.0]), [PET()], runs=50, keep_counts=True)
+        table = runs.columns()
+        assert list(table) == [
+            "policy", "run", "samples", "batches", "decided", "answer", "correct", "complexity", "lower_bound",
+            "count_0", "count_1", "count_2",
+        ]  # fmt: skip
+        assert (table["count_0"] + table["count_1"] + table["count_2"] == table["samples"]).all()
+        assert set(table["answer"]) == {"[0, 1]"}
+        plain = runs.summary.plain()
+        json.dumps(plain, allow_nan=False)
+        assert plain["samples_over_lower_bound"] == pytest.approx(runs.samples.mean() / table["lower_bound"].mean())
+        assert runs.summary.samples_se == pytest.approx(np.std(runs.samples, ddof=1) / math.sqrt(50))
+
+    def test_a_tie_runs_into_the_limit_and_is_undecided(self):
+        (runs,) = simulate(BestArm(), GaussianArms([1.0, 1.0]), [PET()], runs=20, max_samples=1e6)
+        assert not runs.decided.any()
+        assert set(runs.columns()["answer"]) == {"undecided"}
+        assert runs.summary.undecided == 1
+        assert runs.summary.lower_bound == math.inf
+        assert runs.summary.error == 0
+
+    def test_a_limit_on_batches(self):
+        (runs,) = simulate(BestArm(), GaussianArms([0.1, 0.0]), [PET()], runs=20, max_batches=2)
+        assert (runs.batches == 2).all()
+
+    def test_policies_of_the_same_name_are_numbered(self):
+        runs = simulate(BestArm(), GaussianArms([1, 0]), [PET(), PET(guess=4)], runs=5)
+        assert [each.policy for each in runs] == ["pet", "pet (2)"]
+
+    def test_no_guarantee_is_said(self):
+        policies = [TriBBAI(), OptBBAI(), TrackAndStop(stopping=GLR(Heuristic())), TrackAndStop(stopping=GLR(Sum()))]
+        found = simulate(BestArm(), GaussianArms([1, 0]), policies, runs=5)
+        assert [each.doubt is None for each in found] == [False, True, False, True]
+        (bernoulli,) = simulate(BestArm(), BernoulliArms([0.9, 0.1]), [TrackAndStop(stopping=GLR(Sum()))], runs=5)
+        assert "normal rewards" in bernoulli.doubt
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [({"runs": 0}, "`runs` is 0"), ({"workers": 0}, "`workers` is 0"), ({"delta": 5}, "For 5 % write 0.05")],
+    )
+    def test_errors(self, options, message):
+        with pytest.raises(InputError, match=message):
+            simulate(BestArm(), GaussianArms([1, 0]), [PET()], **options)
+
+    def test_progress_counts_every_run(self):
+        seen = []
+        simulate(BestArm(), GaussianArms([1, 0]), [PET(), RoundRobin()], runs=1500, progress=seen.append)
+        assert seen == [1000, 500, 1000, 500]
+
+
+def test_the_sample_lower_bound():
+    """kl(delta, 1 - delta) written out: d ln(d/(1-d)) + (1-d) ln((1-d)/d)."""
+    for d in (0.3, 0.05, 1e-8):
+        kl = d * math.log(d / (1 - d)) + (1 - d) * math.log((1 - d) / d)
+        assert lower_bound(7.0, d) == pytest.approx(7 * kl, rel=1e-12)
+
+
+@pytest.mark.parametrize(("wrong", "number"), [(0, 1000), (3, 50), (50, 50), (1, 2)])
+def test_the_error_bound_is_clopper_pearson(wrong, number):
+    """SciPy's exact interval at 90 % two-sided has the 95 % one-sided bound as its upper end."""
+    expected = binomtest(wrong, number).proportion_ci(0.9, method="exact").high
+    assert error_upper_bound(wrong, number) == pytest.approx(expected, rel=1e-9)
+
+
+class TestReplay:
+    table = Replay(("a", "b"), np.array([0.0, 1.0, 2.0]), np.array([[5.0, 3.0, 2.0], [2.0, 2.0, 6.0]]))
+
+    def test_truth_and_noise(self):
+        world = self.table.world(np.random.default_rng(0), 3)
+        np.testing.assert_allclose(world.means, [[0.7, 1.4]] * 3)
+        assert self.table.noise == Bounded(0.0, 2.0)
+
+    @pytest.mark.parametrize("replacement", [True, False])
+    def test_totals_have_the_right_law(self, replacement):
+        """Mean and variance of the total of 4 draws, from the table by hand (finite-population factor 6/9 without)."""
+        table = Replay(self.table.names, self.table.outcomes, self.table.counts, replacement)
+        rng = np.random.default_rng(1)
+        pulls = np.full((20_000, 2), 4.0)
+        batch, _ = table.pull(rng, table.world(rng, 20_000), pulls)
+        variance = np.array([0.61, 0.64]) * 4 * (1 if replacement else 6 / 9)
+        np.testing.assert_allclose(batch.totals.mean(axis=0), [2.8, 5.6], atol=5 * np.sqrt(variance.max() / 20_000))
+        np.testing.assert_allclose(batch.totals.var(axis=0), variance, rtol=0.06)
+
+    def test_without_replacement_everything_comes_back_once(self):
+        table = Replay(self.table.names, self.table.outcomes, self.table.counts, replacement=False)
+        rng = np.random.default_rng(2)
+        world = table.world(rng, 50)
+        totals = np.zeros((50, 2))
+        for _ in range(5):
+            batch, world = table.pull(rng, world, np.full((50, 2), 3.0))
+            totals += batch.totals
+        assert (totals == [7.0, 14.0]).all()
+        assert (batch.counts == 0).all()
+
+    def test_used_up_data_ends_undecided(self):
+        table = Replay(self.table.names, self.table.outcomes, self.table.counts, replacement=False)
+        (runs,) = simulate(BestArm(), table, [PET()], runs=10)
+        assert not runs.decided.any()
+        assert (runs.samples == 20).all()
