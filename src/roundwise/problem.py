@@ -26,6 +26,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         checked_delta(self.delta)
+        if not float(self.arms).is_integer():
+            raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
 
     @property

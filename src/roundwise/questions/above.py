@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.errors import InputError
-from roundwise.questions.base import Answer, Complexity, Pieces, column, complexity_where, finite, quiet
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    column,
+    complexity_where,
+    finite,
+    quiet,
+)
 from roundwise.questions.top_k import set_words
 from roundwise.runs import Bools, Floats, total
 
@@ -45,6 +54,7 @@ class Above:
         """Whether the sets are the same."""
         return np.asarray((one == other).all(axis=-1))
 
+    @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """min_i N_i (mu_i - level)^2 / (2 sigma^2)."""
         away = finite(means) - self.level
@@ -62,6 +72,12 @@ class Above:
     def pieces(self, arms: int) -> Pieces:
         """One half-space for each arm."""
         return Pieces(arms, 1)
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """Every arm on its side of the level."""
+        sides = np.where(answer, 1.0, -1.0)
+        index = np.broadcast_to(np.arange(arms), sides.shape)
+        return Halfspaces(index[..., None], sides[..., None], sides * self.level, False)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'Above 0.5: x, y.'"""

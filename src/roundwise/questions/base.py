@@ -46,6 +46,15 @@ class Pieces(NamedTuple):
     support: int
 
 
+class Halfspaces(NamedTuple):
+    """What makes an answer right: sum_s factors[p, s] means[arms[p, s]] > offsets[p] for every piece p."""
+
+    arms: NDArray[np.intp]  # (P, S)
+    factors: Floats  # (P, S)
+    offsets: Floats  # (P)
+    pairs: bool  # whether every piece is "the first arm exceeds the second by the offset"
+
+
 class Question(Protocol):
     """Something to find out about the means of K arms, with one correct answer."""
 
@@ -74,11 +83,21 @@ class Question(Protocol):
     def pieces(self, arms: int) -> Pieces | None:
         """The half-spaces a wrong answer must cross, or None if it is no such union."""
 
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """The half-spaces whose intersection is where the answer is right; their complements are the pieces."""
+
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """One answer in plain words."""
 
     def plain(self, answer: Answer) -> Any:
         """One answer as JSON: an index, a list of indices, or true/false."""
+
+
+def pairs(first: NDArray[np.intp], second: NDArray[np.intp], offset: float = 0.0) -> Halfspaces:
+    """Pieces that say: each arm of `first` exceeds its partner in `second`. (P),(P)"""
+    arms = np.stack(np.broadcast_arrays(first, second), axis=-1)
+    factors = np.broadcast_to(np.array([1.0, -1.0]), arms.shape)
+    return Halfspaces(arms, factors, np.full(arms.shape[:-1], offset), True)
 
 
 def finite(means: ArrayLike) -> Floats:
@@ -92,12 +111,23 @@ def finite(means: ArrayLike) -> Floats:
 
 
 def column(radius: ArrayLike) -> Floats:
-    """A number for each run, ready to be used against an axis of arms."""
-    return np.asarray(radius, dtype=np.float64)[..., None]
+    """A radius for each run, ready to be used against an axis of arms."""
+    array = np.asarray(radius, dtype=np.float64)
+    if not (array >= 0).all():
+        raise InputError(f"`radius` is {array.min():g}, but must be a number of at least 0.")
+    return array[..., None]
+
+
+def spread_over(means: Floats, radius: ArrayLike) -> tuple[Floats, Floats]:
+    """Means and radii with the same axes of runs; the radii as a column."""
+    radii = column(radius)
+    runs = np.broadcast_shapes(means.shape[:-1], radii.shape[:-1])
+    return np.broadcast_to(means, (*runs, means.shape[-1])), np.broadcast_to(radii, (*runs, 1))
 
 
 def complexity_where(possible: Bools, value: Floats, weights: Floats) -> Complexity:
     """The complexity where it is finite; elsewhere infinity and equal weights."""
+    possible = possible & np.isfinite(value)
     return Complexity(
         np.where(possible, value, np.inf), np.where(possible[..., None], weights, 1.0 / weights.shape[-1])
     )

@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.errors import InputError
-from roundwise.questions.base import Answer, Complexity, Pieces, column, complexity_where, finite, quiet
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    column,
+    complexity_where,
+    finite,
+    pairs,
+    quiet,
+)
 from roundwise.runs import Bools, Floats, total
 
 
@@ -65,8 +75,7 @@ class BestArm:
         possible = possible & (smallest > 0)
         smallest = np.where(possible, smallest, 1.0)
         ratios = np.where(leads, np.inf, np.maximum(gaps / smallest[..., None], 1.0))
-        others = _others(ratios * ratios)
-        value, share = others
+        value, share = _others(ratios * ratios)
         total_share = total(share)
         weights = np.where(leads, 1.0, share) / (1.0 + total_share)[..., None]
         return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), weights)
@@ -82,6 +91,12 @@ class BestArm:
         """One half-space of two arms for each other arm."""
         return Pieces(arms - 1, 2)
 
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """The arm exceeds every other arm."""
+        others = np.arange(arms - 1)
+        others = others + (others >= np.asarray(answer)[..., None])
+        return pairs(np.asarray(answer)[..., None], others)
+
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'x is the best arm.'"""
         return f"{names[int(answer)]} is the best arm"
@@ -96,6 +111,15 @@ def _gaps(means: Floats) -> tuple[Floats, Bools, Bools]:
     gaps = means.max(axis=-1, keepdims=True) - means
     leads = gaps == 0
     return gaps, leads, np.asarray(total(leads) == 1)
+
+
+def star(costs: Floats, leads: Bools) -> Floats:
+    """min sum n subject to 1/n_lead + 1/n_b <= costs_b for all b of finite cost; 0 where there is none. (K),(K)->(K)"""
+    smallest = np.where(leads, np.inf, costs).min(axis=-1)
+    possible = np.asarray((smallest > 0) & np.isfinite(smallest))
+    unit = np.where(possible, smallest, 1.0)[..., None]
+    level, share = _others(np.where(leads, np.inf, np.maximum(costs / unit, 1.0)))
+    return np.where(possible[..., None], np.where(leads, 1.0, share) * level[..., None] / unit, 0.0)
 
 
 def _others(costs: Floats) -> tuple[Floats, Floats]:

@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.errors import InputError
 from roundwise.questions import program
-from roundwise.questions.base import Answer, Complexity, Pieces, complexity_where, finite, quiet
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    complexity_where,
+    finite,
+    quiet,
+    spread_over,
+)
 from roundwise.runs import Bools, Floats, total
 
 
@@ -47,6 +56,8 @@ class Statements:
     @classmethod
     def against_control(cls, arms: int, control: int = 0, margin: float = 0.0) -> Statements:
         """Which arms beat the control by more than a margin?"""
+        if not 0 <= control < arms:
+            raise InputError(f"The control is arm {control}, but the arms are 0 to {arms - 1}.")
         others = [i for i in range(arms) if i != control]
         forms = np.eye(arms)[others] - np.eye(arms)[control]
         return cls(forms, np.full(len(others), margin), tuple(f"{i} beats {control}" for i in others))
@@ -84,8 +95,8 @@ class Statements:
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """T* and w*; over a ball the distance of statement j shrinks by radius |a_j|_1."""
-        distances = np.abs(self._away(finite(means)))
-        return halfspace_complexity(self.forms, distances, radius, sigma)
+        means, radii = spread_over(finite(means), radius)
+        return halfspace_complexity(self.forms, np.abs(self._away(means)), radii, sigma)
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
@@ -95,6 +106,12 @@ class Statements:
     def pieces(self, arms: int) -> Pieces:
         """One half-space for each statement."""
         return Pieces(len(self.forms), max(len(arms) for arms in self._supports()))
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """Every statement that holds as it is, every other one turned round."""
+        sides = np.where(answer, 1.0, -1.0)
+        forms = sides[..., None] * self.forms
+        return packed(forms, sides * self.levels)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'These hold: x, y.'"""
@@ -173,8 +190,9 @@ class Largest:
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """T* and w*; over a ball the lead over rival j shrinks by radius |a_best - a_j|_1."""
-        behind, rivals = self._rivals(finite(means))
-        return halfspace_complexity(rivals, behind, radius, sigma)
+        means, radii = spread_over(finite(means), radius)
+        behind, rivals = self._rivals(means)
+        return halfspace_complexity(rivals, behind, radii, sigma)
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
@@ -186,6 +204,16 @@ class Largest:
         """One half-space for each rival."""
         widest = max(np.count_nonzero(a - b) for a, b in itertools.combinations(self.forms, 2))
         return Pieces(len(self.forms) - 1, int(widest))
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """The score exceeds every other score."""
+        assert self.offsets is not None
+        best = np.asarray(answer)
+        others = np.arange(len(self.forms) - 1)
+        others = others + (others >= best[..., None])
+        return packed(
+            self.forms[best][..., None, :] - self.forms[others], self.offsets[others] - self.offsets[best][..., None]
+        )
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'x has the largest score.'"""
@@ -212,13 +240,24 @@ class Largest:
         return behind, self.forms[rival] - self.forms[best][..., None, :]
 
 
-def halfspace_complexity(forms: Floats, distances: Floats, radius: ArrayLike, sigma: float) -> Complexity:
+def packed(forms: Floats, offsets: Floats) -> Halfspaces:
+    """Half-spaces from dense forms (P, K), keeping as many arms of each as the widest has, largest factors first."""
+    width = int(np.count_nonzero(forms, axis=-1).max(initial=1))
+    arms = np.argsort(np.where(forms == 0, np.inf, -forms), axis=-1, kind="stable")[..., :width]
+    factors = np.take_along_axis(forms, arms, axis=-1)
+    pairs = width == 2 and bool((factors == [1.0, -1.0]).all())
+    return Halfspaces(arms, factors, offsets, pairs)
+
+
+def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma: float) -> Complexity:
     """T* and w* of a union of half-spaces with these normals, (m, K) or (..., m, K), at these distances.
 
     T* = min sum_i n_i subject to sum_i a_ji^2 / n_i <= distance_j^2 / (2 sigma^2) (PAPER_NOTES.md, geometry).
     """
     runs, arms = distances.shape[:-1], forms.shape[-1]
-    distances = distances - np.asarray(radius, dtype=np.float64)[..., None] * np.abs(forms).sum(axis=-1)
+    scales = np.abs(forms).max(axis=-1)  # a form and its distance may be large or small together
+    forms, distances = forms / scales[..., None], distances / scales
+    distances = distances - radii * np.abs(forms).sum(axis=-1)
     smallest = distances.min(axis=-1)
     possible = np.asarray(smallest > 0)
     unit = np.where(possible, smallest, 1.0)  # squares of tiny distances would underflow

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.errors import InputError
 from roundwise.questions.above import checked_level, crossing_complexity
-from roundwise.questions.base import Answer, Complexity, column, finite, quiet
+from roundwise.questions.base import Answer, Complexity, Halfspaces, column, complexity_where, finite, quiet
 from roundwise.runs import Bools, Floats, total
 
 
@@ -45,6 +45,7 @@ class MinimumBelow:
         """Whether both say yes or both say no."""
         return np.asarray(one == other)
 
+    @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """Yes: sum_i N_i (level - mu_i)_+^2 / (2 sigma^2); no: min_i N_i (mu_i - level)^2 / (2 sigma^2).
 
@@ -71,7 +72,7 @@ class MinimumBelow:
         yes = depth > 0
         value = np.where(yes, 2 * sigma**2 / depth / depth, np.where(lowest > 0, no.value, np.inf))
         weights = np.where(yes[..., None], smallest / total(smallest)[..., None], no.weights)
-        return Complexity(value, weights)
+        return complexity_where(np.asarray(np.isfinite(value)), value, weights)
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """The complexity itself: it has a closed form."""
@@ -80,6 +81,10 @@ class MinimumBelow:
     def pieces(self, arms: int) -> None:
         """None: a wrong yes is one polyhedron, no union of half-spaces."""
         return
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """A yes is no intersection of half-spaces: there is nothing to give."""
+        raise InputError(f"The answers of '{self.name}' are no intersections of half-spaces.")
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'The smallest mean is below 0.6.'"""
@@ -115,7 +120,7 @@ class AnyAbove:
 
     def answer(self, means: ArrayLike) -> Answer:
         """Whether the largest mean is above the level."""
-        return self.mirror.answer(-np.asarray(means))
+        return self.mirror.answer(-finite(means))
 
     def same(self, one: Answer, other: Answer) -> Bools:
         """Whether both say yes or both say no."""
@@ -123,19 +128,23 @@ class AnyAbove:
 
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """As for the mirror image."""
-        return self.mirror.evidence(counts, -np.asarray(means), sigma)
+        return self.mirror.evidence(counts, -finite(means), sigma)
 
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """As for the mirror image."""
-        return self.mirror.complexity(-np.asarray(means), radius, sigma)
+        return self.mirror.complexity(-finite(means), radius, sigma)
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """As for the mirror image."""
-        return self.mirror.floor(-np.asarray(means), radius, sigma)
+        return self.mirror.floor(-finite(means), radius, sigma)
 
     def pieces(self, arms: int) -> None:
         """None: a wrong yes is one polyhedron, no union of half-spaces."""
         return
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """A yes is no intersection of half-spaces: there is nothing to give."""
+        raise InputError(f"The answers of '{self.name}' are no intersections of half-spaces.")
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'Some mean is above 0.6.'"""

@@ -11,7 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.errors import InputError
 from roundwise.questions import program
-from roundwise.questions.base import Answer, Complexity, Pieces, complexity_where, finite, quiet
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    complexity_where,
+    finite,
+    pairs,
+    quiet,
+    spread_over,
+)
 from roundwise.runs import Bools, Floats
 
 
@@ -27,8 +37,9 @@ class TopK:
     name = "top-k"
 
     def __post_init__(self) -> None:
-        if self.k != int(self.k) or self.k < 1:
+        if not (self.k >= 1 and float(self.k).is_integer()):
             raise InputError(f"`k` is {self.k}, but must be a whole number of at least 1.")
+        object.__setattr__(self, "k", int(self.k))
 
     def check(self, arms: int) -> None:
         """More arms than k."""
@@ -50,12 +61,10 @@ class TopK:
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """min over a in the top, b not, of (mu_a - mu_b)^2 / (2 sigma^2 (1/N_a + 1/N_b)) (Lemma A.8)."""
-        means = self._checked(means)
+        """min over a in the top, b not, of (mu_a - mu_b)^2 / (2 sigma^2 (1/N_a + 1/N_b)) (Lemma A.9)."""
+        means, counts = np.broadcast_arrays(self._checked(means), np.asarray(counts, dtype=np.float64))
         order = _order(means)
-        means = np.take_along_axis(means, order, axis=-1)
-        counts = np.broadcast_to(np.asarray(counts, dtype=np.float64), means.shape)
-        counts = np.take_along_axis(counts, order, axis=-1)
+        means, counts = np.take_along_axis(means, order, axis=-1), np.take_along_axis(counts, order, axis=-1)
         few, many = slice(None, self.k), slice(self.k, None)
         if self.k > means.shape[-1] - self.k:
             few, many = many, few
@@ -72,12 +81,12 @@ class TopK:
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """T* and w*; over a ball all gaps shrink by twice the radius (Lemma 3.12)."""
-        means = self._checked(means)
+        means, radii = spread_over(self._checked(means), radius)
         arms = means.shape[-1]
         order = _order(means)
         ranked = np.take_along_axis(means, order, axis=-1)
         gaps = ranked[..., : self.k, None] - ranked[..., None, self.k :]
-        gaps = np.maximum(gaps - 2 * np.asarray(radius, dtype=np.float64)[..., None, None], 0.0)
+        gaps = np.maximum(gaps - 2 * radii[..., None], 0.0)
         smallest = gaps.min(axis=(-2, -1))
         possible = np.asarray(smallest > 0)
         unit = np.where(possible, smallest, 1.0)  # squares of tiny gaps would underflow
@@ -101,6 +110,13 @@ class TopK:
     def pieces(self, arms: int) -> Pieces:
         """One half-space of two arms for each pair across the border."""
         return Pieces(self.k * (arms - self.k), 2)
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """Every arm of the set exceeds every other arm."""
+        order = np.argsort(~answer, axis=-1, kind="stable")
+        inside = np.repeat(order[..., : self.k], arms - self.k, axis=-1)
+        outside = np.concatenate([order[..., self.k :]] * self.k, axis=-1)
+        return pairs(inside, outside)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'The top 2 are x, y.'"""

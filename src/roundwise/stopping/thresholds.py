@@ -1,8 +1,8 @@
 """How much evidence is enough: thresholds for the generalised likelihood ratio.
 
 A threshold gives `value(problem, counts): (K)->()`, and `at(problem, samples)`, a bound on it for any
-allocation of so many samples (PET sizes its batches with it). `doubt(problem)` says in words what stands
-between it and a guarantee, or None.
+allocation of so many samples with at least one for each arm (PET sizes its batches with it).
+`doubt(problem)` says in words what stands between it and a guarantee, or None.
 
 Arms without results count as pulled once: they add nothing to the deviation that a threshold bounds.
 """
@@ -34,7 +34,7 @@ class Threshold(Protocol):
         """The threshold after these counts."""
 
     def at(self, problem: Problem, samples: float) -> float:
-        """The largest value after so many samples, however they were spread."""
+        """The largest value after so many samples, however they were spread over arms that all have some."""
 
     def doubt(self, problem: Problem) -> str | None:
         """Why there is no guarantee, or None if there is one."""
