@@ -36,7 +36,7 @@ from roundwise import (
     paper,
     simulate,
 )
-from roundwise.summary import error_upper_bound, lower_bound
+from roundwise.summary import error_upper_bound, sample_lower_bound
 
 PAPER = GaussianArms(RandomGaps())
 
@@ -236,7 +236,7 @@ def test_the_sample_lower_bound():
     """kl(delta, 1 - delta) written out: d ln(d/(1-d)) + (1-d) ln((1-d)/d)."""
     for d in (0.3, 0.05, 1e-8):
         kl = d * math.log(d / (1 - d)) + (1 - d) * math.log((1 - d) / d)
-        assert lower_bound(7.0, d) == pytest.approx(7 * kl, rel=1e-12)
+        assert sample_lower_bound(7.0, d) == pytest.approx(7 * kl, rel=1e-12)
 
 
 @pytest.mark.parametrize(("wrong", "number"), [(0, 1000), (3, 50), (50, 50), (1, 2)])

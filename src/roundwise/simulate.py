@@ -20,9 +20,9 @@ from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
-from roundwise.record import Trial
+from roundwise.record import Batch, Plan, Trial
 from roundwise.runs import Floats, take
-from roundwise.summary import Summary, lower_bound, summarised
+from roundwise.summary import Summary, sample_lower_bound, summarised
 from roundwise.trial import advance, begin, conclusion
 
 Watch = Mapping[str, Callable[[Trial], NDArray[Any]]]
@@ -60,7 +60,7 @@ class Runs:
             "answer": self._answers(),
             "correct": self.correct,
             "complexity": self.complexity,
-            "lower_bound": lower_bound(self.complexity, self.problem.delta),
+            "lower_bound": sample_lower_bound(self.complexity, self.problem.delta),
         }
         if self.counts is not None:
             table |= {f"count_{i}": column.astype(np.int64) for i, column in enumerate(self.counts.T)}
@@ -185,7 +185,7 @@ def _block(
     alive = np.arange(size)
     trial = begin(problem, policy, (size,))
     while alive.size:
-        batch, world = environment.pull(noise_rng, world, trial.plan.pulls)
+        batch, world = _pulled(environment, noise_rng, world, trial.plan)
         trial = advance(problem, policy, trial, batch)
         record = trial.record
         used_up = batch.counts.sum(axis=-1) == 0
@@ -207,6 +207,19 @@ def _block(
     correct = decided & problem.question.same(answer, truth)
     doubt = policy.stopping.doubt(problem)
     return Runs(name, problem, samples, batches, decided, answer, correct, complexity, counts, watched, doubt)
+
+
+def _pulled(environment: Environment, rng: np.random.Generator, world: Any, plan: Plan) -> tuple[Batch, Any]:
+    """What comes back for a plan, in the parts that it asks for."""
+    if plan.parts == 1:
+        return environment.pull(rng, world, plan.pulls)
+    parts = []
+    for i in range(plan.parts):
+        part = np.floor(plan.pulls * (i + 1) / plan.parts) - np.floor(plan.pulls * i / plan.parts)
+        batch, world = environment.pull(rng, world, part)
+        parts.append(batch)
+    counts, totals = sum(part.counts for part in parts), sum(part.totals for part in parts)
+    return Batch(np.asarray(counts), np.asarray(totals), parts=tuple(parts)), world
 
 
 def _joined(parts: list[Runs]) -> Runs:

@@ -61,7 +61,7 @@ def summarised(runs: Runs) -> Summary:
     """The summary of these runs."""
     number = len(runs.samples)
     wrong = int((runs.decided & ~runs.correct).sum())
-    bound = float(lower_bound(runs.complexity, runs.problem.delta).mean())
+    bound = float(sample_lower_bound(runs.complexity, runs.problem.delta).mean())
     return Summary(
         runs.policy,
         number,
@@ -96,11 +96,13 @@ def error_upper_bound(wrong: int, number: int, level: float = 0.95) -> float:
     return 1.0 if wrong == number else float(betaincinv(wrong + 1, number - wrong, level))
 
 
-def lower_bound(complexity: ArrayLike, delta: float) -> Floats:
+def sample_lower_bound(complexity: ArrayLike, delta: float) -> Floats:
     """T* kl(delta, 1 - delta): no delta-correct algorithm needs fewer samples on average (Section 1.1).
 
-    >>> round(float(lower_bound(200.0, 0.05)), 1)
+    >>> round(float(sample_lower_bound(200.0, 0.05)), 1)
     530.0
     """
-    divergence = (1 - 2 * delta) * math.log((1 - delta) / delta)  # kl(delta, 1 - delta)
+    divergence = max(0.0, 1 - 2 * delta) * math.log(
+        (1 - delta) / delta
+    )  # kl(delta, 1 - delta); nothing to show past 1/2
     return np.asarray(complexity, dtype=np.float64) * divergence

@@ -25,7 +25,7 @@ from roundwise.environments import numbered
 from roundwise.errors import InputError
 from roundwise.noise import SubGaussian
 from roundwise.problem import Problem
-from roundwise.summary import lower_bound
+from roundwise.summary import sample_lower_bound
 
 Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
 
@@ -53,7 +53,7 @@ def complexity(
     problem = Problem(asked, len(values), delta, SubGaussian(sigma))
     found = asked.complexity(values, radius, problem.sigma)
     answer = asked.answer(values)
-    bound = float(lower_bound(found.value, delta))
+    bound = float(sample_lower_bound(found.value, delta))
     if as_json:
         print_json(
             {

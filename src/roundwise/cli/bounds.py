@@ -1,0 +1,189 @@
+"""`roundwise bounds`: what any algorithm must pay on an instance, and what PET is promised to pay."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roundwise.cli import app
+from roundwise.cli.options import (
+    Delta,
+    FormsFile,
+    Json,
+    Level,
+    Means,
+    QuestionName,
+    Sigma,
+    TopSize,
+    numbers,
+    question_from,
+)
+from roundwise.cli.output import number, print_json, print_table
+from roundwise.environments import GaussianArms
+from roundwise.errors import InputError, unknown
+from roundwise.noise import Gaussian
+from roundwise.policies import PET
+from roundwise.problem import Problem
+from roundwise.runs import Floats
+from roundwise.simulate import simulate
+from roundwise.summary import Summary
+
+if TYPE_CHECKING:
+    from roundwise.bounds import Overview
+
+FIGURES = ("batches", "trade-off", "sequence")
+
+
+@app.command()
+def bounds(
+    question: QuestionName,
+    means: Means = None,
+    k: TopSize = None,
+    level: Level = None,
+    file: FormsFile = None,
+    sigma: Sigma = 1.0,
+    delta: Delta = 0.05,
+    t_min: Annotated[
+        float, typer.Option("--t-min", help="T_min: the least complexity that is reckoned with; PET's first guess T_0.")
+    ] = 1.0,
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            "--gamma",
+            help="The lower bound on batches is for algorithms that need at most gamma T* ln(1/delta) samples on "
+            "average, on every instance from T_min to T*. By default what PET is proved to keep.",
+        ),
+    ] = None,
+    tail: Annotated[
+        float | None,
+        typer.Option("--tail", help="Read --gamma as: more samples than that with at most this probability."),
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", help="Simulate PET this often; 0 for not at all.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.")] = 1,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Write a figure (.png, .svg, .pdf).")] = None,
+    figure: Annotated[
+        str, typer.Option("--figure", help=f"Which one: {', '.join(FIGURES)}.", metavar="NAME")
+    ] = "batches",
+    as_json: Json = False,
+) -> None:
+    """What any algorithm must pay on an instance, and what PET is promised to pay: samples and batches.
+
+    Example: roundwise bounds --question best-arm --means 0.01,0 --runs 1000
+    """
+    from roundwise.bounds import overview
+
+    asked = question_from(question, k, level, file)
+    values = numbers(means)
+    problem = Problem(asked, len(values), delta, Gaussian(sigma))
+    _check(runs, t_min, plot, figure)
+    policy = PET(guess=max(1.0, t_min))
+    found = overview(problem, values, policy, t_min, gamma, tail)
+    seen = _simulated(problem, values, policy, runs, seed) if runs else None
+    if plot is not None:
+        _draw(plot, figure, problem, values, policy, runs or 300, seed)
+    if as_json:
+        measured = None if seen is None else seen.plain()
+        print_json({"question": question, "delta": delta, "sigma": sigma, **found.plain(), "measured": measured})
+        return
+    _print(found, delta, seen)
+    if plot is not None:
+        print(f"The figure is in {plot}.")
+
+
+def _print(found: Overview, delta: float, seen: Summary | None) -> None:
+    stated = found.stated_upper
+    print(
+        f"Complexity T* = {number(found.complexity)}, T*_b = {number(found.estimable_complexity)}, delta = {delta:g}."
+    )
+    rows = [
+        ("any algorithm, at least", number(math.ceil(found.sample_lower)), _count(found.expected_batches)),
+        (f"  as stated ({_theorem(found)})", "", "-" if found.stated is None else _count(found.stated.expected)),
+    ]
+    if seen is not None:
+        rows.append(
+            (
+                f"PET in {seen.runs} runs",
+                f"{number(round(seen.samples_mean))} ± {number(round(seen.samples_se))}",
+                f"{seen.batches_mean:.2f} ± {seen.batches_se:.2f}",
+            )
+        )
+    rows += [
+        ("PET, at most", number(math.ceil(found.upper.samples)), _count(found.upper.batches)),
+        (
+            "  as stated (Theorem 3.11)",
+            "-" if stated is None else number(math.ceil(stated.samples)),
+            "-" if stated is None else _count(stated.batches),
+        ),
+    ]
+    print_table(("", "mean samples", "mean batches"), rows)
+    for sentence in _sentences(found):
+        print(sentence)
+    if seen is not None:
+        factor = seen.samples_mean / found.complexity / -math.log(delta)
+        print(f"PET needed {factor:.3g} T* ln(1/delta) samples on average.")
+
+
+def _sentences(found: Overview) -> list[str]:
+    """What the lower bound on batches is about, and what it says; why it, or a theorem as stated, says nothing."""
+    said = []
+    promise = found.promise
+    if promise is not None and promise.range > 1:
+        kept = (
+            f"{promise.gamma:.3g} T* ln(1/delta) samples "
+            + ("on average" if promise.tail is None else f"but for a probability of {promise.tail:g}")
+            + f", for every T* from {promise.easiest:g} to {number(promise.complexity)}"
+        )
+        source = "" if found.gamma_given else " (what PET is proved to keep; choose with --gamma)"
+        said.append(f"The lower bound on batches is for algorithms that need at most {kept}{source}.")
+        if not promise.possible:
+            said.append(
+                "No algorithm with this delta can be so frugal: the bound is about nobody. Choose a larger --gamma."
+            )
+    if found.certificate is not None:
+        n, p = found.certificate.batches, found.certificate.probability
+        said.append(f"They make {n + 1} batches or more with a probability of at least {p:.3f}.")
+    if found.vacuous is not None:
+        said.append(f"It says nothing here but 'at least one batch': {found.vacuous}.")
+    if found.stated is not None and found.stated.expected < 1:
+        reason = f": {found.stated.reason}" if found.stated.reason else ""
+        said.append(f"{_theorem(found)} as stated says less than 'at least one batch' here{reason}.")
+    if found.centre is not None and found.constant_centre is None:
+        said.append("Assumption 2.2 fails for a constant y; the same proof works with a point y (docs/bounds.md).")
+    if found.stated_upper is None:
+        said.append("Theorem 3.11 as stated does not apply: T_0 is above T*_b.")
+    return said
+
+
+def _theorem(found: Overview) -> str:
+    return "Theorem 2.3" if found.promise is None or found.promise.tail is None else "Lemma A.7"
+
+
+def _count(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _simulated(problem: Problem, means: Floats, policy: PET, runs: int, seed: int) -> Summary:
+    world = GaussianArms(means, problem.sigma)
+    (found,) = simulate(problem.question, world, [policy], runs=runs, delta=problem.delta, seed=seed)
+    return found.summary
+
+
+def _draw(path: Path, figure: str, problem: Problem, means: Floats, policy: PET, runs: int, seed: int) -> None:
+    from roundwise.figures.bounds import figure_for
+    from roundwise.figures.canvas import save
+
+    save(figure_for(figure, problem, means, policy, runs, seed), path)
+
+
+def _check(runs: int, t_min: float, plot: Path | None, figure: str) -> None:
+    if runs < 0:
+        raise InputError(f"--runs is {runs}, but must be at least 0.")
+    if not (t_min > 0 and math.isfinite(t_min)):
+        raise InputError(f"--t-min is {t_min:g}, but must be a positive number.")
+    if figure not in FIGURES:
+        raise unknown("figure", figure, FIGURES)
+    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
+        raise InputError(f"'{plot}' has no ending that says what to write; call it for example {plot.stem}.svg.")
