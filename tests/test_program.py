@@ -146,9 +146,7 @@ def test_general_against_clarabel(seed):
 @pytest.mark.parametrize(("arms", "k"), [(2, 1), (6, 1), (6, 3), (10, 3), (10, 8), (25, 10)])
 def test_bipartite_against_clarabel(arms, k):
     rng = np.random.default_rng(arms + k)  # no tiny gaps: there Clarabel is off by 1e-4
-    c = top_k_limits(
-        np.concatenate([rng.uniform(0.6, 1, (1, k)), rng.uniform(0, 0.5, (1, arms - k))], axis=1), k
-    )
+    c = top_k_limits(np.concatenate([rng.uniform(0.6, 1, (1, k)), rng.uniform(0, 0.5, (1, arms - k))], axis=1), k)
     found = bipartite(c)
     q, c = pair_matrix(k, arms - k), c.reshape(1, -1)
     assert_solved(q, c, found)

@@ -7,7 +7,7 @@ a simulation (runs, K), and every function takes both.
 from roundwise.environments import BernoulliArms, GaussianArms, RandomGaps, Replay
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
-from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI
+from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
 from roundwise.simulate import simulate
@@ -46,5 +46,6 @@ __all__ = [
     "TopK",
     "TrackAndStop",
     "TriBBAI",
+    "Wager",
     "simulate",
 ]

@@ -18,13 +18,28 @@ class Plan(NamedTuple):
     pulls: Floats  # (K), whole numbers
     may_stop: Bools  # (), whether the stopping rule is asked before this batch is pulled
     memory: Any = None  # a named tuple of the policy, or None
+    parts: int = 1  # into how many parts of the order in which rows came the batch is to be cut
 
 
 class Batch(NamedTuple):
-    """What came back: how often each arm was really pulled, and the sum of its rewards."""
+    """What came back: how often each arm was really pulled, and the sum of its rewards.
+
+    Some noise models ask for more: the spread, sum (x - mean)^2 within each arm, or a table of the values. Where the
+    rows came in an order that has nothing to do with their values, `parts` are the batch cut into pieces of that order.
+    """
 
     counts: Floats
     totals: Floats
+    spreads: Floats | None = None
+    table: Table | None = None
+    parts: tuple[Batch, ...] = ()
+
+
+class Table(NamedTuple):
+    """How often each arm had each value."""
+
+    values: Floats  # (V)
+    counts: Floats  # (K, V)
 
 
 class Record(NamedTuple):

@@ -37,19 +37,20 @@ def zeros(shape: tuple[int, ...]) -> Floats:
 def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
     """The runs at `index` of an array, or of every array in a (named) tuple; None stays None."""
     # along the last axis of the transpose, which keeps the runs contiguous
-    return _mapped(lambda array: np.take(array.transpose(), index, axis=-1).transpose(), tree)
+    return mapped(lambda array: np.take(array.transpose(), index, axis=-1).transpose(), tree)
 
 
 def merged(mask: Bools, one: Tree, other: Tree) -> Tree:
     """`one` in the runs where `mask` holds and `other` elsewhere, through every array of a (named) tuple."""
-    return _mapped(lambda a, b: np.where(mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim)), a, b), one, other)
+    return mapped(lambda a, b: np.where(mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim)), a, b), one, other)
 
 
-def _mapped(function: Callable[..., Any], *trees: Any) -> Any:
+def mapped(function: Callable[..., Any], *trees: Any) -> Any:
+    """A function applied to every array of a (named) tuple, or to the arrays at the same place of several."""
     first = trees[0]
-    if first is None:
-        return None
+    if first is None or isinstance(first, int):
+        return first
     if not isinstance(first, tuple):
         return function(*trees)
-    fields = [_mapped(function, *parts) for parts in zip(*trees, strict=True)]
+    fields = [mapped(function, *parts) for parts in zip(*trees, strict=True)]
     return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)

@@ -15,7 +15,7 @@ from roundwise.policies.base import Policy
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.record import Batch, Record, Trial
-from roundwise.runs import merged, zeros
+from roundwise.runs import mapped, merged, zeros
 
 
 def begin(problem: Problem, policy: Policy, runs: tuple[int, ...] = ()) -> Trial:
@@ -38,8 +38,7 @@ def advance(problem: Problem, policy: Policy, trial: Trial, batch: Batch) -> Tri
         idle = ~trial.done & (trial.plan.pulls.sum(axis=-1) == 0)
         if not idle.any():
             return trial
-        nothing = Batch(np.zeros_like(batch.counts), np.zeros_like(batch.totals))
-        trial = merged(idle, _step(problem, policy, trial, nothing), trial)
+        trial = merged(idle, _step(problem, policy, trial, mapped(np.zeros_like, batch)), trial)
     raise RoundwiseError(f"The policy '{policy.name}' keeps planning empty batches.")
 
 

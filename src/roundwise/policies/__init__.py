@@ -8,7 +8,10 @@ from roundwise.policies.pet import PET
 from roundwise.policies.round_robin import RoundRobin
 from roundwise.policies.track_and_stop import TrackAndStop
 from roundwise.policies.tri_bbai import TriBBAI
+from roundwise.policies.wager import Wager
 
-POLICIES: dict[str, type[Policy]] = {each.name: each for each in (PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI)}
+POLICIES: dict[str, type[Policy]] = {
+    each.name: each for each in (Wager, PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI)
+}
 
-__all__ = ["PET", "POLICIES", "OptBBAI", "Policy", "RoundRobin", "TrackAndStop", "TriBBAI"]
+__all__ = ["PET", "POLICIES", "OptBBAI", "Policy", "RoundRobin", "TrackAndStop", "TriBBAI", "Wager"]

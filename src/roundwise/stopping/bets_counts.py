@@ -1,0 +1,165 @@
+"""Bets on 0/1 outcomes and on Poisson counts, for two arms and against a level (WAGER.md, section 7)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .bets_mixture import DRIFTS, EDGE, Array, Mask, clipped_z, flat, log_mixture
+
+_MOST = 1e100  # above this, or below its inverse, nothing is bet on: products would overflow
+
+
+def _counted(*counts: Array) -> Mask:
+    good = np.ones(counts[0].shape, dtype=np.bool_)
+    for count in counts:
+        good &= (count > 1 / _MOST) & (count < _MOST)
+    return good
+
+
+def _totalled(good: Mask, *totals: Array) -> Mask:
+    for total in totals:
+        good = good & (total >= 0) & (total < _MOST)
+    return good
+
+
+def centre(past_a: Array, n_past_a: Array, past_b: Array, n_past_b: Array, n_a: Array, n_b: Array) -> Array:
+    """A guess at the common mean under the null: past means, half a success in all added, weighted as the new batch is.
+
+    With these weights the drift that equals the true difference bets exactly on the true rates.
+    """
+    half = 0.5 / (n_past_a + n_past_b)
+    mean_a = (past_a / n_past_a + half) / (1.0 + half + half)
+    mean_b = (past_b / n_past_b + half) / (1.0 + half + half)
+    return np.minimum(mean_a * (n_a / (n_a + n_b)) + mean_b * (n_b / (n_a + n_b)), 1.0 - 1e-12)
+
+
+@np.errstate(all="ignore")
+def bernoulli_difference_bet(
+    past_successes_a: ArrayLike,
+    past_counts_a: ArrayLike,
+    past_successes_b: ArrayLike,
+    past_counts_b: ArrayLike,
+    successes_a: ArrayLike,
+    counts_a: ArrayLike,
+    successes_b: ArrayLike,
+    counts_b: ArrayLike,
+) -> Array:
+    """The log e-value of one batch of 0/1 outcomes against "the rate of a is at most the rate of b" (section 7).
+
+    0.0 where either arm has no past or no new rows. `(),...->()`
+    """
+    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b) = flat(
+        past_successes_a, past_counts_a, past_successes_b, past_counts_b, successes_a, counts_a, successes_b, counts_b
+    )
+    good = _totalled(_counted(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b)
+    good &= (past_a <= N_a) & (past_b <= N_b) & (won_a <= n_a) & (won_b <= n_b)
+    N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
+    past_a, past_b, won_a, won_b = (np.where(good, s, 0.0) for s in (past_a, past_b, won_a, won_b))
+    m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
+    variance = m * (1.0 - m) * (1.0 / N_a + 1.0 / N_b)
+    z = clipped_z(past_a / N_a - past_b / N_b, variance)
+    up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)  # theta_a = m + up theta, theta_b = m - down theta
+    furthest = EDGE * np.minimum((1.0 - m) / up, m / down)
+    factors = np.empty((DRIFTS.size, z.size))
+    for k, u in enumerate(DRIFTS):
+        theta = np.minimum(u * np.sqrt(variance), furthest)
+        factors[k] = (
+            won_a * np.log1p(up * theta / m)
+            + (n_a - won_a) * np.log1p(-up * theta / (1.0 - m))
+            + won_b * np.log1p(-down * theta / m)
+            + (n_b - won_b) * np.log1p(down * theta / (1.0 - m))
+        )
+    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def bernoulli_level_bet(
+    past_successes: ArrayLike,
+    past_counts: ArrayLike,
+    successes: ArrayLike,
+    counts: ArrayLike,
+    level: ArrayLike,
+    above: ArrayLike,
+) -> Array:
+    """The log e-value of one batch of 0/1 outcomes for "the rate is above the level"; or below, where not `above`.
+
+    The null is rate <= level (or >=): binomial likelihood ratio against the level (section 7). 0.0 where there is
+    no past, no new row, or the level is not strictly between 0 and 1. `(),...->()`
+    """
+    shape, (past, N, won, n, tau, side) = flat(past_successes, past_counts, successes, counts, level, above)
+    good = _totalled(_counted(N, n), past, won) & (tau > 1 / _MOST) & (tau < 1) & (past <= N) & (won <= n)
+    N, n, tau = np.where(good, N, 1.0), np.where(good, n, 1.0), np.where(good, tau, 0.5)
+    past, won = np.where(good, past, 0.0), np.where(good, won, 0.0)
+    low = side == 0  # below: count failures against 1 - level instead
+    m, rest = np.where(low, 1.0 - tau, tau), np.where(low, tau, 1.0 - tau)
+    past, won = np.where(low, N - past, past), np.where(low, n - won, won)
+    variance = m * rest / N
+    z = clipped_z(past / N - m, variance)
+    factors = np.empty((DRIFTS.size, z.size))
+    for k, u in enumerate(DRIFTS):
+        theta = np.minimum(u * np.sqrt(variance), EDGE * rest)
+        factors[k] = won * np.log1p(theta / m) + (n - won) * np.log1p(-theta / rest)
+    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def poisson_difference_bet(
+    past_events_a: ArrayLike,
+    past_exposure_a: ArrayLike,
+    past_events_b: ArrayLike,
+    past_exposure_b: ArrayLike,
+    events_a: ArrayLike,
+    exposure_a: ArrayLike,
+    events_b: ArrayLike,
+    exposure_b: ArrayLike,
+) -> Array:
+    """The log e-value of one batch of Poisson counts against "the rate of a is at most the rate of b" (section 7).
+
+    An arm's exposure is its number of rows, or the time watched. 0.0 where either has none, past or new. `(),...->()`
+    """
+    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b) = flat(
+        past_events_a, past_exposure_a, past_events_b, past_exposure_b, events_a, exposure_a, events_b, exposure_b
+    )
+    good = _totalled(_counted(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b)
+    N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
+    past_a, past_b, won_a, won_b = (np.where(good, s, 0.0) for s in (past_a, past_b, won_a, won_b))
+    up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+    m = down * (past_a / N_a) + up * (past_b / N_b) + 0.5 / (N_a + N_b)  # half an event in all added
+    variance = m * (1.0 / N_a + 1.0 / N_b)
+    z = clipped_z(past_a / N_a - past_b / N_b, variance)
+    factors = np.empty((DRIFTS.size, z.size))
+    for k, u in enumerate(DRIFTS):
+        theta = np.minimum(u * np.sqrt(variance), EDGE * m / down) / m
+        # the exponential parts cancel: n_a (theta_a - m) + n_b (theta_b - m) = 0
+        factors[k] = won_a * np.log1p(up * theta) + won_b * np.log1p(-down * theta)
+    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def poisson_level_bet(
+    past_events: ArrayLike,
+    past_exposure: ArrayLike,
+    events: ArrayLike,
+    exposure: ArrayLike,
+    level: ArrayLike,
+    above: ArrayLike,
+) -> Array:
+    """The log e-value of one batch of Poisson counts for "the rate is above the level"; or below, where not `above`.
+
+    The null is rate <= level (or >=): likelihood ratio against the level (section 7). 0.0 where there is no past,
+    no new exposure, or the level is not positive. `(),...->()`
+    """
+    shape, (past, N, won, n, tau, side) = flat(past_events, past_exposure, events, exposure, level, above)
+    good = _totalled(_counted(N, n, tau), past, won)
+    N, n, tau = (np.where(good, a, 1.0) for a in (N, n, tau))
+    past, won = np.where(good, past, 0.0), np.where(good, won, 0.0)
+    sign = np.where(side == 0, -1.0, 1.0)
+    variance = tau / N
+    z = clipped_z(sign * (past / N - tau), variance)
+    furthest = np.where(side == 0, EDGE, np.inf)
+    factors = np.empty((DRIFTS.size, z.size))
+    for k, u in enumerate(DRIFTS):
+        theta = sign * np.minimum(u * np.sqrt(variance) / tau, furthest)  # relative to the level
+        factors[k] = won * np.log1p(theta) - n * tau * theta
+    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)

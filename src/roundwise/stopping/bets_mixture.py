@@ -1,0 +1,116 @@
+"""The mixture all bets share: how a batch's stake is spread over drifts, from past data only (WAGER.md, section 2).
+
+A drift is u standard errors of the past estimate. The prior is log-uniform (density 1/u) on [0.2, 44], in 20 cells;
+the posterior weight of the wrong-signed half is kept in cash, and 2 % of the stake always is.
+Whatever is done here to past data only (rounding, clipping, tables) cannot cost validity as long as the stakes sum
+to at most 1: see docs/why-the-guarantee-holds.md, Lemma 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Cells: nearly equal width below 4 (the posterior has width 1), nearly geometric above. 20 of them grow as fast as 500:
+# the loss in E log e is below 0.005 where u0 <= 8 and n_new <= 2 N_past. Each drift is the prior mean of its cell.
+_EDGES = 4.0 * np.sinh(np.linspace(np.arcsinh(0.2 / 4.0), np.arcsinh(44.0 / 4.0), 21))
+DRIFTS: Array = np.diff(_EDGES) / np.diff(np.log(_EDGES))  # u_k
+_LOG_PRIOR: Array = np.log(np.diff(np.log(_EDGES))) - DRIFTS**2 / 2  # of w_k, without the factor exp(u_k x)
+
+CASH_FLOOR = 0.02
+BOLDEST = 64.0  # q_k never above this: a bet of 2048 nats is enough, and larger ones only lose digits
+EDGE = 0.95  # share of the way to a factor of 0 that a bet on counts or bounded values may go
+
+_FAR = 60.0  # past z beyond this are treated as this: all the weight is on the last cell already
+_STEPS = 128  # table entries per unit of z
+_BLOCK = 16384  # elements worked on at a time, so that the grid takes a few megabytes at most
+
+
+def _tables() -> tuple[Array, Array]:
+    z = np.arange(-_FAR * _STEPS, _FAR * _STEPS + 1) / _STEPS
+    right = np.logaddexp.reduce(_LOG_PRIOR[:, None] + DRIFTS[:, None] * z, axis=0)
+    return right, np.logaddexp(right, right[::-1])
+
+
+# log sum_k w_k^+ and log Z at past z. Both are convex in z, so a chord lies above them: stakes divided by the
+# interpolated Z never sum to more than they should.
+_LOG_RIGHT, _LOG_Z = _tables()
+
+
+def flat(*inputs: ArrayLike) -> tuple[tuple[int, ...], list[Array]]:
+    """The common shape of the inputs, and each of them broadcast to it as a contiguous vector."""
+    arrays = np.broadcast_arrays(*[np.asarray(a, dtype=np.float64) for a in inputs])
+    return arrays[0].shape, [np.ascontiguousarray(a).reshape(-1) for a in arrays]
+
+
+def cash_and_scale(z: Array) -> tuple[Array, Array]:
+    """Cash, and log scale such that drift k is staked exp(log scale + log_stake(k)), given the past z."""
+    place = (z + _FAR) * _STEPS
+    left = np.minimum(place.astype(np.intp), _LOG_Z.size - 2)
+    part = place - left
+    log_z = _LOG_Z[left] + part * (_LOG_Z[left + 1] - _LOG_Z[left])
+    log_right = _LOG_RIGHT[left] + part * (_LOG_RIGHT[left + 1] - _LOG_RIGHT[left])
+    at_risk = (1.0 - CASH_FLOOR) * np.exp(np.minimum(log_right - log_z, 0.0))
+    return 1.0 - at_risk, np.log1p(-CASH_FLOOR) - log_z
+
+
+def clipped_z(estimate: Array, variance: Array) -> Array:
+    """The past z: estimate over standard error, within the table."""
+    return np.clip(estimate / np.sqrt(variance), -_FAR, _FAR)
+
+
+def log_stake(drift: int, z: Array) -> Array:
+    """The log stake on one drift at past z, up to the scale."""
+    return z * float(DRIFTS[drift]) + float(_LOG_PRIOR[drift])
+
+
+def log_total(rows: Array) -> Array:
+    """log sum exp over the first axis, each element alone: the rows are added one by one, never pairwise."""
+    top: Array = rows.max(axis=0)
+    rows -= top
+    np.maximum(rows, -700.0, out=rows)  # exp is slow where it underflows; exp(-700) beside 1 is nothing
+    np.exp(rows, out=rows)
+    total: Array = rows[0].copy()
+    for row in rows[1:]:
+        total += row
+    top += np.log(total)
+    return top
+
+
+def log_mixture(z: Array, log_factors: Array) -> Array:
+    """log of cash + sum_k w_k factor_k for log factors with the drifts on the first axis."""
+    cash, log_scale = cash_and_scale(z)
+    rows = np.empty((DRIFTS.size + 1, z.size))
+    rows[0] = np.log(cash)
+    for k in range(DRIFTS.size):
+        rows[k + 1] = log_factors[k] + (log_stake(k, z) + log_scale)
+    return log_total(rows)
+
+
+def log_gaussian_mixture(z: Array, ratio: Array, new_z: Array) -> Array:
+    """log of cash + sum_k w_k exp(q_k new_z - q_k^2/2), q_k = u_k ratio, ratio = sqrt(past variance / new variance)."""
+    out = np.empty_like(z)
+    cash, log_scale = cash_and_scale(z)
+    log_cash = np.log(cash) - log_scale
+    rows = np.empty((DRIFTS.size + 1, min(_BLOCK, z.size)))
+    work = np.empty((DRIFTS.size, min(_BLOCK, z.size)))
+    u, log_prior = DRIFTS[:, None], _LOG_PRIOR[:, None]
+    for start in range(0, z.size, _BLOCK):
+        piece = slice(start, min(start + _BLOCK, z.size))
+        size = piece.stop - start
+        row, q = rows[:, :size], work[:, :size]
+        np.multiply(u, ratio[piece], out=q)
+        np.minimum(q, BOLDEST, out=q)
+        bets = row[1:]
+        np.multiply(q, -0.5, out=bets)
+        bets += new_z[piece]
+        bets *= q
+        np.multiply(u, z[piece], out=q)
+        q += log_prior
+        bets += q
+        row[0] = log_cash[piece]
+        out[piece] = log_total(row)
+    return out + log_scale

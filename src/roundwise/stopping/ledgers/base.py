@@ -1,0 +1,63 @@
+"""What a ledger owes: the wrong answers of one kind of question, and how much has been won against each.
+
+"One true null" (WAGER.md, Proposition 2): the means lie in at least one cell whose answer is right; money is bet
+against every cell; an answer is given when the cells of all other answers have lost 1/delta times the stake. An error
+needs that the one true cell lost, which has probability at most delta. No union over arms or looks is paid for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from roundwise.problem import Problem
+from roundwise.questions.base import Answer
+from roundwise.record import Batch
+from roundwise.runs import Bools, Floats
+from roundwise.stopping.bettors import Bettor
+from roundwise.stopping.past import Estimates, Past
+
+
+class Wanted(NamedTuple):
+    """What would settle everything that is still open, if the estimates were true."""
+
+    pulls: Floats  # (K)
+    unfinished: Bools  # (K), arms of what is still open
+
+
+class Ledger(Protocol):
+    """The cells of one kind of question."""
+
+    @property
+    def shifts(self) -> bool:
+        """Whether every bet compares arms of one batch, so that shifts of a whole batch cancel."""
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
+        """The money before the first batch."""
+
+    def choice(self, problem: Problem, won: Any, past: Past, known: Estimates) -> Any:
+        """What to bet on in the next batch, from the past alone."""
+
+    def confidence(self, problem: Problem, choice: Any, past: Past, known: Estimates, variance: Floats) -> Floats:
+        """log of the probability that the choice points the right way, as far as the past tells. ()"""
+
+    def settled(
+        self,
+        problem: Problem,
+        bettor: Bettor,
+        won: Any,
+        choice: Any,
+        past: Past,
+        known: Estimates,
+        batch: Batch,
+        live: Bools,
+    ) -> Any:
+        """The money after a batch, which is bet on only in the runs that are `live`."""
+
+    def stops(self, problem: Problem, won: Any) -> Bools:
+        """Whether all cells but those of one answer have lost."""
+
+    def answer(self, problem: Problem, won: Any, past: Past) -> Answer:
+        """The answer whose cells have not lost."""
+
+    def wanted(self, problem: Problem, won: Any, choice: Any, past: Past, known: Estimates, variance: Floats) -> Wanted:
+        """The pulls that would settle what is open."""

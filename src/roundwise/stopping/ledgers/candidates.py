@@ -1,0 +1,170 @@
+"""Any question whose right answers are intersections of half-spaces: bets for every half-space of the candidate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.problem import Problem
+from roundwise.questions import program
+from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.top_k import TopK
+from roundwise.record import Batch
+from roundwise.runs import Bools, Floats, total
+from roundwise.stopping.bettors import Bettor
+from roundwise.stopping.ledgers.base import Wanted
+from roundwise.stopping.past import Estimates, Past
+
+
+class Won(NamedTuple):
+    """The candidates in the order of their first visit, and what was won against each way that one is wrong."""
+
+    answers: Floats  # (C, A), as numbers; -1 where there is no such candidate yet
+    gains: Floats  # (C, P), log E^c_p
+    lost: Bools  # (C, P), 2^c E^c_p reached 1/delta at some time
+
+
+class Candidate(NamedTuple):
+    """The answer of the past means: its number in the order of visits, and what makes it right."""
+
+    number: NDArray[np.intp]  # (), from 0
+    answer: Floats  # (A)
+    pieces: Halfspaces  # (P, S)
+
+
+@dataclass(frozen=True)
+class CandidateLedger:
+    """Candidate c = 1, 2, ... in the order of first visits has weight 2^-c: its pieces must lose 2^c/delta.
+
+    The weights sum to at most 1 and pay for choosing the candidate from the data (WAGER.md, section 3). Every candidate
+    is kept. Several correct answers are allowed.
+    """
+
+    shifts: bool
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
+        """No candidate."""
+        answer = problem.question.answer(np.zeros(problem.arms))
+        pieces = problem.question.halfspaces(answer, problem.arms).offsets.size
+        return Won(
+            np.full((*runs, 1, answer.size), -1.0),
+            np.zeros((*runs, 1, pieces)),
+            np.zeros((*runs, 1, pieces), dtype=np.bool_),
+        )
+
+    def choice(self, problem: Problem, won: Won, past: Past, known: Estimates) -> Candidate:
+        """The answer of the estimates: a candidate of before, or the next one."""
+        answer = problem.question.answer(known.means)
+        numbers = self._numbers(answer, past.counts.shape[:-1])
+        match = (won.answers == numbers[..., None, :]).all(axis=-1)
+        visited = (won.answers[..., 0] >= 0).sum(axis=-1)
+        number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
+        return Candidate(number, numbers, problem.question.halfspaces(answer, problem.arms))
+
+    @quiet
+    def confidence(self, problem: Problem, choice: Candidate, past: Past, known: Estimates, variance: Floats) -> Floats:
+        """log prod_p Phi(margin of piece p in standard errors)."""
+        from scipy.special import log_ndtr
+
+        error = np.sqrt(variance[..., None] * known.leverage(choice.pieces))
+        return total(log_ndtr(known.value(choice.pieces) / error))
+
+    def settled(
+        self,
+        problem: Problem,
+        bettor: Bettor,
+        won: Won,
+        choice: Candidate,
+        past: Past,
+        known: Estimates,
+        batch: Batch,
+        live: Bools,
+    ) -> Won:
+        """The candidate's money after the batch; that of the others waits."""
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        here = choice.number[..., None, None]
+        gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
+        lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
+        need = np.where(live[..., None] & ~lost, self._goal(problem, choice)[..., None] - gains, 0.0)
+        gain = bettor.form(past, known, batch, choice.pieces, need)
+        answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
+        names = np.where(live[..., None], choice.answer, np.take_along_axis(answers, here, axis=-2)[..., 0, :])
+        np.put_along_axis(answers, here, names[..., None, :], axis=-2)
+        np.put_along_axis(all_gains, here, (gains + gain)[..., None, :], axis=-2)
+        np.put_along_axis(all_lost, here, (lost | ((need > 0) & (gain >= need)))[..., None, :], axis=-2)
+        return Won(answers, all_gains, all_lost)
+
+    def stops(self, problem: Problem, won: Won) -> Bools:
+        """All pieces of some candidate have lost."""
+        return np.asarray(won.lost.all(axis=-1).any(axis=-1))
+
+    def answer(self, problem: Problem, won: Won, past: Past) -> Answer:
+        """That candidate."""
+        first = won.lost.all(axis=-1).argmax(axis=-1)
+        numbers = np.take_along_axis(won.answers, first[..., None, None], axis=-2)[..., 0, :]
+        like = problem.question.answer(past.means)
+        return numbers.reshape(like.shape).astype(like.dtype)
+
+    @quiet
+    def wanted(
+        self, problem: Problem, won: Won, choice: Candidate, past: Past, known: Estimates, variance: Floats
+    ) -> Wanted:
+        """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        here = choice.number[..., None, None]
+        gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
+        open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
+        need = self._goal(problem, choice)[..., None] - gains
+        error = np.sqrt(variance[..., None] * known.leverage(choice.pieces))
+        distance = np.maximum(known.value(choice.pieces), error)
+        limits = np.where(open_, distance**2 / (2 * variance[..., None] * need), np.inf)
+        unfinished = _spread(problem.arms, choice.pieces, open_) > 0
+        return Wanted(_allocation(problem, choice.pieces, limits), unfinished)
+
+    def _goal(self, problem: Problem, choice: Candidate) -> Floats:
+        return np.asarray(math.log(1 / problem.delta) + (choice.number + 1.0) * math.log(2))
+
+    def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
+        return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))
+
+
+def _extended(won: Won, candidates: int) -> Won:
+    """Room for so many candidates."""
+    extra = candidates - won.gains.shape[-2]
+    if extra <= 0:
+        return won
+    room = [(0, 0)] * (won.gains.ndim - 2) + [(0, extra), (0, 0)]
+    return Won(np.pad(won.answers, room, constant_values=-1.0), np.pad(won.gains, room), np.pad(won.lost, room))
+
+
+def _spread(arms: int, pieces: Halfspaces, values: Floats | Bools) -> Floats:
+    """For each arm the sum of the values of the pieces it takes part in. (P)->(K)"""
+    sums = np.zeros((*values.shape[:-1], arms))
+    parts = np.where(pieces.factors != 0, np.asarray(values)[..., None], 0.0)
+    for p in range(values.shape[-1]):
+        for s in range(parts.shape[-1]):
+            index = pieces.arms[..., p, s, None]
+            np.put_along_axis(sums, index, np.take_along_axis(sums, index, -1) + parts[..., p, s, None], axis=-1)
+    return sums
+
+
+def _allocation(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
+    """min sum n subject to the limits of the pieces. (P)->(K)"""
+    runs, arms = limits.shape[:-1], problem.arms
+    pulls = np.zeros((*runs, arms))
+    if isinstance(problem.question, TopK):
+        k = problem.question.k
+        grid = pieces.arms.reshape(*runs, k, arms - k, 2)
+        order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
+        found = program.bipartite(limits.reshape(-1, k, arms - k)).pulls.reshape((*runs, arms))
+        np.put_along_axis(pulls, order, found, axis=-1)
+        return pulls
+    squares = np.zeros((*limits.shape, arms))
+    np.put_along_axis(squares, pieces.arms, pieces.factors**2, axis=-1)
+    return program.general(
+        squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1])
+    ).pulls.reshape((*runs, arms))

@@ -1,0 +1,117 @@
+"""Is the smallest mean below a level (or any above it): one cell for no, one for every arm that would be the yes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.problem import Problem
+from roundwise.questions.base import Answer, quiet
+from roundwise.record import Batch
+from roundwise.runs import Bools, Floats, total
+from roundwise.stopping.bettors import Bettor
+from roundwise.stopping.ledgers.base import Wanted
+from roundwise.stopping.past import Estimates, Past
+
+
+class Won(NamedTuple):
+    """log of what was won against "no arm is beyond", and against "this arm is beyond"."""
+
+    none: Floats  # (), log E_0
+    none_lost: Bools  # ()
+    arms: Floats  # (K), log E_j
+    arms_lost: Bools  # (K)
+
+
+class Extreme(NamedTuple):
+    """The arm that looks furthest beyond the level."""
+
+    arm: NDArray[np.intp]  # ()
+
+
+@dataclass(frozen=True)
+class ExtremeLedger:
+    """Cells Q_0 = {no mean beyond the level}, Q_j = {mean j at the level or beyond} (WAGER.md, section 3).
+
+    Beyond is below for the minimum, above for "is any above".
+    """
+
+    level: float
+    beyond_is_above: bool
+    shifts = False
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
+        """Nothing won, nobody out."""
+        arms = np.zeros((*runs, problem.arms))
+        return Won(np.zeros(runs), np.zeros(runs, dtype=np.bool_), arms, np.zeros(arms.shape, dtype=np.bool_))
+
+    def choice(self, problem: Problem, won: Won, past: Past, known: Estimates) -> Extreme:
+        """The arm whose mean lies furthest beyond."""
+        return Extreme(np.where(past.counts > 0, self._beyond(past), -np.inf).argmax(axis=-1))
+
+    @quiet
+    def confidence(self, problem: Problem, choice: Extreme, past: Past, known: Estimates, variance: Floats) -> Floats:
+        """Yes: how sure the one arm is beyond; no: how sure all are not."""
+        from scipy.special import log_ndtr
+
+        away = self._beyond(past) * np.sqrt(past.counts / variance[..., None])
+        yes = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
+        return np.where(yes > 0, log_ndtr(yes), total(log_ndtr(-away)))
+
+    def settled(
+        self,
+        problem: Problem,
+        bettor: Bettor,
+        won: Won,
+        choice: Extreme,
+        past: Past,
+        known: Estimates,
+        batch: Batch,
+        live: Bools,
+    ) -> Won:
+        """The one arm is bet to be beyond; every arm is bet not to be."""
+        goal = math.log(1 / problem.delta)
+        beyond = np.asarray(self.beyond_is_above)
+        chosen = np.arange(problem.arms) == choice.arm[..., None]
+        need = np.where(live & ~won.none_lost, goal - won.none, 0.0)
+        yes = bettor.level(past, batch, self.level, beyond, np.where(chosen, need[..., None], 0.0))
+        yes = np.take_along_axis(yes, choice.arm[..., None], axis=-1)[..., 0]
+        needs = np.where(live[..., None] & ~won.arms_lost, goal - won.arms, 0.0)
+        no = bettor.level(past, batch, self.level, ~beyond, needs)
+        return Won(
+            won.none + yes,
+            won.none_lost | ((need > 0) & (yes >= need)),
+            won.arms + no,
+            won.arms_lost | ((needs > 0) & (no >= needs)),
+        )
+
+    def stops(self, problem: Problem, won: Won) -> Bools:
+        """ "No arm" has lost, or every arm has."""
+        return np.asarray(won.none_lost | won.arms_lost.all(axis=-1))
+
+    def answer(self, problem: Problem, won: Won, past: Past) -> Answer:
+        """Yes if "no arm" has lost; if everything has lost, what the means say."""
+        both = won.none_lost & won.arms_lost.all(axis=-1)
+        return np.where(both, (self._beyond(past) > 0).any(axis=-1), won.none_lost)
+
+    @quiet
+    def wanted(
+        self, problem: Problem, won: Won, choice: Extreme, past: Past, known: Estimates, variance: Floats
+    ) -> Wanted:
+        """Yes: the one arm; no: every arm that is open; as for a level."""
+        goal = math.log(1 / problem.delta)
+        away = self._beyond(past)
+        chosen = np.arange(problem.arms) == choice.arm[..., None]
+        yes = (np.where(chosen, away, -np.inf).max(axis=-1) > 0)[..., None]
+        need = np.where(yes, (goal - won.none)[..., None], goal - won.arms)
+        aimed = np.where(yes, chosen, ~won.arms_lost)
+        spread = variance[..., None] / np.maximum(past.counts, 1.0)
+        distance = np.maximum(np.abs(away), np.sqrt(spread))
+        return Wanted(np.where(aimed, 2 * variance[..., None] * need / distance**2, 0.0), aimed | ~won.arms_lost)
+
+    def _beyond(self, past: Past) -> Floats:
+        return (past.means - self.level) * (1.0 if self.beyond_is_above else -1.0)

@@ -1,0 +1,127 @@
+"""What was known before a batch: estimates and their variances, protected against shifts that hit a whole batch.
+
+A result of arm j in batch r is mu_j + s_r + noise, where the shift s_r (a season, a new grader) is common to all arms.
+Least squares over both removes the shifts from every difference of means. The arms are eliminated first, so that
+the system to solve has the size of the number of batches, not of arms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.questions.base import Halfspaces, quiet
+from roundwise.record import Batch
+from roundwise.runs import Floats, total, zeros
+
+_LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
+
+
+class Past(NamedTuple):
+    """All batches so far, as sums and one by one."""
+
+    counts: Floats  # (K), N
+    totals: Floats  # (K)
+    spreads: Floats | None  # (K), sum of squares about each batch's own mean
+    freedom: Floats | None  # (K), their degrees of freedom
+    history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...], spreads: bool = False) -> Past:
+        """Before the first batch."""
+        nothing = zeros(shape)
+        return cls(nothing, nothing, nothing if spreads else None, nothing if spreads else None, ())
+
+    def plus(self, batch: Batch, same_batch: bool = False) -> Past:
+        """The past with one more batch, or with one more part of the last batch."""
+        history = self.history
+        if same_batch and history:
+            counts, totals = history[-1]
+            history = (*history[:-1], (counts + batch.counts, totals + batch.totals))
+        else:
+            history = (*history, (batch.counts, batch.totals))
+        spreads, freedom = self.spreads, self.freedom
+        if spreads is not None and freedom is not None and batch.spreads is not None:
+            spreads, freedom = spreads + batch.spreads, freedom + np.maximum(batch.counts - 1.0, 0.0)
+        return Past(self.counts + batch.counts, self.totals + batch.totals, spreads, freedom, history)
+
+    @property
+    def means(self) -> Floats:
+        """The pooled means; 0 for an arm without results."""
+        return self.totals / np.maximum(self.counts, 1.0)
+
+
+class Estimates(NamedTuple):
+    """Means without the shifts (up to a constant), and what the variance of a difference needs."""
+
+    means: Floats  # (K)
+    counts: Floats  # (K)
+    shares: Floats | None  # (K, R), share of each arm's results that came in batch r = 2..R
+    covariance: Floats | None  # (R, R), of the shifts, per unit of sigma^2
+
+    def value(self, pieces: Halfspaces) -> Floats:
+        """The estimate of each form, less its offset. (P)"""
+        return at(self.means, pieces) - pieces.offsets
+
+    @quiet
+    def leverage(self, pieces: Halfspaces) -> Floats:
+        """The variance of each form per unit of sigma^2; infinite for an arm without results. (P)"""
+        spread = squares_at(1.0 / self.counts, pieces)
+        if self.shares is None or self.covariance is None:
+            return spread
+        weights = [at(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
+        for r, one in enumerate(weights):
+            for s, other in enumerate(weights):
+                spread = spread + one * other * self.covariance[..., r, s, None]
+        return np.maximum(spread, 0.0)
+
+
+def estimates(past: Past, shifts: bool) -> Estimates:
+    """Means from all batches; with `shifts`, from differences within batches only."""
+    pooled = past.means
+    if not shifts or len(past.history) < 2:
+        return Estimates(pooled, past.counts, None, None)
+    later = past.history[1:]
+    safe = np.maximum(past.counts, 1.0)
+    size = len(later)
+    shape = past.counts.shape[:-1]
+    system, right = np.empty((*shape, size, size)), np.empty((*shape, size))
+    for r, (counts, totals) in enumerate(later):
+        share = counts / safe
+        for s in range(r + 1):
+            system[..., r, s] = system[..., s, r] = -total(share * later[s][0])
+        amount = total(counts)
+        system[..., r, r] += amount + _LOOSE * (1.0 + amount)
+        right[..., r] = total(totals) - total(counts * pooled)
+    covariance = np.linalg.inv(system)
+    shares = np.stack([counts / safe for counts, _ in later], axis=-1)
+    means = pooled
+    for r in range(size):
+        shift = total(covariance[..., r, :] * right)
+        means = means - shares[..., r] * shift[..., None]
+    return Estimates(means, past.counts, shares, covariance)
+
+
+def at(values: Floats, pieces: Halfspaces) -> Floats:
+    """sum_s factors_s values[arms_s]. (K)->(P)"""
+    if pieces.pairs:
+        return _arm(values, pieces, 0) - _arm(values, pieces, 1)
+    return total(pieces.factors * _all_arms(values, pieces))
+
+
+@quiet
+def squares_at(values: Floats, pieces: Halfspaces) -> Floats:
+    """sum_s factors_s^2 values[arms_s], where infinite values count only if their factor does. (K)->(P)"""
+    if pieces.pairs:
+        return _arm(values, pieces, 0) + _arm(values, pieces, 1)
+    return total(np.where(pieces.factors != 0, pieces.factors**2 * _all_arms(values, pieces), 0.0))
+
+
+def _arm(values: Floats, pieces: Halfspaces, s: int) -> Floats:
+    return np.take_along_axis(values, pieces.arms[..., s], axis=-1)
+
+
+def _all_arms(values: Floats, pieces: Halfspaces) -> Floats:
+    flat = pieces.arms.reshape(*pieces.arms.shape[:-2], -1)
+    return np.take_along_axis(values, flat, axis=-1).reshape(pieces.arms.shape)
