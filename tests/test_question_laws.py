@@ -81,13 +81,13 @@ def test_each_run_is_computed_as_if_alone(kind, shape):
 
 
 @every_kind
-def test_same_compares_runs(kind):
+def test_correct_compares_runs(kind):
     question, _, means, _ = runs_of(kind, 3, (300,))
     one, other = question.answer(means), question.answer(means[::-1])
-    same = question.same(one, other)
+    same = question.correct(one, means[::-1])
     assert same.shape == (300,)
     np.testing.assert_array_equal(same, [np.array_equal(a, b) for a, b in zip(one, other, strict=True)])
-    assert question.same(one, one).all()
+    assert question.correct(one, means).all()
     assert not same.all() or kind.label in ("minimum-not-below", "none-above")
 
 

@@ -4,9 +4,9 @@ Arrays have the arms on the last axis, and independent runs on every axis before
 a simulation (runs, K), and every function takes both.
 """
 
-from roundwise.environments import BernoulliArms, GaussianArms, RandomGaps, Replay
+from roundwise.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
+from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
@@ -35,6 +35,8 @@ __all__ = [
     "Mixture",
     "OptBBAI",
     "Pairwise",
+    "Poisson",
+    "PoissonArms",
     "Problem",
     "RandomGaps",
     "Replay",
@@ -46,6 +48,7 @@ __all__ = [
     "TopK",
     "TrackAndStop",
     "TriBBAI",
+    "UnknownVariance",
     "Wager",
     "simulate",
 ]

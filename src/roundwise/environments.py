@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 
 from roundwise import noise
 from roundwise.errors import DataError, InputError, unknown
+from roundwise.noise import Needs
 from roundwise.questions.base import finite
-from roundwise.record import Batch
+from roundwise.record import Batch, Table
 from roundwise.runs import Floats, zeros
 
 Generator = np.random.Generator
@@ -49,8 +50,12 @@ class Environment(Protocol):
     def world(self, rng: Generator, runs: int) -> Any:
         """The state of the world for so many runs; `.means` is the truth."""
 
-    def pull(self, rng: Generator, world: Any, pulls: Floats) -> tuple[Batch, Any]:
-        """What comes back for these pulls, and the world after it."""
+    @property
+    def sigma(self) -> float:
+        """The sub-Gaussian constant that lower bounds are stated with."""
+
+    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+        """What comes back for these pulls, in as much detail as is needed, and the world after it."""
 
 
 Means = ArrayLike | Callable[[Generator, int], Floats]
@@ -90,12 +95,16 @@ class GaussianArms:
         """The means of each run."""
         return World(_drawn(self.means, rng, runs))
 
-    def pull(self, rng: Generator, world: World, pulls: Floats) -> tuple[Batch, World]:
-        """One normal draw for the total of each arm."""
-        noise = rng.standard_normal(pulls.shape[::-1]).transpose()
-        noise *= self.sigma * np.sqrt(pulls)
-        noise += pulls * world.means
-        return Batch(pulls, noise), world
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
+        totals = rng.standard_normal(pulls.shape[::-1]).transpose()
+        totals *= self.sigma * np.sqrt(pulls)
+        totals += pulls * world.means
+        if needs == "sums":
+            return Batch(pulls, totals), world
+        freedom = np.maximum(pulls - 1.0, 0.0).transpose()
+        spreads = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
+        return Batch(pulls, totals, spreads.transpose()), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +142,57 @@ class BernoulliArms:
         """The rates of each run."""
         return World(_drawn(self.means, rng, runs))
 
-    def pull(self, rng: Generator, world: World, pulls: Floats) -> tuple[Batch, World]:
+    @property
+    def sigma(self) -> float:
+        """Half the range."""
+        return 0.5
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One binomial draw for the total of each arm."""
         wins = rng.binomial(pulls.transpose().astype(np.int64), world.means.transpose())
         return Batch(pulls, wins.transpose().astype(np.float64)), world
+
+
+@dataclass(frozen=True, eq=False)
+class PoissonArms:
+    """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
+
+    means: Means
+
+    def __post_init__(self) -> None:
+        means = _checked_means(self.means)
+        object.__setattr__(self, "means", means)
+        if not callable(means) and not (np.asarray(means) >= 0).all():
+            raise InputError("The means of counts are rates: they must not be negative.")
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return _arms(self.means)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """Poisson counts."""
+        return noise.Poisson()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation at the largest rate: lower bounds with it are approximate."""
+        return float(np.sqrt(_drawn(self.means, np.random.default_rng(0), 1).max()))
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The rates of each run."""
+        return World(_drawn(self.means, rng, runs))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """One Poisson draw for the total of each arm."""
+        events = rng.poisson((pulls * world.means).transpose())
+        return Batch(pulls, events.transpose().astype(np.float64)), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,28 +232,42 @@ class Replay:
             return World(start + means)
         return World(start + means, tuple(start + column for column in self.counts.T))
 
-    def pull(self, rng: Generator, world: World, pulls: Floats) -> tuple[Batch, World]:
+    @property
+    def sigma(self) -> float:
+        """Half the range."""
+        return self.noise.sigma
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One multinomial (or hypergeometric) draw for each arm; an arm that runs out returns fewer."""
         if world.left is None:
             shares = self.counts / self.counts.sum(axis=-1, keepdims=True)
-            drawn = rng.multinomial(pulls.astype(np.int64), shares)  # (runs, K, m)
-            totals = zeros(pulls.shape)
-            for j, outcome in enumerate(self.outcomes):
-                totals += drawn[..., j] * outcome
-            return Batch(pulls, totals), world
-        available = sum(world.left, start=zeros(pulls.shape))
-        pulls = np.minimum(pulls, available)
-        missing, others, totals = pulls, available, zeros(pulls.shape)
-        left = []
-        for outcome, here in zip(self.outcomes, world.left, strict=True):
+            table = rng.multinomial(pulls.astype(np.int64), shares).astype(np.float64)  # (runs, K, m)
+            return self._batch([table[..., j] for j in range(len(self.outcomes))], needs), world
+        others = sum(world.left, start=zeros(pulls.shape))
+        missing = np.minimum(pulls, others)
+        columns, left = [], []
+        for here in world.left:
             others = others - here
             drawn = rng.hypergeometric(here.astype(np.int64), others.astype(np.int64), missing.astype(np.int64)).astype(
                 np.float64
             )
-            totals = totals + drawn * outcome
             missing = missing - drawn
+            columns.append(drawn)
             left.append(here - drawn)
-        return Batch(pulls, totals), World(world.means, tuple(left))
+        return self._batch(columns, needs), World(world.means, tuple(left))
+
+    def _batch(self, columns: list[Floats], needs: Needs) -> Batch:
+        """A batch from how often each outcome was drawn."""
+        shape = columns[0].shape
+        counts = sum(columns, start=zeros(shape))
+        totals = sum((c * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
+        if needs == "sums":
+            return Batch(counts, totals)
+        squares = sum((c * x * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
+        spreads = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
+        values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
+        table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
+        return Batch(counts, totals, spreads, table)
 
 
 def numbered(arms: int) -> tuple[str, ...]:

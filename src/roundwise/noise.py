@@ -1,17 +1,23 @@
-"""What is assumed of the rewards: sigma-sub-Gaussian with known sigma, and its usual sources.
+"""What is assumed of the rewards: sigma-sub-Gaussian with known sigma, its usual sources, and two models without.
 
 The paper assumes that every arm is sigma-sub-Gaussian: E exp(s (X - mu)) <= exp(sigma^2 s^2 / 2) for all s.
 Normal rewards with standard deviation sigma are; so are rewards in [low, high] with sigma = (high - low)/2
-(Hoeffding's lemma), and 0/1 outcomes with sigma = 1/2.
+(Hoeffding's lemma), and 0/1 outcomes with sigma = 1/2. Every policy takes these. `UnknownVariance` and `Poisson` have
+no known sigma: only Wager, which has bets made for them, takes those.
+
+`needs` is what a model wants to see of the data: "sums" (count and total), "squares" (also the sum of squares) or
+"rows" (every value; without them it falls back to its sigma).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Literal, Protocol
 
 from roundwise.errors import InputError
+
+Needs = Literal["sums", "squares", "rows"]
 
 
 class Noise(Protocol):
@@ -19,7 +25,11 @@ class Noise(Protocol):
 
     @property
     def sigma(self) -> float:
-        """The sub-Gaussian constant."""
+        """The sub-Gaussian constant; an InputError where there is none."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it wants to see of the data."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,7 @@ class SubGaussian:
     """
 
     sigma: float = 1.0
+    needs: ClassVar[Needs] = "sums"
 
     def __post_init__(self) -> None:
         if not (self.sigma > 0 and math.isfinite(self.sigma)):
@@ -46,6 +57,7 @@ class Gaussian:
     """
 
     sigma: float = 1.0
+    needs: ClassVar[Needs] = "sums"
 
     def __post_init__(self) -> None:
         SubGaussian(self.sigma)
@@ -61,6 +73,7 @@ class Bounded:
 
     low: float
     high: float
+    needs: ClassVar[Needs] = "rows"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
@@ -82,7 +95,35 @@ class Binary:
     0.5
     """
 
+    needs: ClassVar[Needs] = "sums"
+
     @property
     def sigma(self) -> float:
         """Half the range (Hoeffding's lemma)."""
         return 0.5
+
+
+@dataclass(frozen=True)
+class UnknownVariance:
+    """Normal rewards with the same, unknown standard deviation for every arm."""
+
+    needs: ClassVar[Needs] = "squares"
+
+    @property
+    def sigma(self) -> float:
+        """There is none."""
+        raise InputError(
+            "With an unknown variance there is no sigma: use the policy 'wager', or say which sigma to use."
+        )
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts of events: Poisson with one rate for each arm, per pull."""
+
+    needs: ClassVar[Needs] = "sums"
+
+    @property
+    def sigma(self) -> float:
+        """There is none: the tails are heavier than normal."""
+        raise InputError("Poisson counts have no sigma: use the policy 'wager', which has bets made for them.")

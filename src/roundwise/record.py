@@ -5,6 +5,7 @@ All are named tuples of arrays with the arms on the last axis, so that runs can 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,24 @@ class Batch(NamedTuple):
     spreads: Floats | None = None
     table: Table | None = None
     parts: tuple[Batch, ...] = ()
+
+
+def joined(parts: Sequence[Batch]) -> Batch:
+    """One batch from its parts, in their order."""
+    first = parts[0]
+    counts, totals = sum(part.counts for part in parts), sum(part.totals for part in parts)
+    counts, totals = np.asarray(counts), np.asarray(totals)
+    spreads, table = None, None
+    if first.spreads is not None:
+        means = totals / np.maximum(counts, 1.0)
+        spreads = np.zeros_like(totals)
+        for part in parts:
+            own = part.totals / np.maximum(part.counts, 1.0)
+            within = 0.0 if part.spreads is None else part.spreads
+            spreads = spreads + within + part.counts * (own - means) ** 2
+    if first.table is not None:
+        table = Table(first.table.values, np.asarray(sum(part.table.counts for part in parts if part.table)))
+    return Batch(counts, totals, spreads, table, tuple(parts))
 
 
 class Table(NamedTuple):

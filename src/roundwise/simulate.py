@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from roundwise.environments import Environment
 from roundwise.errors import InputError
-from roundwise.noise import Noise
+from roundwise.noise import Noise, Poisson, UnknownVariance
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
-from roundwise.record import Batch, Plan, Trial
+from roundwise.record import Batch, Plan, Trial, joined
 from roundwise.runs import Floats, take
 from roundwise.summary import Summary, sample_lower_bound, summarised
 from roundwise.trial import advance, begin, conclusion
@@ -174,18 +174,20 @@ def _block(
         np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)
     )
     world = environment.world(world_rng, size)
-    truth = problem.question.answer(world.means)
-    complexity = problem.question.complexity(world.means, sigma=problem.sigma).value
+    truth = world.means
+    known_sigma = not isinstance(problem.noise, Poisson | UnknownVariance)
+    sigma = problem.sigma if known_sigma else environment.sigma
+    complexity = problem.question.complexity(world.means, sigma=sigma).value
     samples, batches = np.empty(size), np.empty(size)
     decided = np.zeros(size, dtype=np.bool_)
-    answer = np.zeros_like(truth)
+    answer = np.zeros_like(problem.question.answer(truth))
     counts = np.empty((size, problem.arms)) if keep_counts else None
     watched: dict[str, NDArray[Any]] = {}
 
     alive = np.arange(size)
     trial = begin(problem, policy, (size,))
     while alive.size:
-        batch, world = _pulled(environment, noise_rng, world, trial.plan)
+        batch, world = _pulled(problem, environment, noise_rng, world, trial.plan)
         trial = advance(problem, policy, trial, batch)
         record = trial.record
         used_up = batch.counts.sum(axis=-1) == 0
@@ -204,22 +206,24 @@ def _block(
             watched.setdefault(key, np.empty(size, dtype=np.asarray(seen).dtype))[who] = seen
         rest = np.flatnonzero(~over)
         alive, trial, world = alive[rest], take(trial, rest), take(world, rest)
-    correct = decided & problem.question.same(answer, truth)
+    correct = decided & problem.question.correct(answer, truth)
     doubt = policy.stopping.doubt(problem)
     return Runs(name, problem, samples, batches, decided, answer, correct, complexity, counts, watched, doubt)
 
 
-def _pulled(environment: Environment, rng: np.random.Generator, world: Any, plan: Plan) -> tuple[Batch, Any]:
-    """What comes back for a plan, in the parts that it asks for."""
+def _pulled(
+    problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, plan: Plan
+) -> tuple[Batch, Any]:
+    """What comes back for a plan, in the detail and the parts that are asked for."""
+    needs = problem.noise.needs
     if plan.parts == 1:
-        return environment.pull(rng, world, plan.pulls)
+        return environment.pull(rng, world, plan.pulls, needs)
     parts = []
     for i in range(plan.parts):
         part = np.floor(plan.pulls * (i + 1) / plan.parts) - np.floor(plan.pulls * i / plan.parts)
-        batch, world = environment.pull(rng, world, part)
+        batch, world = environment.pull(rng, world, part, needs)
         parts.append(batch)
-    counts, totals = sum(part.counts for part in parts), sum(part.totals for part in parts)
-    return Batch(np.asarray(counts), np.asarray(totals), parts=tuple(parts)), world
+    return joined(parts), world
 
 
 def _joined(parts: list[Runs]) -> Runs:

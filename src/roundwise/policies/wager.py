@@ -12,8 +12,8 @@ from roundwise.policies.base import checked, everywhere, whole
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.record import Plan, Trial
-from roundwise.runs import total
-from roundwise.stopping.betting import Betting, bettor_of, ledger_of
+from roundwise.runs import Floats, total
+from roundwise.stopping.betting import Betting, ledger_of
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost
@@ -32,43 +32,70 @@ class Wager:
     """Batches sized so that the open bets are won, if the estimates are right.
 
     `growth` bounds a batch by so many times the samples so far. With `batch_price` (what a batch is worth to you in
-    samples) the first batch and the growth follow from it.
+    samples) the first batch and the growth follow from it: nothing else needs tuning. `max_batch` and `min_per_arm`
+    limit every batch; an arm that is pulled at all is pulled at least `min_per_arm` times.
+
+    >>> from roundwise.questions import BestArm
+    >>> Wager().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
+    np.float64(300.0)
     """
 
     stopping: Betting = field(default_factory=Betting)
     first_pulls: float = 30.0  # n0, of each arm
-    growth: float = 2.0
+    growth: float = 2.0  # g
     batch_price: float | None = None  # lambda
+    max_batch: float | None = None
+    min_per_arm: float = 0.0
     name = "wager"
 
     def __post_init__(self) -> None:
-        checked(self.first_pulls >= 1, f"The first pulls are {self.first_pulls:g}, but must be at least 1.")
-        checked(self.growth > 0, f"The growth is {self.growth:g}, but must be positive.")
+        checked(self.first_pulls >= 1, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
+        checked(self.growth > 0, f"`growth` is {self.growth:g}, but must be positive.")
+        price, least = self.batch_price, self.min_per_arm
+        checked(price is None or price > 0, f"`batch_price` is {price}, but must be a positive number of samples.")
+        checked(least >= 0, f"`min_per_arm` is {least:g}, but must be at least 0.")
 
     def check(self, problem: Problem) -> None:
-        """Every question that has a ledger."""
-        ledger_of(problem)
+        """Every question; a batch must have room for every arm."""
+        room = problem.arms * max(1.0, self.min_per_arm)
+        checked(
+            self.max_batch is None or self.max_batch >= room,
+            f"`max_batch` is {self.max_batch}, but {problem.arms} arms need at least {room:g} pulls a batch.",
+        )
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The same for every arm."""
         each = self.first_pulls if self.batch_price is None else max(10.0, self.batch_price / problem.arms)
-        pulls = everywhere(runs, problem.arms, math.ceil(each))
+        pulls = self._limited(everywhere(runs, problem.arms, math.ceil(each)))
         return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=PARTS)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """Most of the batch in the proportions that settle what is open, the rest alike, and a floor for everyone."""
-        kept = trial.kept
-        variance = bettor_of(problem).variance(kept.past)
-        wanted = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.past, kept.known, variance)
+        kept, counts = trial.kept, trial.record.counts
+        wanted = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known)
         samples = np.maximum(trial.record.samples, 1.0)
-        growth = self.growth
-        if self.batch_price is not None:
-            growth = np.clip(3 * np.sqrt(self.batch_price / samples), 0.25, 20.0)
+        growth = self._growth(samples)
         need = total(wanted.pulls)
         size = np.clip((1 + growth) / 3 * need, np.minimum(SMALLEST, growth) * samples, growth * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
-        floor = whole((FLOOR * (samples + size) / problem.arms)[..., None] - trial.record.counts)
-        return Plan(np.maximum(pulls, floor), trial.plan.may_stop, Fixed(kept.choice))
+        floor = whole((FLOOR * (samples + size) / problem.arms)[..., None] - counts)
+        return Plan(self._limited(np.maximum(pulls, floor)), trial.plan.may_stop, Fixed(kept.choice))
+
+    def _growth(self, samples: Floats) -> Floats:
+        """By how much of the samples so far a batch may grow; 3 sqrt(lambda/N) with a price (WAGER.md, section 2)."""
+        if self.batch_price is None:
+            return np.full(samples.shape, self.growth)
+        return np.clip(3 * np.sqrt(self.batch_price / samples), 0.25, 20.0)
+
+    def _limited(self, pulls: Floats) -> Floats:
+        """At least the minimum for each arm that is pulled, then as much of the rest as a batch has room for."""
+        if self.max_batch is None and not self.min_per_arm:
+            return pulls
+        least = np.where(pulls > 0, math.ceil(self.min_per_arm), 0.0)
+        rest = np.maximum(pulls - least, 0.0)
+        room = math.inf if self.max_batch is None else self.max_batch - least.sum(axis=-1)
+        share = np.minimum(room / np.maximum(rest.sum(axis=-1), 1.0), 1.0)
+        return least + np.floor(rest * share[..., None])

@@ -50,9 +50,9 @@ class Above:
         """Which means are above the level."""
         return np.asarray(finite(means) > self.level)
 
-    def same(self, one: Answer, other: Answer) -> Bools:
-        """Whether the sets are the same."""
-        return np.asarray((one == other).all(axis=-1))
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means."""
+        return np.asarray((answer == self.answer(means)).all(axis=-1))
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:

@@ -68,8 +68,8 @@ class Question(Protocol):
     def answer(self, means: ArrayLike) -> Answer:
         """The answer if these were the means."""
 
-    def same(self, one: Answer, other: Answer) -> Bools:
-        """Whether two answers are the same, in each run."""
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether the answer is right for these means, in each run."""
 
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """The generalised likelihood ratio of the answer at `means` against all others."""

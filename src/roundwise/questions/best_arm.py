@@ -28,6 +28,8 @@ from roundwise.runs import Bools, Floats, total
 class BestArm:
     """Which arm has the largest mean? The answer is its index.
 
+    With a tolerance, any arm is right whose mean is within it of the largest: then several may be, and ties are easy.
+
     >>> question = BestArm()
     >>> int(question.answer([1.0, 0.9, 0.8]))
     0
@@ -35,7 +37,12 @@ class BestArm:
     8.0
     """
 
+    tolerance: float = 0.0  # epsilon
     name = "best-arm"
+
+    def __post_init__(self) -> None:
+        if not (self.tolerance >= 0 and np.isfinite(self.tolerance)):
+            raise InputError(f"`tolerance` is {self.tolerance:g}, but must be a number of at least 0.")
 
     def check(self, arms: int) -> None:
         """Two arms or more."""
@@ -46,14 +53,18 @@ class BestArm:
         """The index of the largest mean; the first one in a tie."""
         return np.asarray(finite(means).argmax(axis=-1))
 
-    def same(self, one: Answer, other: Answer) -> Bools:
-        """Whether the indices are the same."""
-        return np.asarray(one == other)
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether no arm is better by more than the tolerance; without one, whether it is the answer."""
+        means = finite(means)
+        if not self.tolerance:
+            return np.asarray(answer == self.answer(means))
+        chosen = np.take_along_axis(means, np.asarray(answer)[..., None], axis=-1)[..., 0]
+        return np.asarray(chosen >= means.max(axis=-1) - self.tolerance)
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """min_b (mu_best - mu_b)^2 / (2 sigma^2 (1/N_best + 1/N_b)); 0 in a tie."""
-        gaps, leads, unique = _gaps(finite(means))
+        gaps, leads, unique = self._gaps(finite(means))
         counts = np.asarray(counts, dtype=np.float64)
         best = total(np.where(leads, counts, 0.0))[..., None]
         both = counts + best
@@ -69,7 +80,7 @@ class BestArm:
         sum_b u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's
         method from y = 2/min c rises to the root (STACK.md, section 1).
         """
-        gaps, leads, possible = _gaps(finite(means))
+        gaps, leads, possible = self._gaps(finite(means))
         gaps = np.where(leads, np.inf, gaps - 2 * column(radius))
         smallest = gaps.min(axis=-1)
         possible = possible & (smallest > 0)
@@ -83,7 +94,7 @@ class BestArm:
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """8 sigma^2 / gap^2: what the best two arms need alone."""
-        gaps, leads, unique = _gaps(finite(means))
+        gaps, leads, unique = self._gaps(finite(means))
         smallest = np.where(leads, np.inf, gaps).min(axis=-1) - 2 * np.asarray(radius)
         return np.asarray(np.where(unique & (smallest > 0), 8 * sigma**2 / smallest / smallest, np.inf))
 
@@ -92,25 +103,31 @@ class BestArm:
         return Pieces(arms - 1, 2)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """The arm exceeds every other arm."""
+        """The arm exceeds every other arm, less the tolerance."""
         others = np.arange(arms - 1)
         others = others + (others >= np.asarray(answer)[..., None])
-        return pairs(np.asarray(answer)[..., None], others)
+        return pairs(np.asarray(answer)[..., None], others, -self.tolerance)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'x is the best arm.'"""
-        return f"{names[int(answer)]} is the best arm"
+        close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
+        return f"{names[int(answer)]} is the best arm{close}"
 
     def plain(self, answer: Answer) -> Any:
         """The index."""
         return int(answer)
 
+    def _gaps(self, means: Floats) -> tuple[Floats, Bools, Bools]:
+        """How far each arm is from overturning the answer, who that is, and whether it is the only one.
 
-def _gaps(means: Floats) -> tuple[Floats, Bools, Bools]:
-    """Distance of each arm to the largest mean, who has it, and whether just one arm has it."""
-    gaps = means.max(axis=-1, keepdims=True) - means
-    leads = gaps == 0
-    return gaps, leads, np.asarray(total(leads) == 1)
+        With a tolerance every gap grows by it, and of several largest means the first is the answer.
+        """
+        gaps = means.max(axis=-1, keepdims=True) - means
+        if self.tolerance:
+            leads = np.arange(means.shape[-1]) == means.argmax(axis=-1)[..., None]
+            return gaps + self.tolerance, leads, np.ones(means.shape[:-1], dtype=np.bool_)
+        leads = gaps == 0
+        return gaps, leads, np.asarray(total(leads) == 1)
 
 
 def star(costs: Floats, leads: Bools) -> Floats:

@@ -77,9 +77,9 @@ class Statements:
         """Which statements hold."""
         return np.asarray(self._away(finite(means)) > 0)
 
-    def same(self, one: Answer, other: Answer) -> Bools:
-        """Whether the same statements hold."""
-        return np.asarray((one == other).all(axis=-1))
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means."""
+        return np.asarray((answer == self.answer(means)).all(axis=-1))
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
@@ -171,9 +171,9 @@ class Largest:
         """The index of the largest score; the first one in a tie."""
         return np.asarray(self._scores(finite(means)).argmax(axis=-1))
 
-    def same(self, one: Answer, other: Answer) -> Bools:
-        """Whether the indices are the same."""
-        return np.asarray(one == other)
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means."""
+        return np.asarray(answer == self.answer(means))
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:

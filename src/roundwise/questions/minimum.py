@@ -41,9 +41,9 @@ class MinimumBelow:
         """Whether the smallest mean is below the level."""
         return np.asarray(finite(means).min(axis=-1) < self.level)
 
-    def same(self, one: Answer, other: Answer) -> Bools:
-        """Whether both say yes or both say no."""
-        return np.asarray(one == other)
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means."""
+        return np.asarray(answer == self.answer(means))
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
@@ -122,9 +122,9 @@ class AnyAbove:
         """Whether the largest mean is above the level."""
         return self.mirror.answer(-finite(means))
 
-    def same(self, one: Answer, other: Answer) -> Bools:
-        """Whether both say yes or both say no."""
-        return np.asarray(one == other)
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether it is the answer for these means."""
+        return np.asarray(answer == self.answer(means))
 
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """As for the mirror image."""

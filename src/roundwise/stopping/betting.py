@@ -12,27 +12,33 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roundwise.noise import Binary, Gaussian
+from roundwise.noise import Binary, Bounded, Gaussian, Poisson, UnknownVariance
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
+from roundwise.questions import Above, AnyAbove, BestArm, MinimumBelow
 from roundwise.questions.base import Answer
 from roundwise.record import Batch, Plan, Trial
 from roundwise.runs import Bools
-from roundwise.stopping.bettors import Bettor, BinaryBettor, GaussianBettor
+from roundwise.stopping.bettors import (
+    Bettor,
+    BinaryBettor,
+    BoundedBettor,
+    GaussianBettor,
+    PoissonBettor,
+    StudentBettor,
+)
 from roundwise.stopping.ledgers.above import AboveLedger
 from roundwise.stopping.ledgers.base import Ledger
 from roundwise.stopping.ledgers.best_arm import BestArmLedger
 from roundwise.stopping.ledgers.candidates import CandidateLedger
 from roundwise.stopping.ledgers.minimum import ExtremeLedger
-from roundwise.stopping.past import Estimates, Past, estimates
+from roundwise.stopping.past import Known, Past, known_from
 
 
 class Kept(NamedTuple):
     """The money, what was seen, and what the next batch will be bet on."""
 
     won: Any  # of the ledger
-    past: Past
-    known: Estimates  # from the past
+    known: Known
     choice: Any  # of the ledger; fixed before the next batch
 
 
@@ -44,10 +50,7 @@ class Betting:
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""
-        ledger, past = ledger_of(problem), Past.none((*runs, problem.arms))
-        won = ledger.start(problem, runs)
-        known = estimates(past, self.shifts and ledger.shifts)
-        return Kept(won, past, known, ledger.choice(problem, won, past, known))
+        return self._kept(problem, ledger_of(problem).start(problem, runs), Past.none((*runs, problem.arms)))
 
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch with what was fixed before; then fix the next bets.
@@ -56,17 +59,16 @@ class Betting:
         likely right than wrong.
         """
         ledger, bettor = ledger_of(problem), bettor_of(problem)
-        before = kept.past
+        before = kept.known.past
         for i, part in enumerate(batch.parts or (batch,)):
             live = np.ones(part.counts.shape[:-1], dtype=np.bool_)
             if batch.parts:
-                sure = ledger.confidence(problem, kept.choice, kept.past, kept.known, bettor.variance(kept.past))
+                sure = ledger.confidence(problem, kept.choice, kept.known)
                 live = np.asarray((i > 0) & (sure >= math.log(0.5)))
-            won = ledger.settled(problem, bettor, kept.won, kept.choice, kept.past, kept.known, part, live)
+            won = ledger.settled(problem, bettor, kept.won, kept.choice, kept.known, part, live)
             last = i + 1 >= len(batch.parts)
-            past = before.plus(batch) if last else kept.past.plus(part, same_batch=i > 0)
-            known = estimates(past, self.shifts and ledger.shifts)
-            kept = Kept(won, past, known, ledger.choice(problem, won, past, known))
+            past = before.plus(batch) if last else kept.known.past.plus(part, same_batch=i > 0)
+            kept = self._kept(problem, won, past)
         return kept
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
@@ -75,7 +77,12 @@ class Betting:
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The answer that is left."""
-        return ledger_of(problem).answer(problem, trial.kept.won, trial.kept.past)
+        return ledger_of(problem).answer(problem, trial.kept.won, trial.kept.known)
+
+    def _kept(self, problem: Problem, won: Any, past: Past) -> Kept:
+        ledger = ledger_of(problem)
+        known = known_from(past, bettor_of(problem).variance(past), self.shifts and ledger.shifts)
+        return Kept(won, known, ledger.choice(problem, won, known))
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
@@ -85,21 +92,19 @@ class Betting:
 def ledger_of(problem: Problem) -> Ledger:
     """The ledger of the question."""
     question = problem.question
-    if isinstance(question, BestArm):
+    if isinstance(question, BestArm) and not question.tolerance:
         return BestArmLedger()
     if isinstance(question, Above):
         return AboveLedger(question.level)
     if isinstance(question, MinimumBelow | AnyAbove):
         return ExtremeLedger(question.level, isinstance(question, AnyAbove))
-    return CandidateLedger(shifts=isinstance(question, TopK | Largest | Statements) and _compares(question))
+    return CandidateLedger(shifts=_compares(problem))
 
 
-def _compares(question: TopK | Largest | Statements) -> bool:
+def _compares(problem: Problem) -> bool:
     """Whether every form has coefficients that sum to 0, so that a common shift cancels."""
-    if isinstance(question, TopK):
-        return True
-    sums = question.forms.sum(axis=-1)
-    return bool(np.allclose(sums if isinstance(question, Statements) else sums - sums[0], 0.0))
+    pieces = problem.question.halfspaces(problem.question.answer(np.zeros(problem.arms)), problem.arms)
+    return bool(np.allclose(pieces.factors.sum(axis=-1), 0.0))
 
 
 def bettor_of(problem: Problem) -> Bettor:
@@ -107,4 +112,10 @@ def bettor_of(problem: Problem) -> Bettor:
     noise = problem.noise
     if isinstance(noise, Binary):
         return BinaryBettor()
+    if isinstance(noise, Poisson):
+        return PoissonBettor()
+    if isinstance(noise, UnknownVariance):
+        return StudentBettor()
+    if isinstance(noise, Bounded):
+        return BoundedBettor(noise.low, noise.high)
     return GaussianBettor(noise.sigma, exact=isinstance(noise, Gaussian))

@@ -14,11 +14,12 @@ from typing import Protocol
 
 import numpy as np
 
+from roundwise.errors import InputError
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.record import Batch
+from roundwise.record import Batch, Table
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping import bets
-from roundwise.stopping.past import Estimates, Past, at, squares_at
+from roundwise.stopping.past import Known, Past, at, squares_at
 
 
 class Bettor(Protocol):
@@ -27,10 +28,10 @@ class Bettor(Protocol):
     def variance(self, past: Past) -> Floats:
         """A guess at the variance of one result, from the past: it sizes bets and batches, and proves nothing. ()"""
 
-    def form(self, past: Past, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
         """log e for each form exceeding its offset, from results of one batch. (P)"""
 
-    def level(self, past: Past, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
         """log e for each arm's mean above the level, or below it. (K)"""
 
 
@@ -45,18 +46,20 @@ class GaussianBettor:
         """The square of sigma."""
         return np.full(past.counts.shape[:-1], self.sigma**2)
 
-    def form(self, past: Past, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
         """On the form of the batch's means."""
         means, spread = _batch(batch)
         new = at(means, pieces) - pieces.offsets
         return self._bet(known.value(pieces), known.leverage(pieces), new, squares_at(spread, pieces), need)
 
     @quiet
-    def level(self, past: Past, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
         """On the distance of each arm's mean in the batch from the level."""
         sign = np.where(above, 1.0, -1.0)
         means, spread = _batch(batch)
-        return self._bet(sign * (past.means - level), 1.0 / past.counts, sign * (means - level), spread, need)
+        return self._bet(
+            sign * (known.past.means - level), 1.0 / known.past.counts, sign * (means - level), spread, need
+        )
 
     def _bet(self, estimate: Floats, leverage: Floats, new: Floats, new_leverage: Floats, need: Floats) -> Floats:
         square = self.sigma**2
@@ -77,16 +80,145 @@ class BinaryBettor:
         weight = np.maximum(total(past.counts), 1.0)
         return np.maximum(total(past.counts * rates * (1.0 - rates)) / weight, 1e-12)
 
-    def form(self, past: Past, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
         """Two binomials; with an offset or another form, the sub-Gaussian bet (sigma 1/2)."""
         if not pieces.pairs or np.any(pieces.offsets):
-            return GaussianBettor(0.5).form(past, known, batch, pieces, need)
-        return _placed(bets.bernoulli_difference_bet, need, *_pair(past, pieces), *_pair(batch, pieces))
+            return GaussianBettor(0.5).form(known, batch, pieces, need)
+        return _placed(bets.bernoulli_difference_bet, need, *_pair(known.past, pieces), *_pair(batch, pieces))
 
-    def level(self, past: Past, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
         """A binomial against the level."""
-        sums = (past.totals, past.counts, batch.totals, batch.counts)
+        sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
         return _placed(bets.bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
+
+
+@dataclass(frozen=True)
+class StudentBettor:
+    """Normal rewards of unknown common variance: t statistics of the batch, weighed with the past variance.
+
+    For forms the variance is pooled over all arms of the batch; against a level every arm has its own, because what is
+    won on different arms is multiplied there.
+    """
+
+    def variance(self, past: Past) -> Floats:
+        """The pooled variance within arms and batches; 1 as long as there is none."""
+        freedom = total(past.freedom)
+        return np.where(freedom > 0, np.maximum(total(past.spreads), 1e-300) / np.maximum(freedom, 1.0), 1.0)
+
+    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+        """On the form of the batch's means, over the batch's pooled standard deviation."""
+        means, spread = _batch(batch)
+        freedom = np.maximum(batch.counts - 1.0, 0.0)
+        dof = total(freedom)[..., None]
+        square = total(_spreads(batch))[..., None] / np.maximum(dof, 1.0)
+        new = at(means, pieces) - pieces.offsets
+        before = (known.value(pieces), self._past_variance(known), known.leverage(pieces))
+        return _placed(bets.student_bet, need, *before, new, square, squares_at(spread, pieces), dof)
+
+    @quiet
+    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+        """On the distance of each arm's mean from the level, over that arm's own standard deviation."""
+        sign = np.where(above, 1.0, -1.0)
+        means, spread = _batch(batch)
+        dof = np.maximum(batch.counts - 1.0, 0.0)
+        square = _spreads(batch) / np.maximum(dof, 1.0)
+        before = (sign * (known.past.means - level), self._past_variance(known), 1.0 / known.past.counts)
+        return _placed(bets.student_bet, need, *before, sign * (means - level), square, spread, dof)
+
+    def _past_variance(self, known: Known) -> Floats:
+        """The guess at the variance, 0 (no bet) as long as there is none."""
+        return np.where(total(known.past.freedom) > 0, known.variance, 0.0)[..., None]
+
+
+@dataclass(frozen=True)
+class PoissonBettor:
+    """Counts of events: likelihood ratios of Poisson laws."""
+
+    def variance(self, past: Past) -> Floats:
+        """The smoothed rate, averaged over all pulls."""
+        return (total(past.totals) + 0.5) / (total(past.counts) + 0.5)
+
+    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+        """Two Poisson rates; there is no bet for other forms."""
+        if not pieces.pairs or np.any(pieces.offsets):
+            raise InputError("For Poisson counts only whole rates can be compared: no margins, no sums of arms.")
+        return _placed(bets.poisson_difference_bet, need, *_pair(known.past, pieces), *_pair(batch, pieces))
+
+    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+        """A Poisson rate against the level."""
+        sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
+        return _placed(bets.poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
+
+
+@dataclass(frozen=True)
+class BoundedBettor:
+    """Rewards in [low, high] from their values, which adapts to a small variance; from sums alone, sigma = range/2."""
+
+    low: float
+    high: float
+
+    def variance(self, past: Past) -> Floats:
+        """The variance within arms and batches, a few results of the largest variance added; from sums range^2/4."""
+        most = (self.high - self.low) ** 2 / 4
+        return (total(past.spreads) + most) / (total(past.freedom) + 1.0)
+
+    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+        """Products over the values of two arms; for other forms, with an offset or from sums, sub-Gaussian."""
+        if batch.table is None or not pieces.pairs or np.any(pieces.offsets):
+            return GaussianBettor((self.high - self.low) / 2).form(known, batch, pieces, need)
+        sums = [
+            np.take_along_axis(each, pieces.arms[..., s], axis=-1) for s in (0, 1) for each in self._scaled(known.past)
+        ]
+        rows = [np.take_along_axis(batch.table.counts, pieces.arms[..., s, None], axis=-2) for s in (0, 1)]
+        return self._placed(bets.bounded_difference_bet, need, batch.table, sums, rows, [])
+
+    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+        """A product over the values of each arm; from sums, sub-Gaussian."""
+        if batch.table is None:
+            return GaussianBettor((self.high - self.low) / 2).level(known, batch, level, above, need)
+        tau = (level - self.low) / (self.high - self.low)
+        return self._placed(
+            bets.bounded_level_bet,
+            need,
+            batch.table,
+            list(self._scaled(known.past)),
+            [batch.table.counts],
+            [tau, above],
+        )
+
+    def _scaled(self, past: Past) -> tuple[Floats, Floats, Floats]:
+        """Totals, sums of squares and counts of the past, of values moved to [0, 1]; sums alone count as widest."""
+        width = self.high - self.low
+        counts = np.maximum(past.counts, 1.0)
+        mean = np.clip((past.totals / counts - self.low) / width, 0.0, 1.0)
+        unknown = past.counts - past.freedom  # results whose spread was not seen (at least one a batch)
+        spread = past.spreads / width**2 + unknown * mean * (1.0 - mean)
+        squares = np.minimum(spread + past.counts * mean**2, past.counts * mean)
+        return past.counts * mean, squares, past.counts
+
+    def _placed(
+        self,
+        bet: Callable[..., Floats],
+        need: Floats,
+        table: Table,
+        sums: list[Floats],
+        rows: list[Floats],
+        others: list[float | Bools],
+    ) -> Floats:
+        """As `_placed`, with tables of values among the inputs."""
+        wanted = need > 0
+        logs = np.zeros(need.shape)
+        if wanted.any():
+            values = (table.values.reshape(-1, table.values.shape[-1])[0] - self.low) / (self.high - self.low)
+            some = [np.broadcast_to(each, need.shape)[wanted] for each in sums]
+            counted = [np.broadcast_to(each, (*need.shape, each.shape[-1]))[wanted] for each in rows]
+            last = [np.broadcast_to(each, need.shape)[wanted] for each in others]
+            logs[wanted] = bet(*some, values, *counted, *last)
+        return logs
+
+
+def _spreads(batch: Batch) -> Floats:
+    return np.zeros_like(batch.counts) if batch.spreads is None else batch.spreads
 
 
 def _placed(bet: Callable[..., Floats], need: Floats, *inputs: Floats | Bools) -> Floats:

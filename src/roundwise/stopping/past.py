@@ -23,15 +23,15 @@ class Past(NamedTuple):
 
     counts: Floats  # (K), N
     totals: Floats  # (K)
-    spreads: Floats | None  # (K), sum of squares about each batch's own mean
-    freedom: Floats | None  # (K), their degrees of freedom
+    spreads: Floats  # (K), sum of squares about each batch's own mean, as far as it is known
+    freedom: Floats  # (K), their degrees of freedom
     history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch
 
     @classmethod
-    def none(cls, shape: tuple[int, ...], spreads: bool = False) -> Past:
+    def none(cls, shape: tuple[int, ...]) -> Past:
         """Before the first batch."""
         nothing = zeros(shape)
-        return cls(nothing, nothing, nothing if spreads else None, nothing if spreads else None, ())
+        return cls(nothing, nothing, nothing, nothing, ())
 
     def plus(self, batch: Batch, same_batch: bool = False) -> Past:
         """The past with one more batch, or with one more part of the last batch."""
@@ -42,7 +42,7 @@ class Past(NamedTuple):
         else:
             history = (*history, (batch.counts, batch.totals))
         spreads, freedom = self.spreads, self.freedom
-        if spreads is not None and freedom is not None and batch.spreads is not None:
+        if batch.spreads is not None:
             spreads, freedom = spreads + batch.spreads, freedom + np.maximum(batch.counts - 1.0, 0.0)
         return Past(self.counts + batch.counts, self.totals + batch.totals, spreads, freedom, history)
 
@@ -52,13 +52,18 @@ class Past(NamedTuple):
         return self.totals / np.maximum(self.counts, 1.0)
 
 
-class Estimates(NamedTuple):
-    """Means without the shifts (up to a constant), and what the variance of a difference needs."""
+class Known(NamedTuple):
+    """What was known before a batch: estimates, what their variance needs, and the past they come from."""
 
-    means: Floats  # (K)
-    counts: Floats  # (K)
+    past: Past
+    means: Floats  # (K), without the shifts (then known up to a constant)
+    variance: Floats  # (), a guess at the variance of one result
     shares: Floats | None  # (K, R), share of each arm's results that came in batch r = 2..R
     covariance: Floats | None  # (R, R), of the shifts, per unit of sigma^2
+
+    def error(self, pieces: Halfspaces) -> Floats:
+        """The standard error of each form. (P)"""
+        return np.sqrt(self.variance[..., None] * self.leverage(pieces))
 
     def value(self, pieces: Halfspaces) -> Floats:
         """The estimate of each form, less its offset. (P)"""
@@ -67,7 +72,7 @@ class Estimates(NamedTuple):
     @quiet
     def leverage(self, pieces: Halfspaces) -> Floats:
         """The variance of each form per unit of sigma^2; infinite for an arm without results. (P)"""
-        spread = squares_at(1.0 / self.counts, pieces)
+        spread = squares_at(1.0 / self.past.counts, pieces)
         if self.shares is None or self.covariance is None:
             return spread
         weights = [at(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
@@ -77,11 +82,11 @@ class Estimates(NamedTuple):
         return np.maximum(spread, 0.0)
 
 
-def estimates(past: Past, shifts: bool) -> Estimates:
-    """Means from all batches; with `shifts`, from differences within batches only."""
+def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
+    """What the past tells; with `shifts`, means from differences within batches only."""
     pooled = past.means
     if not shifts or len(past.history) < 2:
-        return Estimates(pooled, past.counts, None, None)
+        return Known(past, pooled, variance, None, None)
     later = past.history[1:]
     safe = np.maximum(past.counts, 1.0)
     size = len(later)
@@ -100,7 +105,7 @@ def estimates(past: Past, shifts: bool) -> Estimates:
     for r in range(size):
         shift = total(covariance[..., r, :] * right)
         means = means - shares[..., r] * shift[..., None]
-    return Estimates(means, past.counts, shares, covariance)
+    return Known(past, means, variance, shares, covariance)
 
 
 def at(values: Floats, pieces: Halfspaces) -> Floats:

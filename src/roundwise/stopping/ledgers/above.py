@@ -14,7 +14,7 @@ from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
-from roundwise.stopping.past import Estimates, Past
+from roundwise.stopping.past import Known
 
 
 class Won(NamedTuple):
@@ -46,16 +46,16 @@ class AboveLedger:
         nothing = np.zeros((*runs, problem.arms))
         return Won(nothing, nothing)
 
-    def choice(self, problem: Problem, won: Won, past: Past, known: Estimates) -> Sides:
+    def choice(self, problem: Problem, won: Won, known: Known) -> Sides:
         """The side of the past mean."""
-        return Sides(past.means > self.level)
+        return Sides(known.past.means > self.level)
 
     @quiet
-    def confidence(self, problem: Problem, choice: Sides, past: Past, known: Estimates, variance: Floats) -> Floats:
+    def confidence(self, problem: Problem, choice: Sides, known: Known) -> Floats:
         """log prod_i Phi(distance from the level in standard errors)."""
         from scipy.special import log_ndtr
 
-        away = np.abs(past.means - self.level) * np.sqrt(past.counts / variance[..., None])
+        away = np.abs(known.past.means - self.level) * np.sqrt(known.past.counts / known.variance[..., None])
         return total(log_ndtr(away))
 
     def settled(
@@ -64,15 +64,14 @@ class AboveLedger:
         bettor: Bettor,
         won: Won,
         choice: Sides,
-        past: Past,
-        known: Estimates,
+        known: Known,
         batch: Batch,
         live: Bools,
     ) -> Won:
         """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
         need = self._needs(problem, won)
         need = np.where(live[..., None] & (need > 0), need + 1e-9, 0.0)  # rounding must not keep a bet open that is won
-        gain = bettor.level(past, batch, self.level, choice.above, need)
+        gain = bettor.level(known, batch, self.level, choice.above, need)
         return Won(
             won.above + np.where(choice.above, gain, 0.0),
             won.below + np.where(choice.above, 0.0, gain),
@@ -82,19 +81,17 @@ class AboveLedger:
         """sum_j min(L^+, L^-) + min_j |L^+ - L^-| reaches log(1/delta)."""
         return np.asarray(self._needs(problem, won).max(axis=-1) <= 0.0)
 
-    def answer(self, problem: Problem, won: Won, past: Past) -> Answer:
+    def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """The set that lost least."""
         return np.asarray(won.above > won.below)
 
     @quiet
-    def wanted(
-        self, problem: Problem, won: Won, choice: Sides, past: Past, known: Estimates, variance: Floats
-    ) -> Wanted:
+    def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
         need = np.maximum(self._needs(problem, won), 0.0)
-        spread = variance[..., None] / np.maximum(past.counts, 1.0)
-        distance = np.maximum(np.abs(past.means - self.level), np.sqrt(spread))
-        return Wanted(2 * variance[..., None] * need / distance**2, need > 0)
+        spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
+        distance = np.maximum(np.abs(known.past.means - self.level), np.sqrt(spread))
+        return Wanted(2 * known.variance[..., None] * need / distance**2, need > 0)
 
     def _needs(self, problem: Problem, won: Won) -> Floats:
         """What each arm's own side must still win."""

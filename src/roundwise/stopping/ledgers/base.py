@@ -14,7 +14,7 @@ from roundwise.questions.base import Answer
 from roundwise.record import Batch
 from roundwise.runs import Bools, Floats
 from roundwise.stopping.bettors import Bettor
-from roundwise.stopping.past import Estimates, Past
+from roundwise.stopping.past import Known
 
 
 class Wanted(NamedTuple):
@@ -34,10 +34,10 @@ class Ledger(Protocol):
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
         """The money before the first batch."""
 
-    def choice(self, problem: Problem, won: Any, past: Past, known: Estimates) -> Any:
+    def choice(self, problem: Problem, won: Any, known: Known) -> Any:
         """What to bet on in the next batch, from the past alone."""
 
-    def confidence(self, problem: Problem, choice: Any, past: Past, known: Estimates, variance: Floats) -> Floats:
+    def confidence(self, problem: Problem, choice: Any, known: Known) -> Floats:
         """log of the probability that the choice points the right way, as far as the past tells. ()"""
 
     def settled(
@@ -46,8 +46,7 @@ class Ledger(Protocol):
         bettor: Bettor,
         won: Any,
         choice: Any,
-        past: Past,
-        known: Estimates,
+        known: Known,
         batch: Batch,
         live: Bools,
     ) -> Any:
@@ -56,8 +55,8 @@ class Ledger(Protocol):
     def stops(self, problem: Problem, won: Any) -> Bools:
         """Whether all cells but those of one answer have lost."""
 
-    def answer(self, problem: Problem, won: Any, past: Past) -> Answer:
+    def answer(self, problem: Problem, won: Any, known: Known) -> Answer:
         """The answer whose cells have not lost."""
 
-    def wanted(self, problem: Problem, won: Any, choice: Any, past: Past, known: Estimates, variance: Floats) -> Wanted:
+    def wanted(self, problem: Problem, won: Any, choice: Any, known: Known) -> Wanted:
         """The pulls that would settle what is open."""

@@ -1,4 +1,4 @@
-"""Best arm: one cell an arm, "this arm is the best"; bets compare every arm with the leader of the past."""
+"""Best arm: one cell an arm, "this arm is the best"; bets compare every arm with the leader of the known.past."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
-from roundwise.stopping.past import Estimates, Past
+from roundwise.stopping.past import Known
 
 
 class Won(NamedTuple):
@@ -44,10 +44,12 @@ class BestArmLedger:
         return Won(np.zeros((*runs, problem.arms)), np.zeros((*runs, problem.arms), dtype=np.bool_))
 
     @quiet
-    def choice(self, problem: Problem, won: Won, past: Past, known: Estimates) -> Leader:
+    def choice(self, problem: Problem, won: Won, known: Known) -> Leader:
         """The leader is the best-looking arm; one that has lost must look better by a standard error."""
-        looks = np.where(past.counts > 0, known.means, -np.inf)
-        looks = np.where(won.lost, looks - problem.sigma / np.sqrt(np.maximum(past.counts, 1.0)), looks)
+        looks = np.where(known.past.counts > 0, known.means, -np.inf)
+        looks = np.where(
+            won.lost, looks - np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), looks
+        )
         leader = looks.argmax(axis=-1)
         leads = np.arange(problem.arms) == leader[..., None]
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
@@ -55,11 +57,11 @@ class BestArmLedger:
         return Leader(leader, pairs(rival, np.arange(problem.arms)))
 
     @quiet
-    def confidence(self, problem: Problem, choice: Leader, past: Past, known: Estimates, variance: Floats) -> Floats:
+    def confidence(self, problem: Problem, choice: Leader, known: Known) -> Floats:
         """log prod_i Phi(lead over i in standard errors)."""
         from scipy.special import log_ndtr
 
-        error = np.sqrt(variance[..., None] * known.leverage(choice.rivals))
+        error = known.error(choice.rivals)
         leads = np.arange(problem.arms) == choice.leader[..., None]
         return total(np.where(leads, 0.0, log_ndtr(known.value(choice.rivals) / error)))
 
@@ -69,35 +71,32 @@ class BestArmLedger:
         bettor: Bettor,
         won: Won,
         choice: Leader,
-        past: Past,
-        known: Estimates,
+        known: Known,
         batch: Batch,
         live: Bools,
     ) -> Won:
         """Each cell's money after the batch; a cell that once lost stays lost."""
         need = np.where(live[..., None] & ~won.lost, math.log(1 / problem.delta) - won.gains, 0.0)
-        gain = bettor.form(past, known, batch, choice.rivals, need)
+        gain = bettor.form(known, batch, choice.rivals, need)
         return Won(won.gains + gain, won.lost | ((need > 0) & (gain >= need)))
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """At most one arm is still in."""
         return np.asarray(won.lost.sum(axis=-1) >= problem.arms - 1)
 
-    def answer(self, problem: Problem, won: Won, past: Past) -> Answer:
+    def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """Who is still in; if nobody, the best-looking arm."""
-        still = np.where(won.lost, -np.inf, past.means)
+        still = np.where(won.lost, -np.inf, known.past.means)
         nobody = won.lost.all(axis=-1)
-        return np.where(nobody, past.means.argmax(axis=-1), still.argmax(axis=-1))
+        return np.where(nobody, known.past.means.argmax(axis=-1), still.argmax(axis=-1))
 
     @quiet
-    def wanted(
-        self, problem: Problem, won: Won, choice: Leader, past: Past, known: Estimates, variance: Floats
-    ) -> Wanted:
+    def wanted(self, problem: Problem, won: Won, choice: Leader, known: Known) -> Wanted:
         """min sum n subject to 1/n_leader + 1/n_i <= g_i^2 / (2 sigma^2 need_i) for all who are still in."""
         leads = np.arange(problem.arms) == choice.leader[..., None]
         open_ = ~won.lost & ~leads
-        error = np.sqrt(variance[..., None] * known.leverage(choice.rivals))
+        error = known.error(choice.rivals)
         distance = np.maximum(known.value(choice.rivals), error)
         need = math.log(1 / problem.delta) - won.gains
-        costs = np.where(open_, distance * distance / (2 * variance[..., None] * need), np.inf)
+        costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
         return Wanted(star(costs, leads), open_ | leads)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.best_arm import BestArm
 from roundwise.questions.top_k import TopK
 from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
-from roundwise.stopping.past import Estimates, Past
+from roundwise.stopping.past import Known
 
 
 class Won(NamedTuple):
@@ -56,21 +57,21 @@ class CandidateLedger:
             np.zeros((*runs, 1, pieces), dtype=np.bool_),
         )
 
-    def choice(self, problem: Problem, won: Won, past: Past, known: Estimates) -> Candidate:
+    def choice(self, problem: Problem, won: Won, known: Known) -> Candidate:
         """The answer of the estimates: a candidate of before, or the next one."""
         answer = problem.question.answer(known.means)
-        numbers = self._numbers(answer, past.counts.shape[:-1])
+        numbers = self._numbers(answer, known.past.counts.shape[:-1])
         match = (won.answers == numbers[..., None, :]).all(axis=-1)
         visited = (won.answers[..., 0] >= 0).sum(axis=-1)
         number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
         return Candidate(number, numbers, problem.question.halfspaces(answer, problem.arms))
 
     @quiet
-    def confidence(self, problem: Problem, choice: Candidate, past: Past, known: Estimates, variance: Floats) -> Floats:
+    def confidence(self, problem: Problem, choice: Candidate, known: Known) -> Floats:
         """log prod_p Phi(margin of piece p in standard errors)."""
         from scipy.special import log_ndtr
 
-        error = np.sqrt(variance[..., None] * known.leverage(choice.pieces))
+        error = known.error(choice.pieces)
         return total(log_ndtr(known.value(choice.pieces) / error))
 
     def settled(
@@ -79,8 +80,7 @@ class CandidateLedger:
         bettor: Bettor,
         won: Won,
         choice: Candidate,
-        past: Past,
-        known: Estimates,
+        known: Known,
         batch: Batch,
         live: Bools,
     ) -> Won:
@@ -90,7 +90,7 @@ class CandidateLedger:
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
         need = np.where(live[..., None] & ~lost, self._goal(problem, choice)[..., None] - gains, 0.0)
-        gain = bettor.form(past, known, batch, choice.pieces, need)
+        gain = bettor.form(known, batch, choice.pieces, need)
         answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
         names = np.where(live[..., None], choice.answer, np.take_along_axis(answers, here, axis=-2)[..., 0, :])
         np.put_along_axis(answers, here, names[..., None, :], axis=-2)
@@ -102,26 +102,24 @@ class CandidateLedger:
         """All pieces of some candidate have lost."""
         return np.asarray(won.lost.all(axis=-1).any(axis=-1))
 
-    def answer(self, problem: Problem, won: Won, past: Past) -> Answer:
+    def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """That candidate."""
         first = won.lost.all(axis=-1).argmax(axis=-1)
         numbers = np.take_along_axis(won.answers, first[..., None, None], axis=-2)[..., 0, :]
-        like = problem.question.answer(past.means)
+        like = problem.question.answer(known.past.means)
         return numbers.reshape(like.shape).astype(like.dtype)
 
     @quiet
-    def wanted(
-        self, problem: Problem, won: Won, choice: Candidate, past: Past, known: Estimates, variance: Floats
-    ) -> Wanted:
+    def wanted(self, problem: Problem, won: Won, choice: Candidate, known: Known) -> Wanted:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
         won = _extended(won, int(choice.number.max(initial=0)) + 1)
         here = choice.number[..., None, None]
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
         need = self._goal(problem, choice)[..., None] - gains
-        error = np.sqrt(variance[..., None] * known.leverage(choice.pieces))
+        error = known.error(choice.pieces)
         distance = np.maximum(known.value(choice.pieces), error)
-        limits = np.where(open_, distance**2 / (2 * variance[..., None] * need), np.inf)
+        limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
         unfinished = _spread(problem.arms, choice.pieces, open_) > 0
         return Wanted(_allocation(problem, choice.pieces, limits), unfinished)
 
@@ -156,8 +154,8 @@ def _allocation(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
     """min sum n subject to the limits of the pieces. (P)->(K)"""
     runs, arms = limits.shape[:-1], problem.arms
     pulls = np.zeros((*runs, arms))
-    if isinstance(problem.question, TopK):
-        k = problem.question.k
+    if isinstance(problem.question, TopK | BestArm):
+        k = problem.question.k if isinstance(problem.question, TopK) else 1
         grid = pieces.arms.reshape(*runs, k, arms - k, 2)
         order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
         found = program.bipartite(limits.reshape(-1, k, arms - k)).pulls.reshape((*runs, arms))

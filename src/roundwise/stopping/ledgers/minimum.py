@@ -15,7 +15,7 @@ from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
-from roundwise.stopping.past import Estimates, Past
+from roundwise.stopping.past import Known
 
 
 class Won(NamedTuple):
@@ -49,16 +49,16 @@ class ExtremeLedger:
         arms = np.zeros((*runs, problem.arms))
         return Won(np.zeros(runs), np.zeros(runs, dtype=np.bool_), arms, np.zeros(arms.shape, dtype=np.bool_))
 
-    def choice(self, problem: Problem, won: Won, past: Past, known: Estimates) -> Extreme:
+    def choice(self, problem: Problem, won: Won, known: Known) -> Extreme:
         """The arm whose mean lies furthest beyond."""
-        return Extreme(np.where(past.counts > 0, self._beyond(past), -np.inf).argmax(axis=-1))
+        return Extreme(np.where(known.past.counts > 0, self._beyond(known), -np.inf).argmax(axis=-1))
 
     @quiet
-    def confidence(self, problem: Problem, choice: Extreme, past: Past, known: Estimates, variance: Floats) -> Floats:
+    def confidence(self, problem: Problem, choice: Extreme, known: Known) -> Floats:
         """Yes: how sure the one arm is beyond; no: how sure all are not."""
         from scipy.special import log_ndtr
 
-        away = self._beyond(past) * np.sqrt(past.counts / variance[..., None])
+        away = self._beyond(known) * np.sqrt(known.past.counts / known.variance[..., None])
         yes = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
         return np.where(yes > 0, log_ndtr(yes), total(log_ndtr(-away)))
 
@@ -68,8 +68,7 @@ class ExtremeLedger:
         bettor: Bettor,
         won: Won,
         choice: Extreme,
-        past: Past,
-        known: Estimates,
+        known: Known,
         batch: Batch,
         live: Bools,
     ) -> Won:
@@ -78,10 +77,10 @@ class ExtremeLedger:
         beyond = np.asarray(self.beyond_is_above)
         chosen = np.arange(problem.arms) == choice.arm[..., None]
         need = np.where(live & ~won.none_lost, goal - won.none, 0.0)
-        yes = bettor.level(past, batch, self.level, beyond, np.where(chosen, need[..., None], 0.0))
+        yes = bettor.level(known, batch, self.level, beyond, np.where(chosen, need[..., None], 0.0))
         yes = np.take_along_axis(yes, choice.arm[..., None], axis=-1)[..., 0]
         needs = np.where(live[..., None] & ~won.arms_lost, goal - won.arms, 0.0)
-        no = bettor.level(past, batch, self.level, ~beyond, needs)
+        no = bettor.level(known, batch, self.level, ~beyond, needs)
         return Won(
             won.none + yes,
             won.none_lost | ((need > 0) & (yes >= need)),
@@ -93,25 +92,23 @@ class ExtremeLedger:
         """ "No arm" has lost, or every arm has."""
         return np.asarray(won.none_lost | won.arms_lost.all(axis=-1))
 
-    def answer(self, problem: Problem, won: Won, past: Past) -> Answer:
+    def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """Yes if "no arm" has lost; if everything has lost, what the means say."""
         both = won.none_lost & won.arms_lost.all(axis=-1)
-        return np.where(both, (self._beyond(past) > 0).any(axis=-1), won.none_lost)
+        return np.where(both, (self._beyond(known) > 0).any(axis=-1), won.none_lost)
 
     @quiet
-    def wanted(
-        self, problem: Problem, won: Won, choice: Extreme, past: Past, known: Estimates, variance: Floats
-    ) -> Wanted:
+    def wanted(self, problem: Problem, won: Won, choice: Extreme, known: Known) -> Wanted:
         """Yes: the one arm; no: every arm that is open; as for a level."""
         goal = math.log(1 / problem.delta)
-        away = self._beyond(past)
+        away = self._beyond(known)
         chosen = np.arange(problem.arms) == choice.arm[..., None]
         yes = (np.where(chosen, away, -np.inf).max(axis=-1) > 0)[..., None]
         need = np.where(yes, (goal - won.none)[..., None], goal - won.arms)
         aimed = np.where(yes, chosen, ~won.arms_lost)
-        spread = variance[..., None] / np.maximum(past.counts, 1.0)
+        spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
         distance = np.maximum(np.abs(away), np.sqrt(spread))
-        return Wanted(np.where(aimed, 2 * variance[..., None] * need / distance**2, 0.0), aimed | ~won.arms_lost)
+        return Wanted(np.where(aimed, 2 * known.variance[..., None] * need / distance**2, 0.0), aimed | ~won.arms_lost)
 
-    def _beyond(self, past: Past) -> Floats:
-        return (past.means - self.level) * (1.0 if self.beyond_is_above else -1.0)
+    def _beyond(self, known: Known) -> Floats:
+        return (known.past.means - self.level) * (1.0 if self.beyond_is_above else -1.0)
