@@ -670,3 +670,45 @@ def test_bets_on_counts_survive_extremes() -> None:
         assert np.isfinite(result).all()
         assert (result >= math.log(0.02) - 1e-9).all()
         assert (result != 0).mean() > 0.02
+
+
+# ---------------------------------------------------------------- margins: the null is mean_a <= mean_b + margin
+
+MARGINS = [-0.9, -0.2, -0.01, 0.01, 0.2, 0.9]
+
+
+@pytest.mark.parametrize("margin", MARGINS)
+@pytest.mark.parametrize("counts", [(1, 1), (1, 14), (9, 2), (12, 12)])
+def test_bernoulli_difference_expectation_with_a_margin(counts: tuple[int, int], margin: float) -> None:
+    n_a, n_b = counts
+    won_a, won_b = np.arange(n_a + 1)[:, None], np.arange(n_b + 1)[None, :]
+    for past in PASTS:
+        e = np.exp(bernoulli_difference_bet(*past, won_a, n_a, won_b, n_b, margin))
+        for p_b in np.linspace(max(0.0, -margin), min(1.0, 1.0 - margin), 9):
+            for p_a in (p_b + margin, 0.7 * (p_b + margin)):  # boundary, and inside the null
+                assert binomial_pmf(n_a, p_a) @ e @ binomial_pmf(n_b, p_b) <= 1 + TOLERANCE
+
+
+@pytest.mark.parametrize("margin", [-0.5, -0.05, 0.05, 0.5])
+def test_poisson_difference_expectation_with_a_margin(margin: float) -> None:
+    x_a, x_b = np.arange(261)[:, None], np.arange(61)[None, :]
+    for past in [(0, 3, 1, 3), (9, 10, 5, 10), (400, 1000, 600, 1000), (3, 100, 0, 100)]:
+        log_e = poisson_difference_bet(*past, x_a, 2.0, x_b, 3.0, margin)
+        for rate in (0.5, 1.0):
+            for rate_a in (rate + margin, 0.8 * (rate + margin)):
+                log_a = stats.poisson.logpmf(x_a, 2.0 * rate_a)
+                terms = np.exp(log_e + log_a + stats.poisson.logpmf(x_b, 3.0 * rate))
+                assert terms.sum() <= 1 + TOLERANCE
+
+
+@pytest.mark.parametrize("margin", [-0.3, 0.1, 0.4])
+def test_bounded_difference_expectation_with_a_margin(margin: float) -> None:
+    values = np.array([0.0, 0.4, 1.0])
+    laws = [(0.5, 0.0, 0.5), (0.0, 5 / 6, 1 / 6), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.1, 0.0, 0.9), (0.4, 0.5, 0.1)]
+    t_a, t_b = tables(3, 3), tables(4, 3)
+    for past in BOUNDED_PASTS:
+        e = np.exp(bounded_difference_bet(*past, values, t_a[:, None, :], t_b[None, :, :], margin))
+        for law_a, law_b in itertools.product(laws, laws):
+            if np.dot(law_a, values) <= np.dot(law_b, values) + margin + 1e-12:
+                p_a, p_b = stats.multinomial.pmf(t_a, 3, law_a), stats.multinomial.pmf(t_b, 4, law_b)
+                assert p_a @ e @ p_b <= 1 + TOLERANCE

@@ -145,7 +145,9 @@ def test_paper(roundwise, tmp_path):
     assert (code, err) == (0, "")
     made = {path.name for path in (tmp_path / "results").iterdir()}
     figures = {
-        f"figure-{name}.{kind}" for name in ("samples", "batches", "minimum-threshold") for kind in ("png", "svg")
+        f"figure-{name}.{kind}"
+        for name in ("samples", "batches", "minimum-threshold", "wager")
+        for kind in ("png", "svg")
     }
     assert made == figures | {"runs.parquet", "summary.csv"}
     assert "What the paper says, and what was measured" in out

@@ -130,7 +130,7 @@ class TestReferenceValues:
 
     def test_tables(self, results):
         rows = paper.summary_rows(results)
-        assert len(rows) == 15
+        assert len(rows) == 19
         assert rows[0]["experiment"] == "best-arm"
         assert {"samples_mean", "samples_50%", "batches_max", "error_upper_95"} <= set(rows[0])
         assert all(set(part) == set(paper.columns(results)[0]) for part in paper.columns(results))

@@ -16,6 +16,7 @@ from roundwise.cli.options import (
     Means,
     QuestionName,
     Sigma,
+    Tolerance,
     TopSize,
     numbers,
     question_from,
@@ -37,6 +38,7 @@ def complexity(
     k: TopSize = None,
     level: Level = None,
     file: FormsFile = None,
+    tolerance: Tolerance = None,
     sigma: Sigma = 1.0,
     radius: Radius = 0.0,
     delta: Delta = 0.05,
@@ -46,7 +48,7 @@ def complexity(
 
     Example: roundwise complexity --question best-arm --means 1,0.9,0.8
     """
-    asked = question_from(question, k, level, file)
+    asked = question_from(question, k, level, file, tolerance)
     values = numbers(means)
     if not (radius >= 0 and math.isfinite(radius)):
         raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")

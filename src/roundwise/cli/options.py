@@ -31,13 +31,18 @@ FormsFile = Annotated[
         "`above` (statements: the level) or, if wanted, `plus` (largest: an offset).",
     ),
 ]
+Tolerance = Annotated[
+    float | None, typer.Option("--tolerance", help="best-arm: any arm this close to the best will do.")
+]
 Means = Annotated[str | None, typer.Option("--means", help="The true means, for example 1,0.9,0.8.", metavar="LIST")]
 Sigma = Annotated[float, typer.Option("--sigma", help="The sub-Gaussian constant of the rewards.")]
 Delta = Annotated[float, typer.Option("--delta", help="The error probability that is allowed.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]
 
 
-def question_from(name: str, k: int | None, level: float | None, file: Path | None) -> Question:
+def question_from(
+    name: str, k: int | None, level: float | None, file: Path | None, tolerance: float | None = None
+) -> Question:
     """The question that the options describe."""
     if name not in QUESTIONS:
         raise unknown("question", name, QUESTIONS)
@@ -50,8 +55,10 @@ def question_from(name: str, k: int | None, level: float | None, file: Path | No
             raise InputError(f"The question '{name}' needs {option}.")
         if name not in users and value is not None:
             raise InputError(f"The question '{name}' does not take {option}.")
+    if tolerance is not None and name != "best-arm":
+        raise InputError(f"The question '{name}' does not take --tolerance.")
     if name == "best-arm":
-        return BestArm()
+        return BestArm(tolerance or 0.0)
     if k is not None:
         return TopK(k)
     if level is not None:

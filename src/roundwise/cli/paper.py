@@ -20,7 +20,7 @@ def paper(
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Run the paper's experiments: three figures, all runs as a table, and what reproduces."""
+    """Run the paper's experiments, with Wager beside: four figures, all runs as a table, and what reproduces."""
     from roundwise import paper as experiments
     from roundwise.figures.paper import draw
     from roundwise.tables import write_csv, write_parquet

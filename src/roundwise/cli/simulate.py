@@ -17,18 +17,21 @@ from roundwise.cli.options import (
     Level,
     Means,
     QuestionName,
+    Tolerance,
     TopSize,
     numbers,
     policy_from,
     question_from,
 )
 from roundwise.cli.output import number, print_json, print_table, progress
-from roundwise.environments import BernoulliArms, Environment, GaussianArms, Replay
-from roundwise.errors import InputError
-from roundwise.noise import Noise, SubGaussian
+from roundwise.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay
+from roundwise.errors import InputError, unknown
+from roundwise.noise import Noise, SubGaussian, UnknownVariance
 from roundwise.policies import POLICIES
 from roundwise.simulate import simulate as run
 from roundwise.summary import Summary
+
+NOISES = ("gaussian", "sub-gaussian", "unknown-variance", "poisson")
 
 Policies = Annotated[
     list[str] | None,
@@ -50,9 +53,14 @@ def simulate(
         bool, typer.Option("--without-replacement", help="Draw each outcome of the table at most once.")
     ] = False,
     binary: Annotated[bool, typer.Option("--binary", help="0/1 outcomes; --means are rates.")] = False,
+    noise: Annotated[
+        str | None,
+        typer.Option("--noise", help=f"What the policies may assume: {', '.join(NOISES)}.", metavar="NAME"),
+    ] = None,
     k: TopSize = None,
     level: Level = None,
     file: FormsFile = None,
+    tolerance: Tolerance = None,
     policy: Policies = None,
     runs: Annotated[int, typer.Option("--runs", help="How often each policy is run.")] = 1000,
     delta: Delta = 0.05,
@@ -72,10 +80,10 @@ def simulate(
 
     Example: roundwise simulate --question best-arm --means 1,0.9,0.8 --policy pet --policy track-and-stop
     """
-    asked = question_from(question, k, level, file)
-    world, assumed = _world(means, data, instance, without_replacement, binary, sigma)
+    asked = question_from(question, k, level, file, tolerance)
+    world, assumed = _world(means, data, instance, without_replacement, binary, noise, sigma)
     asked.check(world.arms)
-    chosen = {text: policy_from(text) for text in policy or ["pet"]}
+    chosen = {text: policy_from(text) for text in policy or ["wager"]}
     with progress(runs * len(chosen), "simulating") as advance:
         results = run(
             asked,
@@ -150,14 +158,23 @@ def _world(
     instance: str | None,
     without_replacement: bool,
     binary: bool,
+    noise: str | None,
     sigma: float | None,
 ) -> tuple[Environment, Noise | None]:
-    """The world that the options describe, and what is assumed of it unless that is the truth."""
+    """The world that the options describe, and what is assumed of it unless that is all that is true."""
     if (means is None) == (data is None):
         raise InputError("Give either --means or --data.")
+    if noise is not None and noise not in NOISES:
+        raise unknown("noise model", noise, NOISES)
     assumed = None if sigma is None else SubGaussian(sigma)
     if data is not None:
-        return Replay.from_csv(data, instance, not without_replacement), assumed
+        replay = Replay.from_csv(data, instance, not without_replacement)
+        return replay, SubGaussian(replay.sigma) if noise == "sub-gaussian" and sigma is None else assumed
     if binary:
-        return BernoulliArms(numbers(means)), assumed
-    return GaussianArms(numbers(means), 1.0 if sigma is None else sigma), None
+        return BernoulliArms(numbers(means)), SubGaussian(0.5) if noise == "sub-gaussian" else assumed
+    if noise == "poisson":
+        return PoissonArms(numbers(means)), None
+    world = GaussianArms(numbers(means), 1.0 if sigma is None else sigma)
+    if noise == "unknown-variance":
+        return world, UnknownVariance()
+    return world, SubGaussian(world.sigma) if noise == "sub-gaussian" else None

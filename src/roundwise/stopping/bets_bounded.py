@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .bets_counts import centre
+from .bets_counts import centre, parted
 from .bets_mixture import DRIFTS, EDGE, Array, clipped_z, flat, log_mixture
 
 _MOST = 1e100  # as in bets_counts
@@ -29,8 +29,9 @@ def bounded_difference_bet(
     values: ArrayLike,
     counts_a: ArrayLike,
     counts_b: ArrayLike,
+    margin: ArrayLike = 0.0,
 ) -> Array:
-    """The log e-value of one batch of values in [0, 1] against "the mean of a is at most the mean of b" (section 7).
+    """The log e-value of one batch of values in [0, 1] against "the mean of a is at most that of b plus a margin".
 
     The batch is a table: `counts_a[..., v]` rows of arm a had the value `values[v]`; for raw rows see `row_table`.
     Past rows enter by their sums and sums of squares. 0.0 where either arm has no past or no new rows.
@@ -38,10 +39,19 @@ def bounded_difference_bet(
     """
     outcome, table_a, table_b = _tables(values, counts_a, counts_b)
     rows_a, rows_b = _row_sum(table_a), _row_sum(table_b)
-    shape, (past_a, square_a, N_a, past_b, square_b, N_b, n_a, n_b) = flat(
-        past_totals_a, past_squares_a, past_counts_a, past_totals_b, past_squares_b, past_counts_b, rows_a, rows_b
+    shape, (past_a, square_a, N_a, past_b, square_b, N_b, n_a, n_b, apart) = flat(
+        past_totals_a,
+        past_squares_a,
+        past_counts_a,
+        past_totals_b,
+        past_squares_b,
+        past_counts_b,
+        rows_a,
+        rows_b,
+        margin,
     )
-    good = np.ones(n_a.shape, dtype=np.bool_)
+    good = np.abs(apart) < 1
+    apart = np.where(good, apart, 0.0)
     for n in (N_a, N_b, n_a, n_b):
         good &= (n > 1 / _MOST) & (n < _MOST)
     for total, count in ((past_a, N_a), (past_b, N_b), (square_a, N_a), (square_b, N_b)):
@@ -52,14 +62,15 @@ def bounded_difference_bet(
     # within-arm variance, with one row of the largest variance added
     noise = (_spread(past_a, square_a, N_a) + _spread(past_b, square_b, N_b) + m * (1.0 - m)) / (N_a + N_b + 1.0)
     variance = noise * (1.0 / N_a + 1.0 / N_b)
-    z = clipped_z(past_a / N_a - past_b / N_b, variance)
+    z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
     up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
-    furthest = EDGE * np.minimum(1.0 / (m * up), 1.0 / ((1.0 - m) * down))
+    m_a, m_b = parted(m, apart, up, down)
+    furthest = EDGE * np.minimum(1.0 / (m_a * up), 1.0 / ((1.0 - m_b) * down))
     theta = DRIFTS[:, None] * np.sqrt(variance)
     # the boldness that grows fastest when the means lie up theta above and down theta below the centre
     bold = np.minimum(theta / (noise + up * down * theta * theta), furthest)
-    factors = _log_growth(outcome, _columns(table_a, shape), bold * up, m)
-    factors += _log_growth(outcome, _columns(table_b, shape), -bold * down, m)
+    factors = _log_growth(outcome, _columns(table_a, shape), bold * up, m_a)
+    factors += _log_growth(outcome, _columns(table_b, shape), -bold * down, m_b)
     return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
 
 

@@ -34,6 +34,12 @@ def centre(past_a: Array, n_past_a: Array, past_b: Array, n_past_b: Array, n_a: 
     return np.minimum(mean_a * (n_a / (n_a + n_b)) + mean_b * (n_b / (n_a + n_b)), 1.0 - 1e-12)
 
 
+def parted(m: Array, margin: Array, up: Array, down: Array) -> tuple[Array, Array]:
+    """Centres of the two arms, the margin apart, whose average weighted as the new batch is stays near m."""
+    m_b = np.clip(m - down * margin, np.maximum(0.0, -margin), np.minimum(1.0, 1.0 - margin))
+    return m_b + margin, m_b
+
+
 @np.errstate(all="ignore")
 def bernoulli_difference_bet(
     past_successes_a: ArrayLike,
@@ -44,31 +50,38 @@ def bernoulli_difference_bet(
     counts_a: ArrayLike,
     successes_b: ArrayLike,
     counts_b: ArrayLike,
+    margin: ArrayLike = 0.0,
 ) -> Array:
-    """The log e-value of one batch of 0/1 outcomes against "the rate of a is at most the rate of b" (section 7).
+    """The log e-value of one batch of 0/1 outcomes against "the rate of a is at most that of b plus a margin".
 
     0.0 where either arm has no past or no new rows. `(),...->()`
     """
-    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b) = flat(
-        past_successes_a, past_counts_a, past_successes_b, past_counts_b, successes_a, counts_a, successes_b, counts_b
-    )
+    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b, apart) = flat(
+        past_successes_a, past_counts_a, past_successes_b, past_counts_b, successes_a, counts_a, successes_b, counts_b,
+        margin,
+    )  # fmt: skip
     good = _totalled(_counted(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b)
-    good &= (past_a <= N_a) & (past_b <= N_b) & (won_a <= n_a) & (won_b <= n_b)
+    good &= (past_a <= N_a) & (past_b <= N_b) & (won_a <= n_a) & (won_b <= n_b) & (np.abs(apart) < 1)
     N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
     past_a, past_b, won_a, won_b = (np.where(good, s, 0.0) for s in (past_a, past_b, won_a, won_b))
+    apart = np.where(good, apart, 0.0)
     m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
-    variance = m * (1.0 - m) * (1.0 / N_a + 1.0 / N_b)
-    z = clipped_z(past_a / N_a - past_b / N_b, variance)
-    up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)  # theta_a = m + up theta, theta_b = m - down theta
-    furthest = EDGE * np.minimum((1.0 - m) / up, m / down)
+    up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+    m_a, m_b = parted(m, apart, up, down)
+    noise = m * (1.0 - m)
+    variance = noise * (1.0 / N_a + 1.0 / N_b)
+    z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
+    # the factors are 1 + up t (x - m_a) and 1 - down t (x - m_b): without a margin the likelihood ratio of the rates
+    # m + up theta and m - down theta, t = theta / noise
+    furthest = EDGE * np.minimum(1.0 / (up * m_a), 1.0 / (down * (1.0 - m_b)))
     factors = np.empty((DRIFTS.size, z.size))
     for k, u in enumerate(DRIFTS):
-        theta = np.minimum(u * np.sqrt(variance), furthest)
+        t = np.minimum(u * np.sqrt(variance) / noise, furthest)
         factors[k] = (
-            won_a * np.log1p(up * theta / m)
-            + (n_a - won_a) * np.log1p(-up * theta / (1.0 - m))
-            + won_b * np.log1p(-down * theta / m)
-            + (n_b - won_b) * np.log1p(down * theta / (1.0 - m))
+            won_a * np.log1p(up * t * (1.0 - m_a))
+            + (n_a - won_a) * np.log1p(-up * t * m_a)
+            + won_b * np.log1p(-down * t * (1.0 - m_b))
+            + (n_b - won_b) * np.log1p(down * t * m_b)
         )
     return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
 
@@ -113,26 +126,36 @@ def poisson_difference_bet(
     exposure_a: ArrayLike,
     events_b: ArrayLike,
     exposure_b: ArrayLike,
+    margin: ArrayLike = 0.0,
 ) -> Array:
-    """The log e-value of one batch of Poisson counts against "the rate of a is at most the rate of b" (section 7).
+    """The log e-value of one batch of Poisson counts against "the rate of a is at most that of b plus a margin".
 
     An arm's exposure is its number of rows, or the time watched. 0.0 where either has none, past or new. `(),...->()`
     """
-    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b) = flat(
-        past_events_a, past_exposure_a, past_events_b, past_exposure_b, events_a, exposure_a, events_b, exposure_b
+    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b, apart) = flat(
+        past_events_a,
+        past_exposure_a,
+        past_events_b,
+        past_exposure_b,
+        events_a,
+        exposure_a,
+        events_b,
+        exposure_b,
+        margin,
     )
-    good = _totalled(_counted(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b)
+    good = _totalled(_counted(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b) & np.isfinite(apart)
+    apart = np.where(good, apart, 0.0)
     N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
     past_a, past_b, won_a, won_b = (np.where(good, s, 0.0) for s in (past_a, past_b, won_a, won_b))
     up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
     m = down * (past_a / N_a) + up * (past_b / N_b) + 0.5 / (N_a + N_b)  # half an event in all added
     variance = m * (1.0 / N_a + 1.0 / N_b)
-    z = clipped_z(past_a / N_a - past_b / N_b, variance)
+    z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
     factors = np.empty((DRIFTS.size, z.size))
     for k, u in enumerate(DRIFTS):
         theta = np.minimum(u * np.sqrt(variance), EDGE * m / down) / m
-        # the exponential parts cancel: n_a (theta_a - m) + n_b (theta_b - m) = 0
-        factors[k] = won_a * np.log1p(up * theta) + won_b * np.log1p(-down * theta)
+        # the exponential parts cancel, n_a (theta_a - m) + n_b (theta_b - m) = 0, but for the margin
+        factors[k] = won_a * np.log1p(up * theta) + won_b * np.log1p(-down * theta) - n_a * up * theta * apart
     return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
 
 

@@ -7,6 +7,7 @@ against each cell of the question's ledger. How the batch was sampled does not m
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,6 +43,15 @@ class Kept(NamedTuple):
     choice: Any  # of the ledger; fixed before the next batch
 
 
+class Placed(NamedTuple):
+    """A bet: what was known and chosen before, the results it is on, and in which runs it counts."""
+
+    known: Known
+    choice: Any
+    part: Batch
+    live: Bools
+
+
 @dataclass(frozen=True)
 class Betting:
     """Stop when every wrong answer has lost 1/delta times the stake."""
@@ -53,23 +63,39 @@ class Betting:
         return self._kept(problem, ledger_of(problem).start(problem, runs), Past.none((*runs, problem.arms)))
 
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
-        """Bet on the batch with what was fixed before; then fix the next bets.
+        """Bet on the batch with what was fixed before; then fix the next bets."""
+        return self._played(problem, kept, batch)[-1][1]
+
+    def replayed(self, problem: Problem, batches: Sequence[Batch]) -> tuple[list[Placed], Known]:
+        """All bets on these batches with what was fixed before each, and what is known after them."""
+        kept = self.start(problem, batches[0].counts.shape[:-1])
+        placed = []
+        for batch in batches:
+            steps = self._played(problem, kept, batch)
+            placed += [bet for bet, _ in steps]
+            kept = steps[-1][1]
+        return placed, kept.known
+
+    def _played(self, problem: Problem, kept: Kept, batch: Batch) -> list[tuple[Placed, Kept]]:
+        """The bets on a batch and what is kept after each.
 
         The first batch may come in parts: each is bet on with the choice of those before it, once that choice is more
         likely right than wrong.
         """
         ledger, bettor = ledger_of(problem), bettor_of(problem)
-        before = kept.known.past
+        before, steps = kept.known.past, []
         for i, part in enumerate(batch.parts or (batch,)):
             live = np.ones(part.counts.shape[:-1], dtype=np.bool_)
             if batch.parts:
                 sure = ledger.confidence(problem, kept.choice, kept.known)
                 live = np.asarray((i > 0) & (sure >= math.log(0.5)))
-            won = ledger.settled(problem, bettor, kept.won, kept.choice, kept.known, part, live)
+            bet = Placed(kept.known, kept.choice, part, live)
+            won = ledger.settled(problem, bettor, kept.won, *bet)
             last = i + 1 >= len(batch.parts)
             past = before.plus(batch) if last else kept.known.past.plus(part, same_batch=i > 0)
             kept = self._kept(problem, won, past)
-        return kept
+            steps.append((bet, kept))
+        return steps
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether only one answer is left."""

@@ -31,7 +31,7 @@ class Bettor(Protocol):
     def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
         """log e for each form exceeding its offset, from results of one batch. (P)"""
 
-    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """log e for each arm's mean above the level, or below it. (K)"""
 
 
@@ -53,7 +53,7 @@ class GaussianBettor:
         return self._bet(known.value(pieces), known.leverage(pieces), new, squares_at(spread, pieces), need)
 
     @quiet
-    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """On the distance of each arm's mean in the batch from the level."""
         sign = np.where(above, 1.0, -1.0)
         means, spread = _batch(batch)
@@ -81,12 +81,13 @@ class BinaryBettor:
         return np.maximum(total(past.counts * rates * (1.0 - rates)) / weight, 1e-12)
 
     def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
-        """Two binomials; with an offset or another form, the sub-Gaussian bet (sigma 1/2)."""
-        if not pieces.pairs or np.any(pieces.offsets):
+        """Two rates, an offset apart; for another form the sub-Gaussian bet (sigma 1/2)."""
+        if not pieces.pairs:
             return GaussianBettor(0.5).form(known, batch, pieces, need)
-        return _placed(bets.bernoulli_difference_bet, need, *_pair(known.past, pieces), *_pair(batch, pieces))
+        sums = (*_pair(known.past, pieces), *_pair(batch, pieces))
+        return _placed(bets.bernoulli_difference_bet, need, *sums, pieces.offsets)
 
-    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A binomial against the level."""
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
         return _placed(bets.bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
@@ -116,7 +117,7 @@ class StudentBettor:
         return _placed(bets.student_bet, need, *before, new, square, squares_at(spread, pieces), dof)
 
     @quiet
-    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """On the distance of each arm's mean from the level, over that arm's own standard deviation."""
         sign = np.where(above, 1.0, -1.0)
         means, spread = _batch(batch)
@@ -139,12 +140,13 @@ class PoissonBettor:
         return (total(past.totals) + 0.5) / (total(past.counts) + 0.5)
 
     def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
-        """Two Poisson rates; there is no bet for other forms."""
-        if not pieces.pairs or np.any(pieces.offsets):
-            raise InputError("For Poisson counts only whole rates can be compared: no margins, no sums of arms.")
-        return _placed(bets.poisson_difference_bet, need, *_pair(known.past, pieces), *_pair(batch, pieces))
+        """Two rates, an offset apart; there is no bet for other forms."""
+        if not pieces.pairs:
+            raise InputError("For Poisson counts only two arms at a time can be compared, not sums of arms.")
+        sums = (*_pair(known.past, pieces), *_pair(batch, pieces))
+        return _placed(bets.poisson_difference_bet, need, *sums, pieces.offsets)
 
-    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A Poisson rate against the level."""
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
         return _placed(bets.poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
@@ -163,20 +165,22 @@ class BoundedBettor:
         return (total(past.spreads) + most) / (total(past.freedom) + 1.0)
 
     def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
-        """Products over the values of two arms; for other forms, with an offset or from sums, sub-Gaussian."""
-        if batch.table is None or not pieces.pairs or np.any(pieces.offsets):
+        """Products over the values of two arms, an offset apart; for other forms or from sums, sub-Gaussian."""
+        if batch.table is None or not pieces.pairs:
             return GaussianBettor((self.high - self.low) / 2).form(known, batch, pieces, need)
         sums = [
             np.take_along_axis(each, pieces.arms[..., s], axis=-1) for s in (0, 1) for each in self._scaled(known.past)
         ]
         rows = [np.take_along_axis(batch.table.counts, pieces.arms[..., s, None], axis=-2) for s in (0, 1)]
-        return self._placed(bets.bounded_difference_bet, need, batch.table, sums, rows, [])
+        return self._placed(
+            bets.bounded_difference_bet, need, batch.table, sums, rows, [pieces.offsets / (self.high - self.low)]
+        )
 
-    def level(self, known: Known, batch: Batch, level: float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A product over the values of each arm; from sums, sub-Gaussian."""
         if batch.table is None:
             return GaussianBettor((self.high - self.low) / 2).level(known, batch, level, above, need)
-        tau = (level - self.low) / (self.high - self.low)
+        tau = (np.asarray(level) - self.low) / (self.high - self.low)
         return self._placed(
             bets.bounded_level_bet,
             need,
@@ -203,7 +207,7 @@ class BoundedBettor:
         table: Table,
         sums: list[Floats],
         rows: list[Floats],
-        others: list[float | Bools],
+        others: list[Floats | Bools],
     ) -> Floats:
         """As `_placed`, with tables of values among the inputs."""
         wanted = need > 0

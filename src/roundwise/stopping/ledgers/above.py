@@ -63,8 +63,8 @@ class AboveLedger:
         problem: Problem,
         bettor: Bettor,
         won: Won,
-        choice: Sides,
         known: Known,
+        choice: Sides,
         batch: Batch,
         live: Bools,
     ) -> Won:

@@ -45,8 +45,8 @@ class Ledger(Protocol):
         problem: Problem,
         bettor: Bettor,
         won: Any,
-        choice: Any,
         known: Known,
+        choice: Any,
         batch: Batch,
         live: Bools,
     ) -> Any:

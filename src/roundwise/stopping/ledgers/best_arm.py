@@ -70,8 +70,8 @@ class BestArmLedger:
         problem: Problem,
         bettor: Bettor,
         won: Won,
-        choice: Leader,
         known: Known,
+        choice: Leader,
         batch: Batch,
         live: Bools,
     ) -> Won:

@@ -79,8 +79,8 @@ class CandidateLedger:
         problem: Problem,
         bettor: Bettor,
         won: Won,
-        choice: Candidate,
         known: Known,
+        choice: Candidate,
         batch: Batch,
         live: Bools,
     ) -> Won:

@@ -67,8 +67,8 @@ class ExtremeLedger:
         problem: Problem,
         bettor: Bettor,
         won: Won,
-        choice: Extreme,
         known: Known,
+        choice: Extreme,
         batch: Batch,
         live: Bools,
     ) -> Won:

@@ -1,0 +1,114 @@
+"""Bounds that agree with the decision: made from the very bets that stop a study, at every time at once.
+
+The bets against "the mean is at most m" are those against the level m; a value m is outside once they have won
+1/delta (or 2/delta, for an interval with two ends). The bound on how far an arm is behind the best one is made from the
+bets that rule the arm out as best: it is positive just when the arm has been ruled out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.noise import Binary, Bounded, Noise, Poisson
+from roundwise.problem import Problem
+from roundwise.questions import BestArm
+from roundwise.record import Batch
+from roundwise.runs import Bools, Floats
+from roundwise.stopping.betting import Betting, bettor_of
+
+_STEPS = 26  # of bisection: the bounds are exact to about a millionth of a standard error
+_WIDE = 60.0  # standard errors around the estimate in which a bound is looked for
+
+
+class Interval(NamedTuple):
+    """Bounds for each arm; infinite where the data say nothing."""
+
+    lower: Floats  # (K)
+    upper: Floats  # (K)
+
+
+def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Interval:
+    """For each arm an interval that holds its mean with probability at least 1 - delta, at all times. One run only."""
+    bettor = bettor_of(problem)
+    placed, last = rule.replayed(problem, batches)
+    need = math.log(2 / problem.delta)
+
+    def won(side: bool) -> Callable[[Floats], Floats]:
+        above = np.asarray(side)
+
+        def most(level: Floats) -> Floats:
+            """The most ever won against the mean being on the other side of the level."""
+            gains, best = np.zeros(problem.arms), np.zeros(problem.arms)
+            for bet in placed:
+                toward = (bet.known.past.means > level) == side
+                step = bettor.level(bet.known, bet.part, level, above, np.where(toward, need - gains, 0.0))
+                gains = gains + step
+                best = np.maximum(best, gains)
+            return best
+
+        return most
+
+    means = last.past.means
+    with np.errstate(divide="ignore"):
+        error = np.sqrt(last.variance / last.past.counts)
+    low, high = _range(problem.noise)
+    return Interval(_edge(won(True), means, error, need, -1.0, low), _edge(won(False), means, error, need, 1.0, high))
+
+
+def behind_best(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats:
+    """How far each arm is behind the best one, at least: 0 if it may be the best. For best arm, one run only. (K)
+
+    Each bound holds with probability at least 1 - delta at all times; it is positive if and only if the arm is out.
+    """
+    if not isinstance(problem.question, BestArm) or problem.question.tolerance:
+        raise TypeError("`behind_best` is for best arm without a tolerance.")
+    bettor = bettor_of(problem)
+    placed, last = rule.replayed(problem, batches)
+    need = math.log(1 / problem.delta)
+
+    def most(distance: Floats) -> Floats:
+        gains, best = np.zeros(problem.arms), np.zeros(problem.arms)
+        for bet in placed:
+            rivals = bet.choice.rivals._replace(offsets=distance)
+            left = np.where(bet.live & (best < need), need - gains, 0.0)
+            step = bettor.form(bet.known, bet.part, rivals, left)
+            # what is still needed may be won exactly, and lost again by rounding
+            best = np.where((left > 0) & (step >= left), need, np.maximum(best, gains + step))
+            gains = gains + step
+        return best
+
+    out = most(np.zeros(problem.arms)) >= need
+    pieces = placed[-1].choice.rivals if placed else None
+    if pieces is None or not out.any():
+        return np.zeros(problem.arms)
+    guess = np.maximum(last.value(pieces), 0.0)
+    return np.where(out, _edge(most, guess, last.error(pieces), need, -1.0, 0.0), 0.0)
+
+
+def _edge(
+    most: Callable[[Floats], Floats], start: Floats, error: Floats, need: float, side: float, limit: float
+) -> Floats:
+    """The end of what is not ruled out, on one side of the estimate, by bisection; the limit if nothing is."""
+    error = np.where(np.isfinite(error), error, 1.0)
+    far = start + side * _WIDE * error
+    far = np.maximum(far, limit) if side < 0 else np.minimum(far, limit)
+    inside, outside = start, far
+    found: Bools = (most(far) >= need) | (far == limit)
+    for _ in range(_STEPS):
+        middle = (inside + outside) / 2
+        out = most(middle) >= need
+        inside, outside = np.where(out, inside, middle), np.where(out, middle, outside)
+    return np.where(found, outside, limit)
+
+
+def _range(noise: Noise) -> tuple[float, float]:
+    """Where means can lie at all."""
+    if isinstance(noise, Bounded):
+        return noise.low, noise.high
+    if isinstance(noise, Binary):
+        return 0.0, 1.0
+    return (0.0 if isinstance(noise, Poisson) else -math.inf), math.inf

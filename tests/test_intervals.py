@@ -1,0 +1,100 @@
+"""Intervals from the same bets: they hold at all times, and they say what the decision says."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from roundwise import (
+    BernoulliArms,
+    BestArm,
+    Binary,
+    Gaussian,
+    GaussianArms,
+    Poisson,
+    PoissonArms,
+    Problem,
+    SubGaussian,
+    TopK,
+    UnknownVariance,
+    Wager,
+)
+from roundwise.record import joined
+from roundwise.runs import mapped
+from roundwise.stopping.intervals import behind_best, mean_intervals
+from roundwise.trial import advance, begin
+
+
+def studied(problem, environment, policy, seed, most=30):
+    """One live trial with all its batches, the first in parts."""
+    rng = np.random.default_rng(seed)
+    world = environment.world(rng, 1)
+    trial, batches = begin(problem, policy), []
+    while not trial.done and len(batches) < most:
+        edges = [np.floor(trial.plan.pulls * i / trial.plan.parts) for i in range(trial.plan.parts + 1)]
+        parts = []
+        for low, high in pairwise(edges):
+            batch, _ = environment.pull(rng, world, (high - low)[None], problem.noise.needs)
+            parts.append(mapped(lambda array: array[0], batch))
+        batches.append(joined(parts) if len(parts) > 1 else parts[0])
+        trial = advance(problem, policy, trial, batches[-1])
+    return trial, batches
+
+
+CASES = {
+    "sub-gaussian": (SubGaussian(1.0), GaussianArms([1.0, 0.4, 0.2])),
+    "gaussian": (Gaussian(1.0), GaussianArms([1.0, 0.4, 0.2])),
+    "unknown variance": (UnknownVariance(), GaussianArms([1.0, 0.0, -0.5], sigma=2.0)),
+    "binary": (Binary(), BernoulliArms([0.3, 0.1, 0.05])),
+    "poisson": (Poisson(), PoissonArms([3.0, 2.0, 1.0])),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_arm_is_out_just_when_its_bound_is_positive(case):
+    noise, environment = CASES[case]
+    problem, policy = Problem(BestArm(), 3, delta=0.1, noise=noise), Wager()
+    seen = set()
+    for seed in range(4):
+        _, batches = studied(problem, environment, policy, seed)
+        for end in range(1, len(batches) + 1):
+            part = begin(problem, policy)
+            for batch in batches[:end]:
+                part = advance(problem, policy, part, batch)
+            bound = behind_best(problem, policy.stopping, batches[:end])
+            np.testing.assert_array_equal(bound > 0, part.kept.won.lost)
+            seen |= set(part.kept.won.lost.tolist())
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_intervals_hold_at_every_time(case):
+    """What was ever won counts, so the last interval lies within all before it: a miss at any time shows at the end."""
+    noise, environment = CASES[case]
+    problem, policy = Problem(BestArm(), 3, delta=0.2, noise=noise), Wager(growth=1.0)
+    truth = environment.world(np.random.default_rng(0), 1).means[0]
+    missed, wrong, runs = 0, 0, 15
+    for seed in range(runs):
+        _, batches = studied(problem, environment, policy, 100 + seed)
+        found = mean_intervals(problem, policy.stopping, batches)
+        assert (found.lower <= found.upper).all()
+        missed += bool((truth[0] < found.lower[0]) | (truth[0] > found.upper[0]))
+        wrong += bool(behind_best(problem, policy.stopping, batches)[1] > truth[0] - truth[1])
+    assert binomtest(missed, runs, 0.2, alternative="greater").pvalue > 1e-3
+    assert binomtest(wrong, runs, 0.2, alternative="greater").pvalue > 1e-3
+
+
+def test_intervals_shrink_and_know_the_range():
+    problem, policy = Problem(BestArm(), 2, delta=0.05, noise=Binary()), Wager(first_pulls=400)
+    environment = BernoulliArms([0.02, 0.015])
+    _, batches = studied(problem, environment, policy, 1, most=4)
+    early = mean_intervals(problem, policy.stopping, batches[:1])
+    late = mean_intervals(problem, policy.stopping, batches)
+    assert ((early.lower >= 0) & (early.upper <= 1)).all()
+    assert (late.upper - late.lower < early.upper - early.lower).all()
+
+
+def test_behind_best_is_for_best_arm():
+    with pytest.raises(TypeError, match="for best arm"):
+        behind_best(Problem(TopK(1), 3), Wager().stopping, [])
