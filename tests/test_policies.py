@@ -27,6 +27,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.policies.base import filled
+from roundwise.policies.limited import Limited
 from roundwise.policies.pet import _sufficient
 from roundwise.record import Batch
 from roundwise.runs import take
@@ -43,6 +44,9 @@ GENERAL = {
     "track-and-stop, not forced": TrackAndStop(forced=False, first_time=40),
     "wager": Wager(first_pulls=10),
     "wager, priced": Wager(batch_price=30.0),
+    "wager, limited": Wager(first_pulls=10, max_batch=60, min_per_arm=3),
+    "pet, limited": Limited(PET(), max_batch=500, min_per_arm=5),
+    "track-and-stop, limited": Limited(TrackAndStop(first_time=40), max_batch=30),
 }
 POLICIES = GENERAL | {"tri-bbai": TriBBAI(), "opt-bbai": OptBBAI(c=0.05), "opt-bbai 32": OptBBAI()}
 
@@ -166,6 +170,45 @@ def test_an_arm_without_results_keeps_a_trial_from_stopping():
     counts = np.array([1e6, 1e6, 0.0])
     trial = advance(problem, PET(), trial, Batch(counts, counts * [1.0, -1.0, 0.0]))
     assert not trial.done
+
+
+@pytest.mark.parametrize(
+    ("policy", "most", "least"),
+    [
+        (Wager(max_batch=100, min_per_arm=4), 100, 4),
+        (Limited(PET(), 100, 4), 100, 4),
+        (Limited(RoundRobin(), 100, 4), 100, 4),
+        (Limited(TrackAndStop(), 100), 100, 0),
+        (Limited(OptBBAI(c=0.05), 50), 50, 0),
+    ],
+)
+def test_limits_are_honoured(policy, most, least):
+    problem = Problem(BestArm(), arms=5, delta=0.1)
+    means = np.tile([1.0, 0.4, 0.3, 0.2, 0.0], (20, 1))
+    history, _ = played(problem, policy, means, range(20), batches=25)
+    for pulls, _, _, _ in history:
+        assert (pulls.sum(axis=-1) <= most).all()
+        last_bit = pulls.sum(axis=-1, keepdims=True) < most  # what is left over of a plan may be less
+        assert ((pulls == 0) | (pulls >= least) | last_bit).all()
+
+
+def test_limits_do_not_change_the_plans_of_the_paper():
+    """PET in small batches pulls in all what PET pulls, phase by phase, and stops with the same answer."""
+    problem, inner = Problem(BestArm(), arms=3, delta=0.1), PET()
+    means = np.array([0.6, 0.2, 0.0])
+    whole, small = begin(problem, inner), begin(problem, Limited(inner, max_batch=40))
+    while not whole.done:
+        whole = advance(problem, inner, whole, Batch(whole.plan.pulls, whole.plan.pulls * means))
+    while not small.done:
+        small = advance(problem, Limited(inner, max_batch=40), small, Batch(small.plan.pulls, small.plan.pulls * means))
+    np.testing.assert_array_equal(whole.record.counts, small.record.counts)
+    assert small.record.batches > whole.record.batches
+
+
+@pytest.mark.parametrize("policy", [Wager(max_batch=4), Limited(PET(), 4), Limited(PET(), 20, 5)])
+def test_limits_without_room(policy):
+    with pytest.raises(InputError, match="5 arms need at least"):
+        begin(Problem(BestArm(), arms=5), policy)
 
 
 class TestPET:

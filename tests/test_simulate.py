@@ -186,7 +186,7 @@ class TestResults:
         table = runs.columns()
         assert list(table) == [
             "policy", "run", "samples", "batches", "decided", "answer", "correct", "complexity", "lower_bound",
-            "count_0", "count_1", "count_2",
+            "guarantee", "count_0", "count_1", "count_2",
         ]  # fmt: skip
         assert (table["count_0"] + table["count_1"] + table["count_2"] == table["samples"]).all()
         assert set(table["answer"]) == {"[0, 1]"}

@@ -10,8 +10,10 @@ from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, Unk
 from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
+from roundwise.record import Batch
 from roundwise.simulate import simulate
 from roundwise.stopping import GLR, Counts, Heuristic, Mixture, Pairwise, Sum
+from roundwise.trial import advance, begin, conclusion
 
 __version__ = "0.1.0"
 
@@ -20,6 +22,7 @@ __all__ = [
     "PET",
     "Above",
     "AnyAbove",
+    "Batch",
     "BernoulliArms",
     "BestArm",
     "Binary",
@@ -50,5 +53,8 @@ __all__ = [
     "TriBBAI",
     "UnknownVariance",
     "Wager",
+    "advance",
+    "begin",
+    "conclusion",
     "simulate",
 ]

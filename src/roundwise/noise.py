@@ -46,6 +46,8 @@ class SubGaussian:
     def __post_init__(self) -> None:
         if not (self.sigma > 0 and math.isfinite(self.sigma)):
             raise InputError(f"`sigma` is {self.sigma:g}, but must be a positive number.")
+        if not 1e-100 < self.sigma < 1e100:
+            raise InputError(f"`sigma` is {self.sigma:g}: its square cannot be reckoned with; use other units.")
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,16 @@ class Problem:
         """The sub-Gaussian constant of the rewards."""
         return self.noise.sigma
 
+    @property
+    def goal(self) -> float:
+        """ln(1/delta): how much must be won against a wrong answer."""
+        return math.log(1 / self.delta)
+
 
 def checked_delta(delta: float) -> None:
     """Raise an InputError unless delta lies strictly between 0 and 1."""
+    if 0 < delta < 1e-300:
+        raise InputError(f"`delta` is {delta:g}, but numbers below 1e-300 cannot be reckoned with.")
     if not 0 < delta < 1:
         hint = f" For {delta:g} % write {delta / 100:g}." if 1 <= delta < 100 and math.isfinite(delta) else ""
         raise InputError(f"`delta` is {delta:g}, but must lie strictly between 0 and 1.{hint}")

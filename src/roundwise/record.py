@@ -20,6 +20,7 @@ class Plan(NamedTuple):
     may_stop: Bools  # (), whether the stopping rule is asked before this batch is pulled
     memory: Any = None  # a named tuple of the policy, or None
     parts: int = 1  # into how many parts of the order in which rows came the batch is to be cut
+    declared: Floats | None = None  # (), the answer of a policy that stops by its own rule; -1 until then
 
 
 class Batch(NamedTuple):

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.environments import Environment
+from roundwise.environments import Environment, mismatch
 from roundwise.errors import InputError
-from roundwise.noise import Noise, Poisson, UnknownVariance
+from roundwise.noise import Gaussian, Noise, Poisson, UnknownVariance
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
@@ -43,6 +43,7 @@ class Runs:
     counts: Floats | None = None  # (runs, K), on request
     watched: dict[str, NDArray[Any]] = field(default_factory=dict)
     doubt: str | None = None  # why there is no guarantee, or None
+    bound_for: str | None = None  # of which rewards the lower bound speaks, unless of these
 
     @property
     def summary(self) -> Summary:
@@ -61,6 +62,7 @@ class Runs:
             "correct": self.correct,
             "complexity": self.complexity,
             "lower_bound": sample_lower_bound(self.complexity, self.problem.delta),
+            "guarantee": np.full(len(self.samples), self.doubt is None),
         }
         if self.counts is not None:
             table |= {f"count_{i}": column.astype(np.int64) for i, column in enumerate(self.counts.T)}
@@ -91,8 +93,8 @@ def simulate(
     """Run every policy `runs` times; one `Runs` for each, in order.
 
     `noise` is what the algorithms assume of the rewards, by default what is true of the environment. A run that reaches
-    `max_samples` or `max_batches`, or whose data is used up, ends undecided. `progress` is called with the number of
-    runs done.
+    `max_samples` (at most 2^53, beyond which numbers are not exact) or `max_batches`, or whose data is used up, ends
+    undecided. `progress` is called with the number of runs done.
 
     >>> from roundwise import BestArm, GaussianArms, PET
     >>> (runs,) = simulate(BestArm(), GaussianArms([1.0, 0.0]), [PET()], runs=10)
@@ -101,13 +103,17 @@ def simulate(
     """
     if runs < 1:
         raise InputError(f"`runs` is {runs}, but must be at least 1.")
+    if seed < 0 or seed != int(seed):
+        raise InputError(f"`seed` is {seed}, but must be a whole number of at least 0.")
+    if not (max_samples > 0 and max_batches > 0):
+        raise InputError("`max_samples` and `max_batches` must be positive.")
     if workers < 1:
         raise InputError(f"`workers` is {workers}, but must be at least 1.")
     problem = Problem(question, environment.arms, delta, environment.noise if noise is None else noise)
     named = policies if isinstance(policies, Mapping) else dict(_labelled(policies))
     for policy in named.values():
         policy.check(problem)
-    limits = (max_samples, max_batches)
+    limits = (min(max_samples, 2.0**53), max_batches)
     size = block_size(problem.arms)
     jobs = [
         (
@@ -151,10 +157,16 @@ def _computed(jobs: list[tuple[Any, ...]], workers: int) -> Iterator[Runs]:
         yield from (_block(*job) for job in jobs)
         return
     from concurrent.futures import ProcessPoolExecutor  # slow to import, so only here
+    from pickle import PicklingError
 
-    with ProcessPoolExecutor(min(workers, len(jobs))) as pool:
+    pool = ProcessPoolExecutor(min(workers, len(jobs)))
+    try:
         for future in [pool.submit(_block, *job) for job in jobs]:
             yield future.result()
+    except (AttributeError, PicklingError):
+        raise InputError("`workers` needs means, policies and watches that can be sent to another process.") from None
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _block(
@@ -178,6 +190,7 @@ def _block(
     known_sigma = not isinstance(problem.noise, Poisson | UnknownVariance)
     sigma = problem.sigma if known_sigma else environment.sigma
     complexity = problem.question.complexity(world.means, sigma=sigma).value
+    exact = isinstance(environment.noise, Gaussian) and sigma == environment.sigma
     samples, batches = np.empty(size), np.empty(size)
     decided = np.zeros(size, dtype=np.bool_)
     answer = np.zeros_like(problem.question.answer(truth))
@@ -207,8 +220,11 @@ def _block(
         rest = np.flatnonzero(~over)
         alive, trial, world = alive[rest], take(trial, rest), take(world, rest)
     correct = decided & problem.question.correct(answer, truth)
-    doubt = policy.stopping.doubt(problem)
-    return Runs(name, problem, samples, batches, decided, answer, correct, complexity, counts, watched, doubt)
+    doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
+    bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
+    return Runs(
+        name, problem, samples, batches, decided, answer, correct, complexity, counts, watched, doubt, bound_for
+    )
 
 
 def _pulled(
@@ -246,4 +262,5 @@ def _joined(parts: list[Runs]) -> Runs:
         None if first.counts is None else column("counts"),
         {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched},
         first.doubt,
+        first.bound_for,
     )

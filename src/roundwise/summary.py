@@ -35,6 +35,7 @@ class Summary:
     lower_bound: float  # T* kl(delta, 1 - delta): what no delta-correct algorithm can stay below on average
     samples_over_lower_bound: float  # mean samples / mean lower bound
     doubt: str | None  # why there is no guarantee, or None
+    bound_for: str | None  # of which rewards the lower bound speaks, unless of these
 
     def plain(self) -> dict[str, Any]:
         """The summary as JSON."""
@@ -51,6 +52,7 @@ class Summary:
             "error_upper_95": self.error_upper_95,
             "undecided": self.undecided,
             "sample_lower_bound": self.lower_bound,
+            "lower_bound_for": self.bound_for or "these rewards",
             "samples_over_lower_bound": self.samples_over_lower_bound,
             "guarantee": self.doubt is None,
             "caveat": self.doubt,
@@ -77,6 +79,7 @@ def summarised(runs: Runs) -> Summary:
         bound,
         float(runs.samples.mean()) / bound if bound else math.inf,
         runs.doubt,
+        runs.bound_for,
     )
 
 

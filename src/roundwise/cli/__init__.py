@@ -43,6 +43,8 @@ def main() -> None:
         code = app(prog_name="roundwise", standalone_mode=False)
     except RoundwiseError as error:
         fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or 'A file'}: {error.strerror or error}.")
     except typer.Abort:
         sys.exit(130)
     except Exception as error:

@@ -21,7 +21,7 @@ from roundwise.cli.options import (
     numbers,
     question_from,
 )
-from roundwise.cli.output import number, print_json, print_table
+from roundwise.cli.output import check_output, number, print_json, print_table, progress
 from roundwise.environments import GaussianArms
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Gaussian
@@ -96,10 +96,12 @@ def bounds(
 def _print(found: Overview, delta: float, seen: Summary | None) -> None:
     stated = found.stated_upper
     print(
-        f"Complexity T* = {number(found.complexity)}, T*_b = {number(found.estimable_complexity)}, delta = {delta:g}."
+        f"Complexity T* = {number(found.complexity)} (for estimating it, T*_b = {number(found.estimable_complexity)}), "
+        f"delta = {delta:g}."
     )
     rows = [
-        ("any algorithm, at least", number(math.ceil(found.sample_lower)), _count(found.expected_batches)),
+        ("any algorithm, at least", number(math.ceil(found.sample_lower)), ""),
+        ("any as frugal as below, at least", "", _count(found.expected_batches)),
         (f"  as stated ({_theorem(found)})", "", "-" if found.stated is None else _count(found.stated.expected)),
     ]
     if seen is not None:
@@ -132,7 +134,7 @@ def _sentences(found: Overview) -> list[str]:
     promise = found.promise
     if promise is not None and promise.range > 1:
         kept = (
-            f"{promise.gamma:.3g} T* ln(1/delta) samples "
+            f"{number(promise.gamma)} times T* ln(1/delta) samples "
             + ("on average" if promise.tail is None else f"but for a probability of {promise.tail:g}")
             + f", for every T* from {promise.easiest:g} to {number(promise.complexity)}"
         )
@@ -167,7 +169,10 @@ def _count(value: float) -> str:
 
 def _simulated(problem: Problem, means: Floats, policy: PET, runs: int, seed: int) -> Summary:
     world = GaussianArms(means, problem.sigma)
-    (found,) = simulate(problem.question, world, [policy], runs=runs, delta=problem.delta, seed=seed)
+    with progress(runs, "simulating PET") as advance:
+        (found,) = simulate(
+            problem.question, world, [policy], runs=runs, delta=problem.delta, seed=seed, progress=advance
+        )
     return found.summary
 
 
@@ -175,7 +180,8 @@ def _draw(path: Path, figure: str, problem: Problem, means: Floats, policy: PET,
     from roundwise.figures.bounds import figure_for
     from roundwise.figures.canvas import save
 
-    save(figure_for(figure, problem, means, policy, runs, seed), path)
+    with progress(1, "drawing"):
+        save(figure_for(figure, problem, means, policy, runs, seed), path)
 
 
 def _check(runs: int, t_min: float, plot: Path | None, figure: str) -> None:
@@ -185,5 +191,6 @@ def _check(runs: int, t_min: float, plot: Path | None, figure: str) -> None:
         raise InputError(f"--t-min is {t_min:g}, but must be a positive number.")
     if figure not in FIGURES:
         raise unknown("figure", figure, FIGURES)
-    if plot is not None and plot.suffix not in (".png", ".svg", ".pdf"):
-        raise InputError(f"'{plot}' has no ending that says what to write; call it for example {plot.stem}.svg.")
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"'{plot}' must end in .png, .svg or .pdf; call it for example {plot.stem}.svg.")
+    check_output(plot)

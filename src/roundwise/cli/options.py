@@ -100,7 +100,7 @@ def policy_from(text: str) -> Policy:
         key, _, value = (part.strip() for part in setting.partition("="))
         if key == "threshold" and takes_threshold:
             if value not in THRESHOLDS:
-                raise unknown("threshold", value, THRESHOLDS)
+                raise unknown("threshold", value, [name for name in THRESHOLDS if name != "heuristic"])
             values["stopping"] = GLR(THRESHOLDS[value])
         elif key in fields:
             values[key] = _typed(text, key, value, fields[key].default)
@@ -137,6 +137,9 @@ def _forms(path: Path, extra: str, required: bool) -> tuple[tuple[str, ...], Flo
     for column in ["name", *([extra] if required else [])]:
         if column not in head:
             raise DataError(f"{path}, line 1: no column '{column}'.")
+    other = {"above": "plus", "plus": "above"}[extra]
+    if other in head:
+        raise DataError(f"{path}, line 1: the column '{other}' belongs to the other question with a --file.")
     arms = [i for i, word in enumerate(head) if word not in ("name", extra)]
     names, forms, extras = [], [], []
     for line, row in enumerate(rows[1:], start=2):

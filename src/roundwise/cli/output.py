@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from roundwise.errors import InputError
 
 
 def print_json(value: Any) -> None:
@@ -18,7 +22,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: bool = False) -> None:
-    """A table for the terminal, numbers to the right."""
+    """A table for the terminal, numbers to the right and never broken."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -26,11 +30,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: bo
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_lines=lines)
     for i, column in enumerate(columns):
         text = any(isinstance(row[i], str) and not _numeric(row[i]) for row in rows)
-        table.add_column(column, justify="left" if text else "right", overflow="fold")
+        table.add_column(column, justify="left" if text else "right", overflow="fold", no_wrap=not text)
     for row in rows:
         table.add_row(*(each if isinstance(each, str) else number(each) for each in row))
-    width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False, markup=False).print(table)
+    Console(width=console_width(), highlight=False, markup=False).print(table)
+
+
+def console_width() -> int:
+    """How many characters fit on a line: those of the terminal, 160 in a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 160
 
 
 def number(value: float) -> str:
@@ -38,10 +46,26 @@ def number(value: float) -> str:
     if math.isinf(value):
         return "infinite"
     if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}".replace(",", " ")
+        return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
     if abs(value) >= 1000:
-        return f"{value:,.0f}".replace(",", " ")
+        return f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}")
     return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def check_output(path: Path | None) -> None:
+    """Raise an InputError if a file cannot be written there: better before the work than after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not a file to write to.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab"):
+            pass
+        if path.stat().st_size == 0:
+            path.unlink()
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 @contextmanager
@@ -50,7 +74,7 @@ def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    import time
+    import threading
 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -64,16 +88,13 @@ def progress(total: int, what: str) -> Iterator[Callable[[int], None]]:
         transient=True,
     )
     task = bar.add_task(what, total=total)
-    begun = time.monotonic()
-
-    def advance(done: int) -> None:
-        bar.advance(task, done)
-        if not bar.live.is_started and time.monotonic() - begun > 1:
-            bar.start()
-
+    start = threading.Timer(1.0, bar.start)
+    start.daemon = True
+    start.start()
     try:
-        yield advance
+        yield lambda done: bar.advance(task, done)
     finally:
+        start.cancel()
         bar.stop()
 
 

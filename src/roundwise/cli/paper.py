@@ -9,7 +9,7 @@ import typer
 
 from roundwise.cli import app
 from roundwise.cli.options import Json
-from roundwise.cli.output import print_json, print_table, progress
+from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.cli.simulate import print_summaries
 
 
@@ -25,6 +25,7 @@ def paper(
     from roundwise.figures.paper import draw
     from roundwise.tables import write_csv, write_parquet
 
+    check_output(out / "summary.csv")
     with progress(experiments.number_of_runs(runs), "the paper's experiments") as advance:
         results = experiments.reproduced(runs, seed, advance)
     claims = experiments.claims(results)

@@ -23,7 +23,7 @@ from roundwise.cli.options import (
     policy_from,
     question_from,
 )
-from roundwise.cli.output import number, print_json, print_table, progress
+from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress
 from roundwise.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Noise, SubGaussian, UnknownVariance
@@ -84,6 +84,7 @@ def simulate(
     world, assumed = _world(means, data, instance, without_replacement, binary, noise, sigma)
     asked.check(world.arms)
     chosen = {text: policy_from(text) for text in policy or ["wager"]}
+    check_output(out)
     with progress(runs * len(chosen), "simulating") as advance:
         results = run(
             asked,
@@ -114,42 +115,39 @@ def simulate(
 
 def print_summaries(summaries: list[Summary], delta: float) -> None:
     """A table of summaries, the lower bound below it, and a line for each policy without a guarantee."""
-    rows = [
-        (
-            each.policy + (" *" if each.doubt else ""),
-            f"{number(round(each.samples_mean))} ± {number(round(each.samples_se))}",
-            number(round(each.samples_quantiles["50%"])),
-            number(round(each.samples_quantiles["95%"])),
-            number(each.samples_over_lower_bound),
-            f"{each.batches_mean:.2f} ± {each.batches_se:.2f}",
-            str(each.batches_max),
-            f"{each.error:.4f}",
-            f"{each.error_upper_95:.4f}",
-            f"{each.undecided:.4f}",
-        )
-        for each in summaries
-    ]
-    print_table(
-        (
-            "policy",
-            "samples ± se",
-            "median",
-            "95 %",
-            "× bound",
-            "batches ± se",
-            "max",
-            "error",
-            "error ≤ (95 %)",
-            "undecided",
-        ),
-        rows,
-    )
+    wide = console_width() >= 120
+    undecided = any(each.undecided for each in summaries)
+    columns = {"policy": [each.policy + (" *" if each.doubt else "") for each in summaries]}
+    columns["samples ± se"] = [_plus_minus(each.samples_mean, each.samples_se) for each in summaries]
+    if wide:
+        columns["median"] = [number(round(each.samples_quantiles["50%"])) for each in summaries]
+        columns["95 %"] = [number(round(each.samples_quantiles["95%"])) for each in summaries]
+    columns["× bound"] = [number(each.samples_over_lower_bound) for each in summaries]
+    columns["batches"] = [f"{each.batches_mean:.2f}" for each in summaries]
+    if wide:
+        columns["± se"] = [f"{each.batches_se:.2f}" for each in summaries]
+        columns["max"] = [str(each.batches_max) for each in summaries]
+    columns["error"] = [f"{each.error:.4f}" for each in summaries]
+    columns["≤ (95 %)"] = [f"{each.error_upper_95:.4f}" for each in summaries]
+    if undecided:
+        columns["undecided"] = [f"{each.undecided:.4f}" for each in summaries]
+    print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
     bound = summaries[0].lower_bound
     least = number(math.ceil(bound)) if math.isfinite(bound) else "infinite"
-    print(f"Lower bound on the mean samples of any method with error at most {delta:g}: {least}.")
+    if summaries[0].bound_for is None:
+        print(f"Lower bound on the mean samples of any method with error at most {delta:g}: {least}.")
+    else:
+        print(f"For comparison, the lower bound for {summaries[0].bound_for}: {least}; these rewards may need fewer.")
+    if undecided:
+        print("Undecided runs reached a limit (--max-samples, or 2^53) or used up their data before they could stop.")
     for each in summaries:
         if each.doubt:
             print(f"* {each.policy}: {each.doubt}.")
+
+
+def _plus_minus(mean: float, error: float) -> str:
+    space = "\N{NO-BREAK SPACE}"
+    return f"{number(round(mean))}{space}±{space}{number(round(error))}"
 
 
 def _world(
@@ -164,6 +162,11 @@ def _world(
     """The world that the options describe, and what is assumed of it unless that is all that is true."""
     if (means is None) == (data is None):
         raise InputError("Give either --means or --data.")
+    for option, given in (("--instance", instance is not None), ("--without-replacement", without_replacement)):
+        if given and data is None:
+            raise InputError(f"{option} goes with --data.")
+    if binary and data is not None:
+        raise InputError("--binary goes with --means; a table of --data says itself what its outcomes are.")
     if noise is not None and noise not in NOISES:
         raise unknown("noise model", noise, NOISES)
     assumed = None if sigma is None else SubGaussian(sigma)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.policies.base import checked, whole
 from roundwise.policies.tri_bbai import check_best_arm, first_stage, passes, second_stage
@@ -26,7 +27,6 @@ class Elimination(NamedTuple):
     """Where the algorithm stands; axis -1 of the last three is the round, from 1."""
 
     stage: Floats  # 1, 2, 4 (a round of elimination) or 5 (a check)
-    declared: Floats  # the best arm, or -1
     round: Floats  # r
     left: Floats  # (K): the round in which the arm was eliminated, 0 if it is still in
     spent: Floats  # (ROUNDS): B_r, pulls of all rounds up to r
@@ -50,7 +50,10 @@ class OptBBAI:
 
     def __post_init__(self) -> None:
         checked(self.alpha > 1, f"`alpha` is {self.alpha:g}, but must be above 1.")
-        checked(self.c > 0, f"`c` is {self.c:g}, but must be positive.")
+        checked(0 < self.c < math.inf, f"`c` is {self.c:g}, but must be a positive number.")
+        if self.c < 32 and self.stopping == Declared():
+            caveat = "no guarantee: its proof has c = 32, smaller constants are tuned"
+            object.__setattr__(self, "stopping", Declared(caveat))
 
     def check(self, problem: Problem) -> None:
         """For best arm only."""
@@ -59,9 +62,7 @@ class OptBBAI:
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """Stage I: L_1 pulls of each arm."""
         none = zeros((*runs, ROUNDS))
-        memory = Elimination(
-            np.ones(runs), np.full(runs, -1.0), np.zeros(runs), zeros((*runs, problem.arms)), none, none, none
-        )
+        memory = Elimination(np.ones(runs), np.zeros(runs), zeros((*runs, problem.arms)), none, none, none)
         return first_stage(problem, runs, memory)
 
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -70,12 +71,11 @@ class OptBBAI:
         stage = memory.stage
         means = trial.batch.totals / np.maximum(trial.batch.counts, 1.0)  # of this batch alone: fresh samples
         memory = self._eliminated(problem, memory, means)
-        memory = self._checked(memory, means)
+        memory, found = self._checked(memory, means)
         passed = (stage == 2) & passes(problem, trial.record, self.alpha)
         alone = (stage >= 4) & ((memory.left == 0).sum(axis=-1) == 1)
-        declared = np.where(passed, trial.record.means.argmax(axis=-1), memory.declared)
+        declared = np.where(passed, trial.record.means.argmax(axis=-1), found)
         declared = np.where(alone & (declared < 0), (memory.left == 0).argmax(axis=-1), declared)
-        memory = memory._replace(declared=declared)
 
         checks = (stage == 4) & memory.checking.any(axis=-1)
         starts = (stage >= 2) & ~checks
@@ -90,15 +90,18 @@ class OptBBAI:
                 np.where(memory.left == 0, self.round_pulls(problem, r, np.zeros(r.shape))[..., None], 0.0),
             ),
         )
-        return Plan(pulls, trial.plan.may_stop, memory)
+        return Plan(pulls, trial.plan.may_stop, memory, declared=declared)
 
     def round_pulls(self, problem: Problem, r: Floats, doubted: Floats) -> Floats:
         """d_r = c/eps_r^2 ln(2/gamma_r), gamma_r = delta_r squared l_r times, delta_r = delta/(40 pi^2 K r^2)."""
         r = np.maximum(r, 1.0)
-        log_delta = np.log(problem.delta / (40 * math.pi**2 * problem.arms * r**2))
         accuracy = 2.0**-r / 4  # eps_r
         scale = self.c * problem.sigma**2 / accuracy**2
-        return whole(scale * (math.log(2) - 2.0**doubted * log_delta))
+        return whole(scale * (math.log(2) - 2.0**doubted * self._log_delta(problem, r)))
+
+    def _log_delta(self, problem: Problem, r: NDArray[Any]) -> Floats:
+        """ln delta_r."""
+        return np.asarray(np.log(problem.delta / (40 * math.pi**2 * problem.arms * r**2)))
 
     def _eliminated(self, problem: Problem, memory: Elimination, means: Floats) -> Elimination:
         """Step 2: drop who is eps_r behind; then note which earlier rounds are due for a check (step 3)."""
@@ -112,8 +115,7 @@ class OptBBAI:
         pulls = self.round_pulls(problem, r, np.zeros(r.shape)) * inside.sum(axis=-1)
         before = np.where(rounds == r[..., None] - 1, memory.spent, 0.0).max(axis=-1)
         spent = np.where(this, (before + pulls)[..., None], memory.spent)
-        log_delta = np.log(problem.delta / (40 * math.pi**2 * problem.arms * rounds**2))
-        log_gamma = 2.0**memory.doubted * log_delta
+        log_gamma = 2.0**memory.doubted * self._log_delta(problem, rounds)
         so_far = np.where(this, spent, 0.0).max(axis=-1)[..., None]
         earlier = now[..., None] & (rounds < r[..., None])
         due = earlier & (
@@ -137,10 +139,10 @@ class OptBBAI:
             pulls = np.maximum(pulls, np.where(was_in, (need * memory.checking[..., r - 1])[..., None], 0.0))
         return pulls
 
-    def _checked(self, memory: Elimination, means: Floats) -> Elimination:
+    def _checked(self, memory: Elimination, means: Floats) -> tuple[Elimination, Floats]:
         """Declare the best of a checked round if an arm eliminated in it turns out to be within eps_r/2 of the best."""
         now = memory.stage == 5
-        declared = memory.declared
+        declared = np.full(memory.stage.shape, -1.0)
         for r in range(1, ROUNDS + 1):
             asked = now & (memory.checking[..., r - 1] > 0)
             if not asked.any():
@@ -150,4 +152,4 @@ class OptBBAI:
             wrong = ((memory.left == r) & (means > best - 2.0**-r / 8)).any(axis=-1)
             found = np.where(was_in, means, -np.inf).argmax(axis=-1)
             declared = np.where(asked & wrong & (declared < 0), found, declared)
-        return memory._replace(declared=declared, checking=np.where(now[..., None], 0.0, memory.checking))
+        return memory._replace(checking=np.where(now[..., None], 0.0, memory.checking)), declared

@@ -44,9 +44,9 @@ class PET:
     name = "pet"
 
     def __post_init__(self) -> None:
-        checked(self.guess >= 1, f"PET's guess T_0 is {self.guess:g}, but must be at least 1.")
-        checked(self.exploration > 0, f"PET's exploration is {self.exploration:g}, but must be positive.")
-        checked(self.growth > 1, f"PET's growth is {self.growth:g}, but must be above 1.")
+        checked(1 <= self.guess < 1e100, f"PET's guess T_0 is {self.guess:g}, but must be at least 1 (below 1e100).")
+        checked(0 < self.exploration < 1e100, f"PET's exploration is {self.exploration:g}, but must be positive.")
+        checked(1 < self.growth < 1e6, f"PET's growth is {self.growth:g}, but must be above 1 (below 1e6).")
 
     def check(self, problem: Problem) -> None:
         """PET fits every question."""

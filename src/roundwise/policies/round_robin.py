@@ -54,5 +54,5 @@ class RoundRobin:
 
 def checked_grid(first_time: float, growth: float) -> None:
     """Raise an InputError unless the times form a growing grid."""
-    checked(first_time >= 1, f"The first time is {first_time:g}, but must be at least 1 sample.")
-    checked(growth > 1, f"The growth is {growth:g}, but must be above 1.")
+    checked(1 <= first_time < 1e100, f"The first time is {first_time:g}, but must be at least 1 sample.")
+    checked(1 < growth < 1e6, f"The growth is {growth:g}, but must be above 1 (and below 1e6).")

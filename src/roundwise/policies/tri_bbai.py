@@ -23,7 +23,6 @@ class Stage(NamedTuple):
     """Where the algorithm stands."""
 
     stage: Floats  # the stage whose pulls are planned: 1, 2 or 4
-    declared: Floats  # the best arm, or -1
 
 
 @dataclass(frozen=True)
@@ -49,16 +48,16 @@ class TriBBAI:
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """Stage I: L_1 pulls of each arm."""
-        return first_stage(problem, runs, Stage(np.ones(runs), np.full(runs, -1.0)))
+        return first_stage(problem, runs, Stage(np.ones(runs)))
 
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """Stage II after stage I; the test of stage III; then stage IV or the answer."""
         stage = trial.plan.memory.stage
         passed = (stage == 2) & passes(problem, trial.record, self.alpha)
         declared = np.where(passed | (stage == 4), trial.record.means.argmax(axis=-1), -1.0)
-        last = np.maximum(whole(np.asarray(log_odds(problem) ** 2)) - trial.record.counts, 0.0)  # L_3
+        last = np.maximum(whole(np.asarray(problem.goal**2)) - trial.record.counts, 0.0)  # L_3
         pulls = np.where((stage == 1)[..., None], second_stage(problem, trial.record, self.alpha), last)
-        return Plan(pulls, trial.plan.may_stop, Stage(np.where(stage == 1, 2.0, 4.0), declared))
+        return Plan(pulls, trial.plan.may_stop, Stage(np.where(stage == 1, 2.0, 4.0)), declared=declared)
 
 
 def check_best_arm(name: str, problem: Problem) -> None:
@@ -67,32 +66,28 @@ def check_best_arm(name: str, problem: Problem) -> None:
     checked(isinstance(problem.question, BestArm), f"The policy '{name}' answers 'best-arm' only, not '{asked}'.")
 
 
-def log_odds(problem: Problem) -> float:
-    """L = ln(1/delta)."""
-    return math.log(1 / problem.delta)
-
-
 def first_stage(problem: Problem, runs: tuple[int, ...], memory: NamedTuple) -> Plan:
     """Stage I: L_1 = sqrt(L) pulls of each arm."""
-    each = math.ceil(math.sqrt(log_odds(problem)))
-    return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), memory)
+    each = math.ceil(math.sqrt(problem.goal))
+    pulls = everywhere(runs, problem.arms, each)
+    return Plan(pulls, np.ones(runs, dtype=np.bool_), memory, declared=np.full(runs, -1.0))
 
 
 def second_stage(problem: Problem, record: Record, alpha: float) -> Floats:
     """Stage II: min(alpha w*(b) T*(b) L, L_2) pulls, b the means moved together by eps = 1/ln L; L_2 = L ln(L)/K."""
-    odds = log_odds(problem)
-    few = max(1.0, math.ceil(odds * math.log(odds) / problem.arms)) if odds > 1 else 1.0
-    eps = 1 / math.log(odds) if odds > 1 else math.inf
+    goal = problem.goal  # L
+    few = max(1.0, math.ceil(goal * math.log(goal) / problem.arms)) if goal > 1 else 1.0
+    eps = 1 / math.log(goal) if goal > 1 else math.inf
     if math.isinf(eps):
         return np.full(record.counts.shape, few)
     leads = np.arange(problem.arms) == record.means.argmax(axis=-1)[..., None]
     moved = np.where(leads, record.means - eps, record.means + eps)
     found = problem.question.complexity(moved, sigma=problem.sigma)
-    return np.minimum(whole(alpha * odds * np.minimum(found.value, 1e300)[..., None] * found.weights), few)
+    return np.minimum(whole(alpha * goal * np.minimum(found.value, 1e300)[..., None] * found.weights), few)
 
 
 def passes(problem: Problem, record: Record, alpha: float) -> Bools:
     """Stage III: whether the evidence is at least beta(t) = ln(L t^alpha / delta)."""
     evidence = problem.question.evidence(record.counts, record.means, problem.sigma)
-    bar = math.log(log_odds(problem) / problem.delta) + alpha * np.log(record.samples)
+    bar = math.log(problem.goal / problem.delta) + alpha * np.log(record.samples)
     return np.asarray(evidence >= bar)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roundwise.policies.base import checked, everywhere, whole
+from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.record import Plan, Trial
@@ -51,22 +52,17 @@ class Wager:
     def __post_init__(self) -> None:
         checked(self.first_pulls >= 1, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
         checked(self.growth > 0, f"`growth` is {self.growth:g}, but must be positive.")
-        price, least = self.batch_price, self.min_per_arm
+        price = self.batch_price
         checked(price is None or price > 0, f"`batch_price` is {price}, but must be a positive number of samples.")
-        checked(least >= 0, f"`min_per_arm` is {least:g}, but must be at least 0.")
 
     def check(self, problem: Problem) -> None:
         """Every question; a batch must have room for every arm."""
-        room = problem.arms * max(1.0, self.min_per_arm)
-        checked(
-            self.max_batch is None or self.max_batch >= room,
-            f"`max_batch` is {self.max_batch}, but {problem.arms} arms need at least {room:g} pulls a batch.",
-        )
+        check_room(problem, self.max_batch, self.min_per_arm)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The same for every arm."""
         each = self.first_pulls if self.batch_price is None else max(10.0, self.batch_price / problem.arms)
-        pulls = self._limited(everywhere(runs, problem.arms, math.ceil(each)))
+        pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), self.max_batch, self.min_per_arm)
         return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=PARTS)
 
     @quiet
@@ -82,20 +78,11 @@ class Wager:
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
         floor = whole((FLOOR * (samples + size) / problem.arms)[..., None] - counts)
-        return Plan(self._limited(np.maximum(pulls, floor)), trial.plan.may_stop, Fixed(kept.choice))
+        pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm)
+        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice))
 
     def _growth(self, samples: Floats) -> Floats:
         """By how much of the samples so far a batch may grow; 3 sqrt(lambda/N) with a price (WAGER.md, section 2)."""
         if self.batch_price is None:
             return np.full(samples.shape, self.growth)
         return np.clip(3 * np.sqrt(self.batch_price / samples), 0.25, 20.0)
-
-    def _limited(self, pulls: Floats) -> Floats:
-        """At least the minimum for each arm that is pulled, then as much of the rest as a batch has room for."""
-        if self.max_batch is None and not self.min_per_arm:
-            return pulls
-        least = np.where(pulls > 0, math.ceil(self.min_per_arm), 0.0)
-        rest = np.maximum(pulls - least, 0.0)
-        room = math.inf if self.max_batch is None else self.max_batch - least.sum(axis=-1)
-        share = np.minimum(room / np.maximum(rest.sum(axis=-1), 1.0), 1.0)
-        return least + np.floor(rest * share[..., None])

@@ -91,7 +91,7 @@ class TopK:
         possible = np.asarray(smallest > 0)
         unit = np.where(possible, smallest, 1.0)  # squares of tiny gaps would underflow
         limits = (gaps / unit[..., None, None]) ** 2 / 2
-        found = program.bipartite(limits.reshape(-1, self.k, arms - self.k))
+        found = program.certified(program.bipartite(limits.reshape(-1, self.k, arms - self.k)))
         weights = np.empty(means.shape)
         np.put_along_axis(weights, order, found.pulls.reshape(means.shape), axis=-1)
         value = found.total.reshape(possible.shape)

@@ -15,7 +15,7 @@ from roundwise.runs import Bools
 
 @dataclass(frozen=True)
 class Declared:
-    """Stop when the policy declares an arm: `plan.memory.declared`, -1 until then."""
+    """Stop when the policy declares an arm: `plan.declared`, -1 until then."""
 
     caveat: str | None = None
 
@@ -29,11 +29,11 @@ class Declared:
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether an arm is declared."""
-        return np.asarray(trial.plan.memory.declared >= 0)
+        return np.asarray(trial.plan.declared) >= 0
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The arm that is declared."""
-        return np.asarray(trial.plan.memory.declared).astype(np.intp)
+        return np.asarray(trial.plan.declared).astype(np.intp)
 
     def doubt(self, problem: Problem) -> str | None:
         """What the algorithm's authors do not promise, if anything."""

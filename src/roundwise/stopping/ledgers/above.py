@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -96,4 +95,4 @@ class AboveLedger:
     def _needs(self, problem: Problem, won: Won) -> Floats:
         """What each arm's own side must still win."""
         lower = total(np.minimum(won.above, won.below))[..., None]
-        return math.log(1 / problem.delta) - lower - np.abs(won.above - won.below)
+        return problem.goal - lower - np.abs(won.above - won.below)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,7 +75,7 @@ class BestArmLedger:
         live: Bools,
     ) -> Won:
         """Each cell's money after the batch; a cell that once lost stays lost."""
-        need = np.where(live[..., None] & ~won.lost, math.log(1 / problem.delta) - won.gains, 0.0)
+        need = np.where(live[..., None] & ~won.lost, problem.goal - won.gains, 0.0)
         gain = bettor.form(known, batch, choice.rivals, need)
         return Won(won.gains + gain, won.lost | ((need > 0) & (gain >= need)))
 
@@ -97,6 +96,6 @@ class BestArmLedger:
         open_ = ~won.lost & ~leads
         error = known.error(choice.rivals)
         distance = np.maximum(known.value(choice.rivals), error)
-        need = math.log(1 / problem.delta) - won.gains
+        need = problem.goal - won.gains
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
         return Wanted(star(costs, leads), open_ | leads)

@@ -124,7 +124,7 @@ class CandidateLedger:
         return Wanted(_allocation(problem, choice.pieces, limits), unfinished)
 
     def _goal(self, problem: Problem, choice: Candidate) -> Floats:
-        return np.asarray(math.log(1 / problem.delta) + (choice.number + 1.0) * math.log(2))
+        return np.asarray(problem.goal + (choice.number + 1.0) * math.log(2))
 
     def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
         return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -73,7 +72,7 @@ class ExtremeLedger:
         live: Bools,
     ) -> Won:
         """The one arm is bet to be beyond; every arm is bet not to be."""
-        goal = math.log(1 / problem.delta)
+        goal = problem.goal
         beyond = np.asarray(self.beyond_is_above)
         chosen = np.arange(problem.arms) == choice.arm[..., None]
         need = np.where(live & ~won.none_lost, goal - won.none, 0.0)
@@ -100,7 +99,7 @@ class ExtremeLedger:
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Extreme, known: Known) -> Wanted:
         """Yes: the one arm; no: every arm that is open; as for a level."""
-        goal = math.log(1 / problem.delta)
+        goal = problem.goal
         away = self._beyond(known)
         chosen = np.arange(problem.arms) == choice.arm[..., None]
         yes = (np.where(chosen, away, -np.inf).max(axis=-1) > 0)[..., None]
