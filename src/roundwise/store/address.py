@@ -1,0 +1,67 @@
+"""Storage URLs: what people write, and how it is said back to them without the password."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from roundwise.errors import InputError
+
+EXAMPLES = (
+    "Write sqlite:///roundwise.db (a file here), sqlite:////data/roundwise.db (a full path) "
+    "or postgresql://user:password@host/database."
+)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a store is."""
+
+    url: URL = field(repr=False)
+    place: str  # for messages: the file, or the URL without password and options
+    file: Path | None  # of SQLite
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    def censored(self, text: str) -> str:
+        """A driver's message without the passwords of this address."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def parsed(text: str) -> Address:
+    """The address that a storage URL means."""
+    scheme = text.partition("://")[0]
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):  # the text may hold a password: only a path without scheme is repeated
+        shown = f"'{text}'" if "@" not in text and ":" not in text else f"The given text ({len(text)} characters)"
+        raise InputError(f"{shown} is not a storage URL. {EXAMPLES}") from None
+    if scheme in ("sqlite", "sqlite+pysqlite"):
+        return _sqlite(url)
+    if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
+        return _postgresql(url)
+    raise InputError(f"The storage URL begins with '{scheme}://', which roundwise does not know. {EXAMPLES}")
+
+
+def _sqlite(url: URL) -> Address:
+    name = url.database
+    if not name or name == ":memory:" or url.query or url.host:
+        found = url.render_as_string(hide_password=True)
+        raise InputError(f"The storage URL '{found}' names no file, and a study must outlive its process. {EXAMPLES}")
+    file = Path(name).absolute()
+    return Address(URL.create("sqlite", database=str(file)), name, file)
+
+
+def _postgresql(url: URL) -> Address:
+    secrets = (url.password, url.query.get("password"), url.query.get("sslpassword"))
+    place = URL.create("postgresql", url.username, None, url.host, url.port, url.database)
+    return Address(
+        url.set(drivername="postgresql+psycopg"),
+        place.render_as_string(),
+        None,
+        tuple(str(each) for each in secrets if each),
+    )

@@ -1,0 +1,693 @@
+"""What every store owes, on SQLite and on a real PostgreSQL server; upgrades; messages."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import postgres
+import roundwise
+from roundwise import DataError, InputError
+from roundwise.store import (
+    Conflict,
+    Damaged,
+    StoreError,
+    StudyExists,
+    UnknownStudy,
+    check,
+    database,
+    engine,
+    lines,
+    open_store,
+    read_log,
+    schema,
+    write_log,
+)
+from roundwise.store.log import Head, extended, written
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """A storage URL under which there is nothing yet."""
+    return f"sqlite:///{tmp_path}/studies.db" if request.param == "sqlite" else postgres.server().fresh()
+
+
+@pytest.fixture
+def store(url):
+    with open_store(url) as store:
+        yield store
+
+
+HISTORY = [
+    ("created", {"arms": ["a", "b"]}),
+    ("asked", {"pulls": [5, 5]}),
+    ("told", {"file": "1.csv", "totals": [1.5, 2]}),
+    ("asked", {"pulls": [9, 1]}),
+    ("told", {"file": "2.csv", "totals": [3.25, 0]}),
+]
+
+
+@pytest.fixture
+def study(store):
+    """The store with a study of five entries, called 'checkout'."""
+    store.create("checkout", HISTORY[0][1])
+    store.append("checkout", HISTORY[1:], 0)
+    return store
+
+
+@pytest.fixture
+def log():
+    """The entries of such a study, without a store."""
+    return extended("checkout", Head(), [(kind, written(payload)) for kind, payload in HISTORY], datetime.now(UTC))
+
+
+def sql(url, *statements):
+    """Run statements past roundwise."""
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+        connection.close()
+    else:
+        name = url.rpartition("%3D")[2]
+        postgres.server().sql(f"set search_path to {name}; " + "; ".join(statements))
+
+
+class TestLog:
+    def test_what_was_recorded_is_read(self, store, monkeypatch):
+        monkeypatch.setenv("ROUNDWISE_USER", "Zoë")
+        before = datetime.now(UTC)
+        first = store.create("checkout", {"arms": ["a", "b"]})
+        second, third = store.append("checkout", [("asked", {"pulls": [5, 5]}), ("told", {"x": 0.1})], expected=0)
+        assert store.read("checkout") == [first, second, third]
+        assert [entry.seq for entry in (first, second, third)] == [0, 1, 2]
+        assert [entry.kind for entry in (first, second, third)] == ["created", "asked", "told"]
+        assert (first.payload, third.payload) == ({"arms": ["a", "b"]}, {"x": 0.1})
+        assert (first.study, first.by, first.version) == ("checkout", "Zoë", roundwise.__version__)
+        assert before <= first.at <= second.at == third.at <= datetime.now(UTC)
+        check(store.read("checkout"))
+
+    def test_it_is_there_after_closing(self, url):
+        with open_store(url) as store:
+            store.create("checkout", {})
+            (told,) = store.append("checkout", [("told", {"x": 1})], 0)
+        with open_store(url, create=False) as store:
+            assert store.read("checkout")[1] == told
+            assert store.read("checkout", after=0) == [told]
+            assert store.read("checkout", after=1) == []
+
+    def test_after_an_entry_that_is_not_there(self, study):
+        with pytest.raises(InputError, match="Study 'checkout' has no entry 5; its last is 4"):
+            study.read("checkout", after=5)
+
+    def test_order_of_keys_is_kept(self, store):
+        store.create("checkout", {"z": 1, "a": {"y": 2, "b": 3}})
+        assert store.read("checkout")[0].text == '{"z":1,"a":{"y":2,"b":3}}'
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        st.dictionaries(
+            st.text(),
+            st.recursive(
+                st.none()
+                | st.booleans()
+                | st.integers()
+                | st.floats(allow_nan=False, allow_infinity=False)
+                | st.text(),
+                lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+                max_leaves=10,
+            ),
+        )
+    )
+    def test_any_json_comes_back_as_it_was(self, store, payload):
+        names = [each.name for each in store.studies()]
+        name = f"study {len(names)}"
+        store.create(name, payload)
+        assert store.read(name)[0].payload == payload
+
+    def test_letters_that_databases_dislike(self, store, tmp_path):
+        for text in ["\x00", "\ud800", "\u2028", "😀", '", "payload": {}', "\\", "''"]:
+            name = f"study {len(store.studies())}"
+            store.create(name, {text: [text]})
+            (entry,) = store.read(name)
+            assert entry.payload == {text: [text]}
+            write_log(tmp_path / "log", [entry])
+            assert read_log(tmp_path / "log") == [entry]
+
+    def test_what_is_not_json_is_refused_and_nothing_is_recorded(self, study):
+        itself = {}
+        itself["me"] = itself
+        for value in [float("nan"), float("inf"), {1, 2}, np.int64(3), np.zeros(2), b"x", object(), itself]:
+            with pytest.raises(InputError, match="cannot be kept as JSON .* plain numbers that are finite"):
+                study.append("checkout", [("asked", {}), ("told", {"x": [value]})], 4)
+        assert len(study.read("checkout")) == 5
+
+    def test_twenty_megabytes(self, store):
+        arms = {"arms": [f"arm number {i}" for i in range(100_000)], "text": "x" * 18_500_000}
+        store.create("large", arms)
+        store.append("large", [("asked", arms), ("told", {})], 0)
+        entries = store.read("large")
+        assert len(entries[1].text) > 20_000_000
+        assert entries[0].text == entries[1].text
+        assert entries[1].payload == arms
+
+    def test_nothing_new_is_nothing(self, study):
+        assert study.append("checkout", [], 4) == []
+        assert len(study.read("checkout")) == 5
+
+
+class TestNames:
+    def test_taken(self, study):
+        with pytest.raises(StudyExists, match="already a study called 'checkout' in .*Nothing was changed"):
+            study.create("checkout", {"other": 1})
+        assert study.read("checkout")[0].payload == {"arms": ["a", "b"]}
+
+    def test_unknown(self, study):
+        with pytest.raises(UnknownStudy, match="no study called 'chekout'. Did you mean 'checkout'?"):
+            study.read("chekout")
+        with pytest.raises(UnknownStudy, match="Did you mean 'checkout'?"):
+            study.append("checkout2", [("told", {})], 0)
+
+    def test_unknown_in_an_empty_store(self, store):
+        with pytest.raises(UnknownStudy, match="There are no studies in .* yet. `roundwise new` begins the first"):
+            store.read("checkout")
+
+    def test_impossible(self, store):
+        for name in ["", " a", "a\n", "a\x00b", "\ud800", "x" * 201]:
+            with pytest.raises(InputError, match="A study cannot be called .* 1 to 200 printable letters"):
+                store.create(name, {})
+        assert store.studies() == []
+
+    def test_possible(self, store):
+        names = [
+            "a",
+            "Größe & Preis",
+            "x/y",
+            "'; drop table roundwise_study; --",
+            "%s",
+            "%(a)s",
+            ":a",
+            "日本語",
+            "x" * 200,
+        ]
+        for name in names:
+            store.create(name, {})
+            assert store.read(name)[0].study == name
+        assert [each.name for each in store.studies()] == sorted(names)
+
+    def test_list(self, study):
+        study.create("a", {})
+        first, second = study.studies()
+        entries = study.read("checkout")
+        assert (first.name, first.entries, first.created) == ("a", 1, first.changed)
+        assert (second.name, second.entries) == ("checkout", 5)
+        assert (second.created, second.changed) == (entries[0].at, entries[-1].at)
+
+
+class TestConflict:
+    def test_the_second_writer_is_refused(self, url, study, monkeypatch):
+        monkeypatch.setenv("ROUNDWISE_USER", "ann")
+        with open_store(url) as other:
+            other.append("checkout", [("told", {"x": 1})], 4)
+        before = study.read("checkout")
+        with pytest.raises(
+            Conflict,
+            match=r"has moved on: ann recorded entry 5 \('told'\) on \d{4}-.*but entry 4 is.*Nothing was changed",
+        ):
+            study.append("checkout", [("told", {"x": 2})], 4)
+        assert study.read("checkout") == before
+
+    def test_ahead_of_the_log(self, study):
+        with pytest.raises(Conflict, match="Study 'checkout' ends with entry 4, not 7"):
+            study.append("checkout", [("told", {})], 7)
+
+    def test_threads_share_a_store(self, study):
+        def tell(who):
+            for i in range(10):
+                while True:
+                    last = study.read("checkout")[-1].seq
+                    try:
+                        study.append("checkout", [("one", {"who": who, "i": i}), ("two", {"who": who, "i": i})], last)
+                        break
+                    except Conflict:
+                        pass
+
+        threads = [threading.Thread(target=tell, args=(who,)) for who in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        told = study.read("checkout", after=4)
+        assert len(told) == 80
+        assert all(one.payload == two.payload for one, two in zip(told[::2], told[1::2], strict=True))
+        assert len({(one.payload["who"], one.payload["i"]) for one in told[::2]}) == 40
+
+
+class TestClock:
+    def test_a_clock_that_goes_back_stands_still(self, study, monkeypatch):
+        last = study.read("checkout")[-1]
+
+        class Yesterday(datetime):
+            @classmethod
+            def now(cls, tz=None):
+                return datetime.now(tz) - timedelta(days=1)
+
+        monkeypatch.setattr(database, "datetime", Yesterday)
+        (told,) = study.append("checkout", [("told", {})], 4)
+        assert told.at == last.at
+        monkeypatch.undo()
+        (later,) = study.append("checkout", [("told", {})], 5)
+        times = [entry.at for entry in study.read("checkout")]
+        assert times == sorted(times)
+        assert later.at > last.at
+        assert study.studies()[0].changed == later.at
+
+
+class TestReadersAndWriters:
+    def test_a_writer_does_not_block_readers(self, url, study):
+        before = study.read("checkout")
+        with open_store(url) as other, engine.writing(other._engine, other.address) as connection:
+            number, _ = other._head(connection, "checkout", lock=True)
+            connection.execute(schema.study.update().where(schema.study.c.id == number).values(entries=99))
+            start = time.monotonic()
+            with open_store(url) as reader:  # opening is reading, too
+                assert reader.read("checkout") == before
+                assert reader.studies()[0].entries == 5
+            assert time.monotonic() - start < engine.PATIENCE / 2
+
+    def test_readers_do_not_block_a_writer(self, url, study):
+        with open_store(url) as other, engine.reading(other._engine, other.address) as connection:
+            assert other._head(connection, "checkout")[1].entries == 5
+            start = time.monotonic()
+            study.append("checkout", [("told", {})], 4)
+            study.create("new", {})
+            assert time.monotonic() - start < engine.PATIENCE / 2
+            assert other._head(connection, "checkout")[1].entries == 5  # one moment, to its end
+        assert len(study.read("checkout")) == 6
+
+    def test_a_writer_waits_for_another_but_not_for_ever(self, url, study, monkeypatch):
+        monkeypatch.setattr(engine, "PATIENCE", 1)
+        with open_store(url) as other, engine.writing(study._engine, study.address) as connection:
+            study._head(connection, "checkout", lock=True)
+            with pytest.raises(StoreError, match="being written by another process .* Nothing was changed; repeat"):
+                other.append("checkout", [("told", {})], 4)
+
+
+EDITS = {
+    "payload": ("update roundwise_entry set payload = '{\"pulls\":[9,2]}' where seq = 3", "entry 3 .'asked'.* is not"),
+    "kind": (
+        "update roundwise_entry set kind = 'amended' where seq = 2",
+        "entry 2 .'amended'.* is not what was recorded",
+    ),
+    "who": ("update roundwise_entry set recorded_by = 'nobody' where seq = 0", "entry 0 .* is not what was recorded"),
+    "time": (
+        "update roundwise_entry set recorded_at = '2020-01-01T00:00:00.000000+00:00' where seq = 1",
+        "entry 1 .* is",
+    ),
+    "no time": ("update roundwise_entry set recorded_at = 'soon' where seq = 1", "entry 1 cannot be read"),
+    "version": ("update roundwise_entry set version = '9' where seq = 4", "entry 4 .* is not what was recorded"),
+    "digest": ("update roundwise_entry set digest = '' where seq = 1", "entry 1 .* is not what was recorded"),
+    "one lost": ("delete from roundwise_entry where seq = 2", "entry 2 is missing .entry 3 is in its place"),
+    "first lost": ("delete from roundwise_entry where seq = 0", "entry 0 is missing"),
+    "last lost": ("delete from roundwise_entry where seq = 4", "should end with entry 4, .* entry 3"),
+    "all lost": ("delete from roundwise_entry", "should end with entry 4"),
+    "count": ("update roundwise_study set entries = 4", "should end with entry 3, .* entry 4"),
+    "end": ("update roundwise_study set digest = ''", "should end with entry 4"),
+    "renamed": ("update roundwise_study set name = 'checkout2'", "study 'checkout2' was changed: entry 0"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_log_is_noticed_and_the_first_wrong_entry_named(url, study, edit):
+    statement, message = EDITS[edit]
+    sql(url, statement)
+    with pytest.raises(Damaged, match=f"(?s){message}.*roundwise import"):
+        study.read("checkout2" if edit == "renamed" else "checkout")
+
+
+class TestFiles:
+    def test_export_and_import_into_the_other_kind_of_store(self, url, study, tmp_path):
+        write_log(tmp_path / "checkout.jsonl", study.read("checkout"))
+        entries = read_log(tmp_path / "checkout.jsonl")
+        assert entries == study.read("checkout")
+        elsewhere = postgres.server().fresh() if url.startswith("sqlite") else f"sqlite:///{tmp_path}/other.db"
+        with open_store(elsewhere) as other:
+            listing = other.put(entries)
+            assert [listing] == other.studies() == study.studies()
+            assert other.read("checkout") == entries
+            other.append("checkout", [("told", {})], 4)
+            with pytest.raises(StudyExists, match="already a study called 'checkout'"):
+                other.put(entries)
+        assert sorted(path.suffix for path in tmp_path.glob("checkout*")) == [".jsonl"]
+
+    def test_the_file_is_json_lines(self, log):
+        first, *rest = map(json.loads, lines(log))
+        assert first == {"roundwise": "study", "format": 1, "study": "checkout", "entries": 5}
+        assert list(rest[2]) == ["seq", "kind", "at", "by", "version", "digest", "payload"]
+        assert rest[2]["payload"] == {"file": "1.csv", "totals": [1.5, 2]}
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda text: text.replace("9,1", "9,2"), "entry 3 .* is not what was recorded"),
+            (lambda text: text.replace('"checkout"', '"other"'), "entry 0 .* is not what was recorded"),
+            (lambda text: "".join(text.splitlines(True)[:-1]), "holds 4 entries of study 'checkout', .* announces 5"),
+            (lambda text: "".join(text.splitlines(True)[:2] + text.splitlines(True)[3:]), "entry 1 is missing"),
+            (lambda text: text[:-20], r"log.jsonl, line 6: this is not an entry; the file was cut"),
+            (lambda text: text + "\n", r"line 7: this is not an entry"),
+            (lambda text: text.replace('"seq": 2', '"seq": "2"'), r"line 4: this is not an entry"),
+            (lambda text: text.replace('"kind": "told"', '"kind": "to\\u0000ld"'), r"line 4: this is not an entry"),
+            (lambda text: text.replace('{"pulls":[5,5]}', "[" * 100_000), r"line 3: this is not an entry"),
+            (lambda text: text.partition("\n")[2], "line 1: this is not the log of a study"),
+            (lambda text: "arm,outcome\na,1\n", "line 1: this is not the log of a study. Give a file that"),
+            (lambda text: "", "line 1: this is not the log of a study"),
+            (lambda text: text.replace('"format": 1', '"format": 2'), "has format 2, .* reads 1. Upgrade"),
+        ],
+    )
+    def test_a_file_that_was_changed(self, log, tmp_path, change, message):
+        path = tmp_path / "log.jsonl"
+        write_log(path, log)
+        path.write_text(change(path.read_text()))
+        with pytest.raises(DataError, match=message):
+            read_log(path)
+
+    def test_a_file_that_passed_through_windows(self, log, tmp_path):
+        path = tmp_path / "log.jsonl"
+        write_log(path, log)
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+        assert read_log(path) == log
+
+    def test_a_binary_file_no_file_and_no_place(self, log, tmp_path):
+        path = tmp_path / "log.jsonl"
+        path.write_bytes(bytes(range(256)))
+        with pytest.raises(DataError, match=r"log.jsonl is not text. Give a file that `roundwise export` wrote"):
+            read_log(path)
+        with pytest.raises(InputError, match=r"none.jsonl cannot be read: No such file"):
+            read_log(tmp_path / "none.jsonl")
+        with pytest.raises(InputError, match=r"x.jsonl cannot be written: No such file"):
+            write_log(tmp_path / "none" / "x.jsonl", log)
+
+    def test_logs_that_are_none(self, study):
+        entries = study.read("checkout")
+        with pytest.raises(InputError, match="without entries"):
+            study.put([])
+        with pytest.raises(Damaged, match="entry 0 is missing"):
+            study.put(entries[1:])
+
+
+# version 1 as it was made: without digests
+VERSION_1 = [
+    "create table roundwise_schema (version integer not null)",
+    "insert into roundwise_schema values (1)",
+    "create table roundwise_study (id {serial} not null primary key, name text not null unique, "
+    "created_at text not null, changed_at text not null, entries integer not null)",
+    "create table roundwise_entry (study_id integer not null references roundwise_study (id), seq integer not null, "
+    "kind text not null, recorded_at text not null, recorded_by text not null, version text not null, "
+    "payload text not null, primary key (study_id, seq))",
+]
+
+
+def old_store(url, studies=2, entries=3):
+    """Make a store of version 1 by hand."""
+    serial = "integer" if url.startswith("sqlite") else "serial"
+    statements = [statement.format(serial=serial) for statement in VERSION_1]
+    at = "2026-01-02T03:04:05.000006+00:00"
+    for s in range(studies):
+        statements.append(
+            "insert into roundwise_study (name, created_at, changed_at, entries) "
+            f"values ('old {s}', '{at}', '{at}', {entries})"
+        )
+        statements += [
+            f"insert into roundwise_entry values ({s + 1}, {i}, 'told', '{at}', 'ann', '0.0.1', '{{\"x\":{s}.{i}}}')"
+            for i in range(entries)
+        ]
+    sql(url, *statements)
+
+
+class TestUpgrade:
+    def test_an_older_store_is_brought_up_to_date_with_its_data(self, url):
+        old_store(url)
+        with open_store(url) as store:
+            entries = store.read("old 1")  # which checks the new digests
+            assert [entry.payload for entry in entries] == [{"x": 1.0}, {"x": 1.1}, {"x": 1.2}]
+            assert {(entry.by, entry.version, entry.kind) for entry in entries} == {("ann", "0.0.1", "told")}
+            assert {entry.at for entry in entries} == {datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)}
+            assert [each.entries for each in store.studies()] == [3, 3]
+            store.append("old 0", [("told", {"x": 5})], 2)
+            store.create("new", {})
+        with open_store(url) as store:
+            assert len(store.read("old 0")) == 4
+
+    def test_its_tables_are_then_those_of_a_new_store(self, url, tmp_path):
+        from sqlalchemy import inspect
+
+        def shape(url):
+            with open_store(url) as store:
+                tables = inspect(store._engine)
+                return {
+                    name: (
+                        [(c["name"], str(c["type"]), c["nullable"]) for c in tables.get_columns(name)],
+                        tables.get_pk_constraint(name)["constrained_columns"],
+                        [key["referred_table"] for key in tables.get_foreign_keys(name)],
+                        [key["column_names"] for key in tables.get_unique_constraints(name)],
+                    )
+                    for name in tables.get_table_names()
+                }
+
+        old_store(url)
+        fresh = f"sqlite:///{tmp_path}/fresh.db" if url.startswith("sqlite") else postgres.server().fresh()
+        assert shape(url) == shape(fresh)
+
+    def test_an_upgrade_that_fails_leaves_the_old_store(self, url, monkeypatch):
+        def broken(connection):
+            schema._add_digests(connection)
+            raise StoreError("the power went out")
+
+        old_store(url)
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "UPGRADES", {1: broken})
+            with pytest.raises(StoreError, match="the power went out"):
+                open_store(url)
+        with open_store(url) as store:  # fails if there were digests already
+            assert len(store.read("old 0")) == 3
+
+    def test_a_newer_store_is_refused(self, url):
+        with open_store(url) as store:
+            store.create("checkout", {})
+        sql(url, "update roundwise_schema set version = 3")
+        with pytest.raises(DataError, match=r"newer roundwise \(schema 3, this version knows up to 2\). Upgrade with"):
+            open_store(url)
+
+    @pytest.mark.parametrize("change", ["update roundwise_schema set version = 0", "delete from roundwise_schema"])
+    def test_a_store_without_a_version(self, url, store, change):
+        sql(url, change)
+        with pytest.raises(Damaged, match="does not say which version of roundwise wrote it"):
+            open_store(url)
+
+    def test_a_store_without_its_tables(self, url, store):
+        sql(url, "drop table roundwise_entry", "drop table roundwise_study")
+        with pytest.raises(Damaged, match="is damaged|does not hold the tables of roundwise"):
+            store.studies()
+
+
+class TestOpening:
+    def test_where_nothing_is_and_nothing_may_be_made(self, url, tmp_path):
+        with pytest.raises(
+            InputError, match="There are no studies in .* yet. .* correct --storage or ROUNDWISE_STORAGE"
+        ):
+            open_store(url, create=False)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_the_default(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("ROUNDWISE_STORAGE", raising=False)
+        with open_store() as store:
+            store.create("checkout", {})
+            monkeypatch.chdir("/")  # the file stays where it was opened
+            assert len(store.read("checkout")) == 1
+        monkeypatch.setenv("ROUNDWISE_STORAGE", f"sqlite:///{tmp_path}/roundwise.db")
+        with open_store(create=False) as store:
+            assert len(store.studies()) == 1
+        assert "roundwise.db" in repr(store)
+
+    def test_an_empty_file_is_a_new_store(self, tmp_path):
+        (tmp_path / "new.db").touch()
+        with open_store(f"sqlite:///{tmp_path}/new.db") as store:
+            store.create("checkout", {})
+
+    def test_durable_settings(self, tmp_path):
+        with (
+            open_store(f"sqlite:///{tmp_path}/x.db") as store,
+            engine.reading(store._engine, store.address) as connection,
+        ):
+            found = {
+                name: connection.exec_driver_sql(f"pragma {name}").scalar()
+                for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+            }
+        assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
+
+    def test_commits_wait_for_the_disk_even_where_the_server_says_no(self):
+        url = postgres.server().fresh().replace("options=", "options=-csynchronous_commit%3Doff%20")
+        with open_store(url) as store:
+            for transaction, expected in ((engine.reading, "off"), (engine.writing, "on")):
+                with transaction(store._engine, store.address) as connection:
+                    assert connection.exec_driver_sql("show synchronous_commit").scalar() == expected
+
+    def test_a_database_shared_with_other_programs(self):
+        url = postgres.server().fresh()
+        sql(url, "create table trials (id integer)")
+        with open_store(url) as store:
+            store.create("checkout", {})
+
+    def test_a_store_forgotten_is_closed(self, url):
+        open_store(url).create("checkout", {})  # a ResourceWarning would be an error
+
+    def test_import_is_light(self):
+        code = "import sys, roundwise.store; print([name for name in ('sqlalchemy', 'psycopg') if name in sys.modules])"
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("studies.db", "'studies.db' is not a storage URL. Write sqlite:///roundwise.db"),
+            ("mysql://me:geheim@host/db", "begins with 'mysql://', which roundwise does not know"),
+            ("postgresql+psycopg2://me:geheim@host/db", "begins with 'postgresql.psycopg2://'"),
+            ("postgresql://me:geheim@host:port/db", "is not a storage URL"),
+            ("sqlite://", "names no file, and a study must outlive its process"),
+            ("sqlite:///:memory:", "names no file"),
+            ("sqlite:///x.db?mode=ro", "names no file"),
+            ("sqlite://x.db", "names no file"),
+            ("postgresql://me:geheim@host/db?port=geheim", "cannot be used: Received non-integer port"),
+            ("postgresql://me:geheim@host/db?connect_timeout=soon", "cannot be used: invalid literal"),
+        ],
+    )
+    def test_not_an_address(self, text, message):
+        with pytest.raises(InputError, match=message) as caught:
+            open_store(text)
+        assert "geheim" not in str(caught.value)
+
+    @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+    def test_ways_to_write_postgresql(self, scheme):
+        with open_store(postgres.server().fresh().replace("postgresql", scheme, 1)) as store:
+            assert store.studies() == []
+
+    def test_relative_paths(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "folder").mkdir()
+        open_store("sqlite:///folder/x.db").close()
+        assert (tmp_path / "folder" / "x.db").exists()
+        with pytest.raises(InputError, match=r"folder .*/none does not exist, so none/x.db .* \(mkdir -p .*/none\)"):
+            open_store("sqlite:///none/x.db")
+        with pytest.raises(InputError, match=r"folder is a folder. Give .* sqlite:///folder/roundwise.db"):
+            open_store("sqlite:///folder")
+
+    @pytest.mark.parametrize("there", [False, True])
+    def test_a_folder_that_may_not_be_written(self, there):
+        with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+            url = f"sqlite:///{folder}/x.db"
+            if there:
+                with open_store(url) as store:
+                    store.create("checkout", {})
+            os.chmod(folder, 0o555)
+            code = f"""
+import os, tempfile
+from roundwise.store import StoreError, open_store
+with tempfile.TemporaryDirectory() as elsewhere:  # imports all it needs
+    open_store(f"sqlite:///{{elsewhere}}/x.db").close()
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may write everywhere
+try:
+    with open_store({url!r}) as store:
+        store.append("checkout", [("told", {{}})], 0)
+except StoreError as error:
+    print(error)
+"""
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/")
+            os.chmod(folder, 0o755)
+        assert done.stderr == ""
+        wanted = "cannot be opened for writing. Give yourself the right" if there else "cannot be created: you may not"
+        assert wanted in done.stdout
+
+    @pytest.mark.parametrize("rows", [1, 1000])
+    def test_not_a_database(self, tmp_path, rows):
+        path = tmp_path / "results.csv"
+        path.write_text("a,1\n" * rows)
+        with pytest.raises(DataError, match=r"results.csv is not an SQLite database. Give another file"):
+            open_store(f"sqlite:///{path}")
+        assert path.read_text() == "a,1\n" * rows
+
+    def test_the_database_of_another_program_is_not_touched(self, tmp_path):
+        path = tmp_path / "optuna.db"
+        sql(f"sqlite:///{path}", "create table trials (id integer)")
+        before = path.read_bytes()
+        with pytest.raises(DataError, match=r"optuna.db is the database of another program .*table 'trials'"):
+            open_store(f"sqlite:///{path}")
+        assert path.read_bytes() == before
+        assert list(tmp_path.iterdir()) == [path]
+
+    @pytest.mark.parametrize(
+        ("address", "message"),
+        [
+            ("postgresql://me:geheim@127.0.0.1:1/db", r"postgresql://me@127.0.0.1:1/db cannot be reached \(.*refused"),
+            (
+                "postgresql://me:geheim@no-host.invalid/db",
+                "cannot be reached .*Start the server, or correct the address",
+            ),
+            ("postgresql://me:geheim@/db?host={folder}", 'cannot be reached .*role "me" does not exist'),
+            ("postgresql://postgres:geheim@/none?host={folder}", 'cannot be reached .*database "none" does not exist'),
+            ("postgresql://postgres@/db?host={folder}/none&password=geheim", "cannot be reached .*No such file"),
+        ],
+    )
+    def test_a_server_that_does_not_let_us_in(self, address, message):
+        with pytest.raises(StoreError, match=f"(?s){message}") as caught:
+            open_store(address.format(folder=postgres.server().folder))
+        assert "geheim" not in str(caught.value)
+        assert "geheim" not in repr(caught.value.__cause__)
+        assert "\n" not in str(caught.value)
+
+    def test_a_user_without_rights(self):
+        server = postgres.server()
+        server.sql("drop role if exists guest; create role guest login password 'geheim'")
+        with pytest.raises(
+            StoreError, match=r"guest@/postgres may not do this \(permission denied.* Ask for the right"
+        ):
+            open_store(f"postgresql://guest:geheim@/postgres?host={server.folder}")
+
+    def test_a_server_that_takes_no_writes(self):
+        url = postgres.server().fresh()
+        open_store(url).close()
+        with open_store(url.replace("options=", "options=-cdefault_transaction_read_only%3Don%20")) as store:
+            with pytest.raises(StoreError, match="takes no writes .* Give the address of the primary server"):
+                store.create("checkout", {})
+            assert store.studies() == []
+
+
+def test_the_server_of_the_tests_ends_with_them():
+    code = """
+import os, signal, postgres
+server = postgres.server()
+print(server.pid(), server.folder, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
+    pid, folder = done.stdout.split()
+    for _ in range(100):
+        if not Path(folder).exists() and not Path(f"/proc/{pid}").exists():
+            break
+        time.sleep(0.05)
+    assert not Path(folder).exists()
+    assert not Path(f"/proc/{pid}").exists()
