@@ -292,16 +292,6 @@ def test_statements_that_cannot_be_used(roundwise, tmp_path, text, message):
 class TestStart:
     HEAVY = {"scipy", "matplotlib", "duckdb", "sqlalchemy", "psycopg", "fastapi", "dask", "pandas"}
     HEAVY |= {"concurrent.futures.process"}
-        "scipy",
-        "matplotlib",
-        "duckdb",
-        "sqlalchemy",
-        "psycopg",
-        "fastapi",
-        "dask",
-        "pandas",
-        "concurrent.futures.process",
-    )
 
     def run(self, *words):
         return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True, timeout=60)
