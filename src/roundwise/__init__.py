@@ -17,6 +17,18 @@ from roundwise.trial import advance, begin, conclusion
 
 __version__ = "0.1.0"
 
+_STUDIES = ("Study", "create_study", "load_study")
+
+
+def __getattr__(name: str) -> object:
+    """Live studies are imported when they are first used."""
+    if name in _STUDIES:
+        from roundwise import study
+
+        return getattr(study, name)
+    raise AttributeError(f"module 'roundwise' has no attribute '{name}'")
+
+
 __all__ = [
     "GLR",
     "PET",
@@ -46,6 +58,7 @@ __all__ = [
     "RoundRobin",
     "RoundwiseError",
     "Statements",
+    "Study",
     "SubGaussian",
     "Sum",
     "TopK",
@@ -56,5 +69,7 @@ __all__ = [
     "advance",
     "begin",
     "conclusion",
+    "create_study",
+    "load_study",
     "simulate",
 ]

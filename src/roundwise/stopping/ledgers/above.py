@@ -68,7 +68,7 @@ class AboveLedger:
         live: Bools,
     ) -> Won:
         """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
-        need = self._needs(problem, won)
+        need = self.needs(problem, won)
         need = np.where(live[..., None] & (need > 0), need + 1e-9, 0.0)  # rounding must not keep a bet open that is won
         gain = bettor.level(known, batch, self.level, choice.above, need)
         return Won(
@@ -78,7 +78,7 @@ class AboveLedger:
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """sum_j min(L^+, L^-) + min_j |L^+ - L^-| reaches log(1/delta)."""
-        return np.asarray(self._needs(problem, won).max(axis=-1) <= 0.0)
+        return np.asarray(self.needs(problem, won).max(axis=-1) <= 0.0)
 
     def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """The set that lost least."""
@@ -87,12 +87,12 @@ class AboveLedger:
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
-        need = np.maximum(self._needs(problem, won), 0.0)
+        need = np.maximum(self.needs(problem, won), 0.0)
         spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
         distance = np.maximum(np.abs(known.past.means - self.level), np.sqrt(spread))
         return Wanted(2 * known.variance[..., None] * need / distance**2, need > 0)
 
-    def _needs(self, problem: Problem, won: Won) -> Floats:
+    def needs(self, problem: Problem, won: Won) -> Floats:
         """What each arm's own side must still win."""
         lower = total(np.minimum(won.above, won.below))[..., None]
         return problem.goal - lower - np.abs(won.above - won.below)

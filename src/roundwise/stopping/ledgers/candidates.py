@@ -89,7 +89,7 @@ class CandidateLedger:
         here = choice.number[..., None, None]
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        need = np.where(live[..., None] & ~lost, self._goal(problem, choice)[..., None] - gains, 0.0)
+        need = np.where(live[..., None] & ~lost, self.goal(problem, choice)[..., None] - gains, 0.0)
         gain = bettor.form(known, batch, choice.pieces, need)
         answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
         names = np.where(live[..., None], choice.answer, np.take_along_axis(answers, here, axis=-2)[..., 0, :])
@@ -116,14 +116,15 @@ class CandidateLedger:
         here = choice.number[..., None, None]
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        need = self._goal(problem, choice)[..., None] - gains
+        need = self.goal(problem, choice)[..., None] - gains
         error = known.error(choice.pieces)
         distance = np.maximum(known.value(choice.pieces), error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
         unfinished = _spread(problem.arms, choice.pieces, open_) > 0
         return Wanted(_allocation(problem, choice.pieces, limits), unfinished)
 
-    def _goal(self, problem: Problem, choice: Candidate) -> Floats:
+    def goal(self, problem: Problem, choice: Candidate) -> Floats:
+        """What must be won against each piece of the candidate: log(2^c/delta)."""
         return np.asarray(problem.goal + (choice.number + 1.0) * math.log(2))
 
     def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:

@@ -1,0 +1,88 @@
+"""What must be shown, one line each: how much was won for it and how much it needs. This is the stopping rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.problem import Problem
+from roundwise.questions import Largest, Statements
+from roundwise.record import Trial
+from roundwise.stopping.betting import Betting, ledger_of
+from roundwise.stopping.glr import GLR
+from roundwise.stopping.ledgers.above import AboveLedger
+from roundwise.stopping.ledgers.best_arm import BestArmLedger
+from roundwise.stopping.ledgers.candidates import CandidateLedger
+from roundwise.stopping.ledgers.minimum import ExtremeLedger
+
+
+class Claim(NamedTuple):
+    """Something that must be shown: in logs, what was won for it and the bar it must pass."""
+
+    words: str
+    evidence: float
+    bar: float
+    shown: bool
+
+
+def claims(problem: Problem, rule: object, trial: Trial, names: Sequence[str]) -> list[Claim]:
+    """The claims of a trial of one run."""
+    if isinstance(rule, GLR):
+        record = trial.record
+        evidence = float(problem.question.evidence(record.counts, record.means, problem.sigma))
+        bar = float(rule.threshold.value(problem, record.counts))
+        answer = problem.question.words(problem.question.answer(record.means), names)
+        return [Claim(f"{answer}, against every other answer", evidence, bar, evidence > bar)]
+    if not isinstance(rule, Betting):
+        return []
+    ledger, won, goal = ledger_of(problem), trial.kept.won, problem.goal
+    if isinstance(ledger, BestArmLedger):
+        return [
+            Claim(f"{name} is not the best", float(gain), goal, bool(lost))
+            for name, gain, lost in zip(names, won.gains, won.lost, strict=True)
+        ]
+    if isinstance(ledger, AboveLedger):
+        level = f"{ledger.level:g}"
+        above, needs = won.above > won.below, ledger.needs(problem, won)
+        return [
+            Claim(f"{name} is {'above' if side else 'below'} {level}", float(goal - need), goal, bool(need <= 0))
+            for name, side, need in zip(names, above, needs, strict=True)
+        ]
+    if isinstance(ledger, ExtremeLedger):
+        beyond = f"{'above' if ledger.beyond_is_above else 'below'} {ledger.level:g}"
+        some = Claim(f"some mean is {beyond}", float(won.none), goal, bool(won.none_lost))
+        return [
+            some,
+            *(
+                Claim(f"{name} is not {beyond}", float(gain), goal, bool(lost))
+                for name, gain, lost in zip(names, won.arms, won.arms_lost, strict=True)
+            ),
+        ]
+    assert isinstance(ledger, CandidateLedger)
+    number = int(trial.kept.choice.number)
+    bar = float(ledger.goal(problem, trial.kept.choice))
+    visited = number < won.gains.shape[-2]
+    gains = won.gains[number] if visited else np.zeros(won.gains.shape[-1])
+    lost = won.lost[number] if visited else np.zeros(won.gains.shape[-1], dtype=np.bool_)
+    return [
+        Claim(words, float(gain), bar, bool(out))
+        for words, gain, out in zip(_piece_words(problem, trial, names), gains, lost, strict=True)
+    ]
+
+
+def _piece_words(problem: Problem, trial: Trial, names: Sequence[str]) -> list[str]:
+    """What each piece of the candidate says."""
+    choice, question = trial.kept.choice, problem.question
+    if isinstance(question, Statements):
+        return [
+            f"{name}: {'yes' if holds else 'no'}" for name, holds in zip(question.names, choice.answer, strict=True)
+        ]
+    if isinstance(question, Largest):
+        best = int(choice.answer[0])
+        return [f"{question.names[best]} exceeds {name}" for i, name in enumerate(question.names) if i != best]
+    slack = [f" (or is within {-offset:g})" if offset < 0 else "" for offset in choice.pieces.offsets]
+    return [
+        f"{names[int(a)]} beats {names[int(b)]}{close}" for (a, b), close in zip(choice.pieces.arms, slack, strict=True)
+    ]

@@ -1,0 +1,91 @@
+"""What is fixed when a study is created."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roundwise.errors import InputError
+from roundwise.noise import Noise
+from roundwise.policies import Policy, Wager
+from roundwise.policies.limited import Limited
+from roundwise.problem import Problem
+from roundwise.questions import Question
+from roundwise.spec import noise_of, noise_spec, policy_of, policy_spec, question_of, question_spec
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A question asked of named arms, under a noise model, at a level delta, with a policy."""
+
+    question: Question
+    arms: tuple[str, ...]
+    noise: Noise
+    delta: float
+    policy: Policy  # with its limits
+    seed: int  # cuts the rows of the first batch into parts, in an order that has nothing to do with their values
+
+    def __post_init__(self) -> None:
+        self.policy.check(self.problem)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem in arrays."""
+        return Problem(self.question, len(self.arms), self.delta, self.noise)
+
+    def payload(self) -> dict[str, Any]:
+        """The settings as JSON."""
+        policy, limits = self.policy, {}
+        if isinstance(policy, Limited):
+            limits = {"max_batch": policy.max_batch, "min_per_arm": policy.min_per_arm}
+        inner = policy.policy if isinstance(policy, Limited) else policy
+        return {
+            "question": question_spec(self.question),
+            "arms": list(self.arms),
+            "noise": noise_spec(self.noise),
+            "delta": self.delta,
+            "policy": policy_spec(inner),
+            "limits": limits,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Settings:
+        """The settings that `payload` was made of."""
+        policy = policy_of(payload["policy"])
+        if payload["limits"]:
+            policy = Limited(policy, **payload["limits"])
+        return cls(
+            question_of(payload["question"]),
+            tuple(payload["arms"]),
+            noise_of(payload["noise"]),
+            float(payload["delta"]),
+            policy,
+            int(payload["seed"]),
+        )
+
+
+def within_limits(policy: Policy, max_batch: float | None, min_per_arm: float) -> Policy:
+    """The policy with limits on its batches: Wager sizes its batches for them, others are pulled in parts."""
+    if max_batch is None and not min_per_arm:
+        return policy
+    if isinstance(policy, Wager):
+        return dataclasses.replace(policy, max_batch=max_batch, min_per_arm=min_per_arm)
+    return Limited(policy, max_batch, min_per_arm)
+
+
+def arm_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of arms, trimmed and checked: at least two, none empty, no two the same."""
+    trimmed = tuple(str(name).strip() for name in names)
+    if len(trimmed) < 2:
+        raise InputError(f"A study needs at least two arms; found {len(trimmed)}. Name them, for example --arms a,b,c.")
+    if not all(trimmed):
+        raise InputError("An arm has no name. Give every arm a name of its own.")
+    seen: set[str] = set()
+    for name in trimmed:
+        if name in seen:
+            raise InputError(f"There are two arms called '{name}'. Give every arm a name of its own.")
+        seen.add(name)
+    return trimmed

@@ -1,0 +1,249 @@
+"""A named, durable experiment: ask, tell, report. All rules of what may be told are here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+
+from roundwise.errors import InputError
+from roundwise.noise import Noise
+from roundwise.policies import Policy, Wager
+from roundwise.questions import Question
+from roundwise.results import Results, read_results
+from roundwise.store import Conflict, StudyExists, open_store
+from roundwise.study.replay import Asked, State, replayed
+from roundwise.study.settings import Settings, arm_names, within_limits
+
+if TYPE_CHECKING:
+    from roundwise.report import Report
+    from roundwise.store.database import Store
+
+Made = TypeVar("Made")
+New = Sequence[tuple[str, dict[str, Any]]]
+
+
+def create_study(
+    name: str,
+    *,
+    question: Question,
+    arms: Sequence[str],
+    noise: Noise,
+    delta: float = 0.05,
+    policy: Policy | None = None,
+    max_batch: float | None = None,
+    min_per_arm: float = 0.0,
+    storage: str | None = None,
+    load_if_exists: bool = False,
+) -> Study:
+    """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
+
+    `policy` is Wager unless said otherwise. An old study must have been created with the same settings.
+    """
+    names = arm_names(arms)
+    chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")  # known before any result
+    settings = Settings(question, names, noise, delta, chosen, seed)
+    store = open_store(storage)
+    try:
+        store.create(name, settings.payload())
+    except StudyExists:
+        if not load_if_exists:
+            store.close()
+            raise
+        old = Settings.from_payload(store.read(name)[0].payload)
+        if old.payload() != settings.payload():
+            store.close()
+            raise InputError(
+                f"There is a study '{name}' with other settings. Choose another name, or load it."
+            ) from None
+    return Study(name, store)
+
+
+def load_study(name: str, storage: str | None = None) -> Study:
+    """A study that exists."""
+    store = open_store(storage, create=False)
+    try:
+        store.read(name)
+    except BaseException:
+        store.close()
+        raise
+    return Study(name, store)
+
+
+class Study:
+    """A named, durable experiment: `ask` what to do next, `tell` what came back, until it is decided."""
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name = name
+        self.store = store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close_store()
+
+    def close_store(self) -> None:
+        """Let go of the storage; the study goes on when it is loaded again."""
+        self.store.close()
+
+    @property
+    def state(self) -> State:
+        """Where the study stands, replayed from its log."""
+        return replayed(self.store.read(self.name))
+
+    def ask(self) -> Asked | None:
+        """The batch to do next: the same one until it is complete or settled; None once the study is over."""
+
+        def asked(state: State) -> tuple[New, Callable[[State], Asked | None]]:
+            if state.closed is not None or state.trial.done:
+                return [], lambda after: None
+            if state.outstanding is not None:
+                return [], lambda after: after.outstanding
+            pulls = [int(each) for each in state.trial.plan.pulls]
+            return [("asked", {"batch": len(state.asked) + 1, "pulls": pulls})], lambda after: after.outstanding
+
+        return self._write(asked)
+
+    def tell(self, *sources: Any, settle: str | None = None) -> Report:
+        """Record results of the outstanding batch: files or data frames; `settle` says why the rest will not come."""
+        if not sources and settle is None:
+            raise InputError("Give the results: a file or a data frame.")
+
+        def told(state: State) -> tuple[New, Callable[[State], Report]]:
+            batch = len(state.asked)
+            read = [self._read(state, source, first=batch <= 1) for source in sources]  # a file told before says so
+            asked = self._waiting(state)
+            for i, results in enumerate(read):
+                if results.digest in {each.digest for each in read[:i]}:
+                    raise InputError(f"{results.name} is given twice (same contents). Nothing was changed.")
+            new: list[tuple[str, dict[str, Any]]] = [
+                ("told", {"batch": asked.number, "results": results.payload()}) for results in read
+            ]
+            if settle is not None:
+                new.append(("settled", {"batch": asked.number, "why": settle}))
+            return new, lambda after: self._report(after)
+
+        return self._write(told)
+
+    def amend(self, replaces: str, source: Any | None, why: str) -> Report:
+        """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased."""
+
+        def amended(state: State) -> tuple[New, Callable[[State], Report]]:
+            if state.closed is not None:
+                raise InputError(f"The study '{self.name}' is closed ({state.closed}).")
+            old = self._recorded(state, replaces)
+            results = None if source is None else self._read(state, source, first=state.holds(old.digest) == 1)
+            payload = {
+                "replaces": old.digest,
+                "name": old.name,
+                "batch": state.holds(old.digest),
+                "results": None if results is None else results.payload(),
+                "why": why,
+            }
+            return [("amended", payload)], lambda after: self._report(after)
+
+        return self._write(amended)
+
+    def close(self, why: str) -> Report:
+        """End the study before it is decided; what has not been ruled out is reported."""
+
+        def closed(state: State) -> tuple[New, Callable[[State], Report]]:
+            if state.closed is not None:
+                raise InputError(f"The study '{self.name}' is closed already ({state.closed}).")
+            return [("closed", {"why": why})], lambda after: self._report(after)
+
+        return self._write(closed)
+
+    def report(self) -> Report:
+        """Everything there is to say, with intervals."""
+        from roundwise.report import report_of
+
+        return report_of(self.state, intervals=True)
+
+    def batches(self) -> Any:
+        """All batches as a data frame: batch, arm, asked, count, total, mean (needs pandas)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InputError("Data frames need the extra 'frames': pip install 'roundwise[frames]'.") from None
+        rows = []
+        for asked in self.state.asked:
+            batch = asked.batch
+            for arm, pulls, count, total in zip(
+                self.state.settings.arms, asked.pulls, batch.counts, batch.totals, strict=True
+            ):
+                mean = total / count if count else np.nan
+                rows.append((asked.number, arm, int(pulls), int(count), float(total), mean))
+        return pd.DataFrame(rows, columns=["batch", "arm", "asked", "count", "total", "mean"])
+
+    def _write(self, step: Callable[[State], tuple[New, Callable[[State], Made]]]) -> Made:
+        """Append what the step makes of the state, and the verdict if it follows; anew if another writer was first."""
+        for _ in range(20):
+            entries = self.store.read(self.name)
+            state = replayed(entries)
+            new, result = step(state)
+            if not new:
+                return result(state)
+            before = state.decided
+            try:
+                written = self.store.append(self.name, new, expected=state.seq)
+            except Conflict:
+                continue
+            for entry in written:
+                state.apply(entry)
+            verdict = state.verdict()
+            if verdict is not None and state.decided is None and verdict != before:
+                try:
+                    for entry in self.store.append(self.name, [("decided", verdict)], expected=state.seq):
+                        state.apply(entry)
+                except Conflict:
+                    pass  # another writer has recorded what follows from the same entries
+            return result(state)
+        raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
+
+    def _report(self, state: State) -> Report:
+        from roundwise.report import report_of
+
+        return report_of(state, intervals=False)
+
+    def _waiting(self, state: State) -> Asked:
+        if state.closed is not None:
+            raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
+        if state.trial.done:
+            raise InputError(
+                f"The study '{self.name}' is decided. See `roundwise report {self.name}`. Nothing was changed."
+            )
+        if state.outstanding is None:
+            raise InputError(f"No batch is outstanding. Run `roundwise ask {self.name}` first. Nothing was changed.")
+        return state.outstanding
+
+    def _read(self, state: State, source: Any, first: bool) -> Results:
+        settings = state.settings
+        parts = settings.policy.first(settings.problem, ()).parts if first else 1
+        results = read_results(source, settings.arms, settings.noise, parts=parts, seed=settings.seed)
+        recorded = state.holds(results.digest)
+        if recorded is not None:
+            raise InputError(
+                f"{results.name} was already recorded as batch {recorded} (same contents). Nothing was changed."
+            )
+        return results
+
+    def _recorded(self, state: State, name: str) -> Results:
+        """The results of a file that was told, by its name or the start of its digest."""
+        found = [
+            each
+            for asked in state.asked
+            for each in asked.told
+            if each.name == name or Path(each.name).name == name or (len(name) >= 6 and each.digest.startswith(name))
+        ]
+        if len(found) != 1:
+            told = ", ".join(f"{each.name} ({each.digest[:8]})" for asked in state.asked for each in asked.told)
+            kind = "No file" if not found else "More than one file"
+            raise InputError(f"{kind} '{name}' was told. Told so far: {told or 'none'}. Name one, or its digest.")
+        return found[0]
