@@ -1,0 +1,786 @@
+"""Results as they come in life: every form and dialect, every refusal, sums to the last bit, parts, large files."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
+from roundwise.results import Results, batch_of, deal, frames, read_results, text
+from roundwise.results.told import packed, unpacked
+from roundwise.stopping import bets
+
+ARMS = ["red", "blue", "green"]
+NOISE = Gaussian(1.0)
+law = settings(
+    deadline=None, derandomize=True, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.fixture
+def tell(tmp_path, monkeypatch):
+    """Write contents to results.csv (or another name) and read it."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(contents, noise=NOISE, arms=ARMS, name="results.csv", **options):
+        Path(name).write_bytes(contents if isinstance(contents, bytes) else contents.encode())
+        return read_results(name, arms, noise, **options)
+
+    return call
+
+
+def reference(arms, rows):
+    """Counts and totals in plain Python, added in order; spreads exactly."""
+    counts, totals, spreads = [], [], []
+    for arm in arms:
+        own = [value for name, value in rows if name == arm]
+        total = 0.0
+        for value in own:
+            total += value
+        exact = [Fraction(value) for value in own]
+        mean = sum(exact) / len(own) if own else 0
+        counts.append(float(len(own)))
+        totals.append(total)
+        spreads.append(float(sum((x - mean) ** 2 for x in exact)))
+    return counts, totals, spreads
+
+
+def same(one, other, but=("name", "digest", "notes")):
+    one, other = one.payload(), other.payload()
+    for key in but:
+        one.pop(key), other.pop(key)
+    assert one == other
+
+
+# --- forms and dialects
+
+
+def test_rows(tell):
+    found = tell("arm,outcome\nred,1.5\nblue,2\nred,2.5\n")
+    assert (found.name, found.form, found.rows) == ("results.csv", "rows", 3)
+    assert found.digest == hashlib.sha256(b"arm,outcome\nred,1.5\nblue,2\nred,2.5\n").hexdigest()
+    assert found.counts.tolist() == [2, 1, 0]
+    assert found.totals.tolist() == [4, 2, 0]
+    assert found.spreads.tolist() == [0.5, 0, 0]
+    assert (found.values, found.parts, found.notes) == (None, (), ())
+
+
+def test_sums_of_one_arm_in_several_lines_are_added_up(tell):
+    found = tell("arm,count,total,squares\nred,2,4,8.5\nblue,1,2,4\nred,1,7,49\ngreen,0,0,0\n")
+    assert (found.form, found.rows) == ("sums", 4)
+    assert found.counts.tolist() == [3, 1, 0]
+    assert found.totals.tolist() == [11, 2, 0]
+    np.testing.assert_allclose(found.spreads, [57.5 - 121 / 3, 0, 0])
+    assert tell("arm,count,total\nred,2,4\n").spreads is None
+
+
+def test_successes(tell):
+    found = tell("arm,count,successes\nred,10,4\nred,10,1\nblue,5,5\n", Binary())
+    assert found.form == "successes"
+    assert found.totals.tolist() == [5, 5, 0]
+    np.testing.assert_allclose(found.spreads, [5 - 25 / 20, 0, 0])
+
+
+ROWS = "arm,outcome\nred,1.5\nblue,2\nred,2.5\n"
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        ROWS,
+        ROWS.replace("\n", "\r\n"),
+        ROWS.replace("\n", "\r"),
+        ROWS.rstrip(),
+        "\ufeff" + ROWS,
+        "\n\n" + ROWS.replace("\n", "\n\n") + "\n,\n , \n",
+        ROWS.replace("\n", ",\n"),
+        ROWS.replace("\n", ",,\n"),
+        ROWS.replace(",", ";"),
+        ROWS.replace(",", "\t"),
+        ROWS.replace(",", ";").replace(".", ","),
+        "sep=;\n" + ROWS.replace(",", ";").replace(".", ","),
+        ROWS.replace(",", ' , "').replace("\n", '"\n').replace(' "', '"'),
+        ROWS.replace("arm,outcome", " ARM , Outcome "),
+        ROWS.replace("outcome", "reward"),
+        ROWS.replace("outcome", "Value"),
+        ROWS.replace("outcome", "result"),
+        ROWS.replace("red", ' "red" '.strip()),
+        'arm,who,outcome\nred,"x, ""y""\nz",1.5\nblue,,2\nred,,+2.50e0\n',
+    ],
+)
+def test_dialects_say_the_same(tell, contents):
+    same(tell(contents), tell(ROWS))
+
+
+def test_synonyms_of_sums(tell):
+    same(tell("Arm;N;Sum\nred;2;3,5\n"), tell("arm,count,total\nred,2,3.5\n"))
+    own_name_first = tell("arm,outcome,value\nred,1,9\n")
+    assert own_name_first.totals[0] == 1
+    assert own_name_first.notes == ("results.csv: not used: 'value'.",)
+
+
+def test_notes(tell):
+    assert tell("arm,day,outcome,who\nred,1,2,x\n").notes == ("results.csv: not used: 'day', 'who'.",)
+    assert tell(ROWS.rstrip()).notes == (
+        "results.csv: the last line has no line end; check that the file was not cut.",
+    )
+
+
+def test_names_are_trimmed_and_may_hold_anything(tell):
+    arms = [" control ", "a, b", 'say "hi"', "two\nlines", "é"]
+    body = io.StringIO()
+    csv.writer(body).writerows([("arm", "outcome"), *((f" {arm} ", i) for i, arm in enumerate(arms))])
+    assert tell(body.getvalue(), arms=arms).totals.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(InputError, match="Two arms are called 'a'"):
+        tell(ROWS, arms=["a", "a "])
+
+
+def test_values_in_the_order_read_where_the_noise_needs_rows(tell):
+    found = tell("arm,outcome\nred,1\nblue,0.25\nred,0.5\nred,0\n", Bounded(0, 1))
+    assert [each.tolist() for each in found.values] == [[1, 0.5, 0], [0.25], []]
+    assert tell("arm,count,total\nred,2,1\n", Bounded(0, 1)).values is None
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "parquet"])
+def test_excel_and_parquet(tell, suffix):
+    table = pd.DataFrame({"who": ["x", "y", "z"], "Arm": ["red", "blue", "red"], "outcome": [1.5, 2, 2.5]})
+    name = f"more [1].{suffix}"
+    _write(table, name)
+    found = read_results(name, ARMS, NOISE)
+    same(found, tell(ROWS))
+    assert found.digest == hashlib.sha256(Path(name).read_bytes()).hexdigest()
+    assert found.notes == (f"{name}: not used: 'who'.",)
+
+
+def _write(table, name):
+    if name.endswith("xlsx"):
+        table.to_excel(name, index=False)
+        return
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("found", table)
+        connection.execute(f"copy found to '{name}' (format parquet)")
+
+
+def test_excel_rows_are_numbered_as_in_excel_and_numbers_may_name_arms(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pd.ExcelWriter("book.xlsx") as book:
+        cells = [["", ""], ["arm", "outcome"], [1, 0.5], ["", ""], ["NA", 1.5], [2.0, "x"]]
+        pd.DataFrame(cells).to_excel(book, sheet_name="May", header=False, index=False)
+        pd.DataFrame([[1]]).to_excel(book, sheet_name="June")
+    with pytest.raises(DataError, match=r"^book.xlsx, row 6: the outcome 'x' of arm '2' is not a number"):
+        read_results("book.xlsx", ["1", "2", "NA"], NOISE)
+    with pd.ExcelWriter("book.xlsx") as book:
+        pd.DataFrame([*cells[:5], [2.0, 7]]).to_excel(book, sheet_name="May", header=False, index=False)
+        pd.DataFrame([[1]]).to_excel(book, sheet_name="June")
+    found = read_results("book.xlsx", ["1", "2", "NA"], NOISE)
+    assert found.totals.tolist() == [0.5, 7, 1.5]
+    assert found.notes == ("book.xlsx: only the first of 2 sheets, 'May', was read.",)
+
+
+class Polars:
+    """As much of a polars frame as is used."""
+
+    def __init__(self, columns):
+        self._columns, self.columns = columns, list(columns)
+
+    def __getitem__(self, name):
+        return pd.Series(self._columns[name])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        dict,
+        pd.DataFrame,
+        Polars,
+        lambda columns: pd.DataFrame(columns).assign(day=3),
+        lambda columns: pd.DataFrame(columns).astype({"arm": "category", "outcome": "float32"}),
+        lambda columns: pd.DataFrame(columns).astype({"outcome": "Float64", "arm": "string"}),
+        lambda columns: pd.DataFrame(columns).astype({"outcome": str}),
+        lambda columns: pd.DataFrame(columns).assign(outcome=[Decimal("1.5"), 2, "2.5"]),
+    ],
+)
+def test_data_frames(tell, make):
+    columns = {"arm": ["red", "blue", "red"], "outcome": [1.5, 2.0, 2.5]}
+    found = read_results(make(columns), ARMS, NOISE)
+    same(found, tell(ROWS))
+    assert found.name == "data frame"
+    assert found.digest == read_results(columns, ARMS, NOISE).digest
+    other = read_results({**columns, "outcome": [1.5, 2.0, 2.25]}, ARMS, NOISE)
+    assert other.digest != found.digest
+
+
+def test_data_frames_of_numbers(tell):
+    table = pd.DataFrame({"arm": [3, 1, 3], "outcome": [True, False, True]})
+    assert read_results(table, ["1", "3"], Binary()).totals.tolist() == [0, 2]
+    with pytest.raises(DataError, match=r"data frame, row 2: the outcome 'nan' of arm 'b' is missing"):
+        read_results(pd.DataFrame({"arm": ["a", "b"], "outcome": [1, None]}), ["a", "b"], NOISE)
+    with pytest.raises(DataError, match=r"row 1: the outcome '.*' of arm 'a' is missing"):
+        read_results(pd.DataFrame({"arm": ["a"], "outcome": pd.array([None], "Float64")}), ["a"], NOISE)
+    with pytest.raises(DataError, match=r"row 1: the outcome '2024-01-02' of arm 'a' is not a number"):
+        read_results({"arm": ["a"], "outcome": [date(2024, 1, 2)]}, ["a"], NOISE)
+    with pytest.raises(DataError, match=r"is infinite"):
+        read_results({"arm": ["a"], "outcome": [10**400]}, ["a"], NOISE)
+    with pytest.raises(DataError, match=r"there is no arm '\[1\]'"):
+        read_results({"arm": [[1], []], "outcome": [1, 1]}, ["a"], NOISE)
+    with pytest.raises(DataError, match=r"data frame: a column is itself a table"):
+        read_results({"arm": [[1]], "outcome": [1]}, ["a"], NOISE)
+    with pytest.raises(DataError, match=r"different lengths"):
+        read_results({"arm": ["a"], "outcome": [1, 2]}, ["a"], NOISE)
+    with pytest.raises(
+        DataError, match=r"found 'outcome', but no column 'arm'.\n  The arms are the index: call `reset"
+    ):
+        read_results(table.set_index("arm"), ["1", "3"], NOISE)
+    with pytest.raises(DataError, match=r"has a header but no results"):
+        read_results(table.iloc[:0], ["1", "3"], NOISE)
+    with pytest.raises(InputError, match=r"from a file or a data frame, not from a value of type int"):
+        read_results(3, ["1", "3"], NOISE)
+
+
+# --- refusals: every message
+
+
+def rows(*lines):
+    return "arm,outcome\nred,1\n" + "".join(f"{line}\n" for line in lines)
+
+
+REFUSED = [
+    (NOISE, rows("blue,x"), r"^results.csv, line 3: the outcome 'x' of arm 'blue' is not a number.\n  Correct it, or"),
+    (NOISE, rows("blue,"), r"line 3: the outcome '' of arm 'blue' is missing.\n.*missing values must not"),
+    (NOISE, rows("blue,nan"), r"line 3: the outcome 'nan' of arm 'blue' is not a number"),
+    (NOISE, rows("blue,-inf"), r"line 3: the outcome '-inf' of arm 'blue' is infinite.\n.*finite"),
+    (NOISE, rows("blue,1e999"), r"line 3: .* is infinite"),
+    (NOISE, rows("blue,1e101"), r"line 3: .* is beyond 1e\+100"),
+    (NOISE, rows("blue,1_000"), r"line 3: the outcome '1_000' of arm 'blue' is not a number"),
+    (NOISE, rows("blue,١"), r"line 3: the outcome '١' of arm 'blue' is not a number"),
+    (NOISE, rows('blue,"1,5"'), r"line 3: the outcome '1,5' of arm 'blue' is not a number"),
+    (NOISE, rows("blue," + "9x" * 60), r"line 3: the outcome '(9x)+9…' of arm"),
+    (NOISE, rows("blue,1,5"), r"line 3: the header has 2 columns, but this line 3.\n.*decimal comma need semicolons"),
+    (NOISE, rows("blue"), r"line 3: the header has 2 columns, but this line 1.\n  If the file was cut"),
+    (NOISE, rows(",3"), r"line 3: there is no name of an arm.\n  Add it, or remove the line"),
+    (NOISE, rows("bleu,3"), r"line 3: there is no arm 'bleu' in this study. Did you mean 'blue'\?\n  Correct the name"),
+    (NOISE, rows("BLUE,3"), r"line 3: there is no arm 'BLUE' in this study. Did you mean 'blue'\?"),
+    (NOISE, rows("zzzz,3"), r"line 3: there is no arm 'zzzz' in this study. Known: 'red', 'blue', 'green'"),
+    (NOISE, "arm,outcome\np1,1\np2,2\n", r"line 2: there is no arm 'p1' in this study, nor any other of this file "
+     r"\(p1, p2, ...\).\n  Is it a file of another study\? The arms of this one are 'red', 'blue', 'green'"),
+    (NOISE, rows('blue,"3'), r"line 3: a quote that opens here is not closed.*\n  If the file was cut"),
+    (NOISE, rows('"blue,3', *["red,1"] * 30_000), r"line 3: a quote that opens here is not closed"),
+    (NOISE, rows('"re"d,3'), r"line 3: a quote that opens here is not closed, or something follows"),
+    (NOISE, rows('"blue\n\n",3', "x,3"), r"line 6: there is no arm 'x'"),
+    (NOISE, rows('"bl\n\nue",3', "x,3"), r"line 3: there is no arm 'bl"),
+    (NOISE, rows('red," 3\n"', "", "x,3"), r"line 6: there is no arm 'x'"),
+    (NOISE, rows('red,"3"', "", "", "x,3"), r"line 6: there is no arm 'x'"),
+    (NOISE, b"arm,outcome\nred,1\nbl\xfce,2\n", r"line 3: this is not text in UTF-8.\n  Save the table as CSV UTF-8"),
+    (NOISE, b'arm,outcome\n"red",1\nbl\xfce,2\n', r"line 3: this is not text in UTF-8"),
+    (NOISE, "arm;outcome\nred;1.500\nred;2,5\n", r"line 3: a number has a decimal comma, but .* point \(results.csv, "
+     r"line 2\).\n  Use one"),
+    (NOISE, "", r"^results.csv is empty. Give a table with a header"),
+    (NOISE, "\ufeff \r\n,,\n", r"^results.csv is empty"),
+    (NOISE, "arm,outcome\n", r"^results.csv has a header but no results"),
+    (NOISE, "arm,outcome\n\n,\n", r"^results.csv has a header but no results"),
+    (NOISE, '"arm,outcome\nred,1\n', r"line 1: the header cannot be read"),
+    (NOISE, "arm,score\nred,1\n", r"line 1: found 'arm', 'score', but no column 'outcome'.\n  Give the columns "
+     r"arm,outcome \(one row a result\), arm,count,total .* or arm,count,successes"),
+    (NOISE, "arms,outcome\nred,1\n", r"found 'arms', 'outcome', but no column 'arm'. Did you mean 'arm' by 'arms'\?"),
+    (NOISE, "arm,outcomes\nred,1\n", r"no column 'outcome'. Did you mean 'outcome' by 'outcomes'\?"),
+    (NOISE, "arm,count\nred,1\n", r"no column 'total'"),
+    (NOISE, "arm,total\nred,1\n", r"no column 'count'"),
+    (NOISE, "red,1\nblue,1\n", r"line 1: found 'red', '1', but no column 'arm'.\n  The first line must be the header"),
+    (NOISE, "|".join(f"c{i}" for i in range(30)), r"line 1: found 'c0\|c1\|.*…', but no column 'arm'"),
+    (NOISE, ",".join(f"c{i}" for i in range(30)), r"'c7' and 22 more, but no column 'arm'"),
+    (NOISE, "arm,outcome,count\nred,1,5\n", r"line 1: the columns 'outcome', 'count' can be read in more than one way"),
+    (NOISE, "arm,count,total,successes\nred,1,1,1\n", r"'count', 'total', 'successes' can be read in more than"),
+    (NOISE, "arm,value,reward\nred,1,2\n", r"line 1: the columns 'value', 'reward' all mean 'outcome'.\n  Keep one"),
+    (NOISE, "arm,Arm,outcome\nred,red,2\n", r"line 1: the columns 'arm', 'Arm' all mean 'arm'"),
+    (Binary(), rows("blue,0.5"), r"line 3: outcome 0.5 of arm 'blue' is neither 0 nor 1.*\n.*guarantee needs 0 or 1"),
+    (Bounded(0, 1), rows("blue,1.7").replace("outcome", "reward"), r"^results.csv, line 3: reward 1.7 of arm 'blue' is "
+     r"outside \[0, 1\], the range this study was created with.\n  Correct the row, or start a new study with "
+     r"--range 0 2: the error guarantee needs the true range.$"),
+    (Bounded(0, 1), rows("blue,-3"), r"line 3: outcome -3 of arm 'blue' is outside \[0, 1\].*\n.*--range -3 1:"),
+    (Poisson(), rows("blue,-1"), r"line 3: outcome -1 of arm 'blue' is not a number of events"),
+    (Poisson(), rows("blue,1.5"), r"line 3: outcome 1.5 of arm 'blue' is not a number of events"),
+    (NOISE, "arm,n,total\nred,1.5,2\n", r"line 2: n 1.5 of arm 'red' is not a whole number of .* 0.\n  n is how many"),
+    (NOISE, "arm,count,total\nred,-1,2\n", r"line 2: count -1 of arm 'red' is not a whole number"),
+    (NOISE, "arm,count,total\nred,1e17,2\n", r"line 2: count 1e\+17 of arm 'red' is not a whole number"),
+    (NOISE, "arm,count,total\nred,x,2\n", r"line 2: the count 'x' of arm 'red' is not a number"),
+    (NOISE, "arm,count,total\nred,0,2\n", r"line 2: total 2 of arm 'red' comes from 0 results.\n  Correct count or"),
+    (NOISE, "arm,count,successes\nred,5,6\n", r"line 2: successes 6 of arm 'red' with count 5 is impossible: it must "
+     r"be a whole number between 0 and its count.\n.*right order"),
+    (Binary(), "arm,count,total\nred,5,2.5\n", r"line 2: total 2.5 of arm 'red' with count 5 is impossible"),
+    (Poisson(), "arm,count,total\nred,5,-1\n", r"line 2: total -1 .* must be a whole number of at least 0"),
+    (Bounded(1, 5), "arm,count,total\nred,5,4\n", r"line 2: total 4 of arm 'red' is impossible: 5 results in \[1, 5\], "
+     r"the range this study was created with, add up to between 5 and 25.\n  Correct the line, or start a new study"),
+    (Bounded(1, 5), "arm,count,successes\nred,5,5\n", r"line 1: 'successes' counts outcomes 0 and 1, but .* \[1, 5\]"),
+    (NOISE, "arm,count,total,squares\nred,4,8,15\n", r"line 2: squares 15 of arm 'red' is impossible: the squares of 4 "
+     r"values with total 8 add up to at least 16.\n  squares is the sum of the squared values, not a variance"),
+    (NOISE, "arm,count,total,squares\nred,0,0,1\n", r"line 2: squares 1 comes from 0 results"),
+    (UnknownVariance(), "arm,count,total\nred,4,8\n", r"line 1: with an unknown variance, sums need the column "
+     r"'squares' .*\n  Add it, or give every result as a row arm,outcome"),
+    (NOISE, b"\0\1\2\3" * 99, r"^results.csv is a binary file, not a table. Give a CSV, Excel"),
+    (NOISE, rows("blue,1").encode() + b"red,\0", r"^results.csv is a binary file"),
+    (NOISE, b"\x1f\x8b\x08\x00junk", r"^results.csv is compressed \(gzip\). Unpack it first"),
+    (NOISE, b"\xd0\xcf\x11\xe0\xa1\xb1", r"^results.csv is a workbook of an old Excel \(.xls\). Save it as .xlsx"),
+    (NOISE, b"%PDF-1.7", r"^results.csv is a PDF"),
+    (NOISE, rows("blue,1").encode("utf-16"), r"^results.csv is text in UTF-16. Save it as CSV UTF-8"),
+    (NOISE, b"PK\x03\x04junk", r"^results.csv: cannot be read as an Excel workbook \(.*\).\n  If the file was cut"),
+    (NOISE, b"PAR1junk", r"^results.csv: cannot be read as a Parquet file \(.*\).\n  If the file was cut"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("noise", "contents", "message"), REFUSED)
+def test_refusals(tell, noise, contents, message):
+    with pytest.raises(DataError, match=message):
+        tell(contents, noise)
+
+
+def test_lines_are_right_far_into_a_file(tell, monkeypatch):
+    monkeypatch.setattr(text, "BLOCK", 1000)
+    for quote in ("", '"'):
+        body = "arm,outcome\n" + f"{quote}red{quote},1\n" * 7000
+        with pytest.raises(DataError, match="line 7002: there is no arm 'x'"):
+            tell(body + "x,1\n" + body)
+        with pytest.raises(DataError, match="line 7003: the outcome 'outcome' of arm 'blue'"):
+            tell(body + "blue,1\nblue,outcome\n")
+        with pytest.raises(DataError, match="line 7002: this is not text"):
+            tell(body.encode() + b"\xff,1\n" + b"red,1\n" * 9)
+        with pytest.raises(DataError, match="line 7002: a quote"):
+            tell(body + '"red,1\n' + "red,1\n" * 30_000)
+
+
+def test_a_line_without_end(tell, monkeypatch):
+    monkeypatch.setattr(text, "_LONGEST", 10_000)
+    monkeypatch.setattr(text, "BLOCK", 1000)
+    with pytest.raises(DataError, match="line 2: a line of over 0 MB is not part of a table"):
+        tell("arm,outcome\nred," + "1" * 20_000)
+
+
+def test_files_that_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("results.csv").write_text(ROWS)
+    with pytest.raises(DataError, match=r"^There is no file resutls.csv. Did you mean results.csv\?$"):
+        read_results("resutls.csv", ARMS, NOISE)
+    with pytest.raises(DataError, match=r"^There is no file qqq. Check the name"):
+        read_results("qqq", ARMS, NOISE)
+    with pytest.raises(DataError, match=r"^There is no file no/qqq. There is no directory no either"):
+        read_results(Path("no/qqq"), ARMS, NOISE)
+    with pytest.raises(DataError, match=r"is a directory. Give the file"):
+        read_results(tmp_path, ARMS, NOISE)
+    with pytest.raises(DataError, match=r"cannot be read \(embedded null"):
+        read_results("a\0b", ARMS, NOISE)
+    Path("r.xlsx").write_text(ROWS)
+    with pytest.raises(DataError, match=r"^r.xlsx: this is not an Excel workbook, whatever its name"):
+        read_results("r.xlsx", ARMS, NOISE)
+    Path("r.parquet").write_text(ROWS)
+    with pytest.raises(DataError, match=r"^r.parquet: this is not a Parquet file"):
+        read_results("r.parquet", ARMS, NOISE)
+    with pytest.raises(InputError, match="`parts` is 0"):
+        read_results("results.csv", ARMS, NOISE, parts=0)
+
+
+def test_a_disk_that_fails(tell, monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(deal.tempfile, "SpooledTemporaryFile", lambda max_size: Full())
+    with pytest.raises(DataError, match=r"results.csv: cannot be read \(No space left on device\)"):
+        tell(ROWS, parts=4)
+    assert tell(ROWS).rows == 3
+
+
+def test_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame({"arm": ["red", "blue"], "outcome": [1.5, 2]})
+    _write(table, "r.xlsx")
+    _write(table, "r.parquet")
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(pd, "read_parquet", lambda file: table)
+        assert read_results("r.parquet", ARMS, NOISE).totals.tolist() == [1.5, 2, 0]
+        patch.setattr(pd, "read_parquet", lambda file: 1 / 0)
+        with pytest.raises(DataError, match=r"cannot be read as a Parquet file \(division"):
+            read_results("r.parquet", ARMS, NOISE)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(
+        DataError, match=r"r.parquet: Parquet files need DuckDB.\n  Run `pip install 'roundwise\[sim\]'`"
+    ):
+        read_results("r.parquet", ARMS, NOISE)
+    with pytest.raises(
+        DataError, match=r"r.xlsx: Excel files need pandas and openpyxl.\n  Run `pip install pandas openp"
+    ):
+        read_results("r.xlsx", ARMS, NOISE)
+
+
+def test_empty_workbook(tmp_path):
+    pd.DataFrame().to_excel(tmp_path / "e.xlsx", index=False)
+    with pytest.raises(DataError, match="is empty"):
+        read_results(tmp_path / "e.xlsx", ARMS, NOISE)
+
+
+def test_an_arm_among_very_many_is_not_searched_for_long(tell):
+    arms = [f"arm {i}" for i in range(100_000)]
+    start = time.process_time()
+    with pytest.raises(DataError, match="there is no arm 'Arm 3x'"):
+        tell("arm,outcome\narm 5,1\nArm 3x,1\n", arms=arms)
+    assert time.process_time() - start < 2
+
+
+def test_import_stays_light():
+    code = "import sys, roundwise.results; print([m for m in ('pandas', 'duckdb', 'openpyxl') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# --- laws
+
+values = st.floats(-1e6, 1e6, allow_nan=False) | st.integers(-5, 5).map(float)
+some_rows = st.lists(st.tuples(st.sampled_from(ARMS), values), min_size=1, max_size=40)
+
+
+@law
+@given(some_rows, st.sampled_from([",", ";", "\t"]), st.sampled_from(["\n", "\r\n"]), st.data())
+def test_any_dialect_reads_back_the_same_bits(tmp_path, table, delimiter, end, data):
+    quoting = data.draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]))
+    comma = delimiter == ";" and data.draw(st.booleans())
+    body = io.StringIO()
+    writer = csv.writer(body, delimiter=delimiter, lineterminator=end, quoting=quoting)
+    writer.writerow(["arm", "x", "outcome"])
+    for arm, value in table:
+        number = repr(value).replace(".", ",") if comma else repr(value)
+        blank = data.draw(st.sampled_from(["", end]))
+        body.write(blank)
+        writer.writerow([data.draw(st.sampled_from([arm, f" {arm}"])), "?", number])
+    path = tmp_path / "r.csv"
+    path.write_bytes(data.draw(st.sampled_from([b"", b"\xef\xbb\xbf"])) + body.getvalue().encode())
+    found = read_results(path, ARMS, NOISE, parts=3, seed=5)
+    counts, totals, spreads = reference(ARMS, table)
+    assert found.counts.tolist() == counts
+    assert found.totals.tolist() == totals  # to the last bit
+    scale = max(abs(value) for _, value in table) ** 2
+    np.testing.assert_allclose(found.spreads, spreads, rtol=1e-9, atol=1e-11 * scale)
+    frame = {"arm": [arm for arm, _ in table], "outcome": [value for _, value in table]}
+    same(found, read_results(frame, ARMS, NOISE, parts=3, seed=5))
+    _round_trip(found)
+
+
+@law
+@given(some_rows, st.integers(20, 300), st.booleans())
+def test_fast_and_slow_reading_give_the_same_bits_in_blocks_of_any_size(tmp_path, table, block, blanks):
+    body = "arm,outcome\n" + "".join(f"{arm},{value!r}\n" for arm, value in table)
+    (tmp_path / "plain.csv").write_text(body)
+    lines = [f'"{arm}",{value!r}\n' for arm, value in table]
+    (tmp_path / "quoted.csv").write_text("arm,outcome\n" + ("\n" * blanks).join(lines))
+    noise = Bounded(-1e6, 1e6)
+    whole = read_results(tmp_path / "plain.csv", ARMS, noise, parts=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "BLOCK", block)
+        patch.setattr(text, "ROWS", 7)
+        patch.setattr(frames, "ROWS", 3)
+        same(whole, read_results(tmp_path / "plain.csv", ARMS, noise, parts=4))
+        same(whole, read_results(tmp_path / "quoted.csv", ARMS, noise, parts=4))
+        frame = pd.DataFrame(table, columns=["arm", "outcome"])
+        same(whole, read_results(frame, ARMS, noise, parts=4))
+    _round_trip(whole)
+
+
+def _round_trip(found):
+    written = json.dumps(found.payload(), allow_nan=False)
+    back = Results.from_payload(json.loads(written))
+    assert json.dumps(back.payload()) == written
+    for name in ("counts", "totals", "spreads"):
+        assert getattr(back, name).tobytes() == getattr(found, name).tobytes()
+    if found.values is not None:
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(back.values, found.values, strict=True))
+        assert found.labels is None or back.labels.tobytes() == found.labels.tobytes()
+
+
+@law
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=150) | st.lists(st.integers(0, 70_000)))
+def test_packing_keeps_every_bit(numbers):
+    array = np.array(numbers, dtype=np.float64)
+    assert unpacked(json.loads(json.dumps(packed(array)))).tobytes() == array.tobytes()
+    many = np.resize(array, 200) if len(array) else np.zeros(200)
+    assert unpacked(json.loads(json.dumps(packed(many)))).tobytes() == many.tobytes()
+
+
+def test_packing_is_compact():
+    assert len(packed(np.full(100_000, 30.0))) < 140_000
+    assert packed(np.array([30.0, 0.5, -0.0])) == [30, 0.5, -0.0]
+
+
+def test_a_damaged_payload(tell):
+    payload = tell(ROWS, Bounded(0, 5)).payload()
+    for key, value in [("counts", None), ("values", [1]), ("parts", 3), ("totals", "<f8:###"), ("totals", "<i3:AA==")]:
+        with pytest.raises(DataError, match="not results as roundwise records them"):
+            Results.from_payload({**payload, key: value})
+    with pytest.raises(DataError, match="KeyError"):
+        Results.from_payload({})
+
+
+@settings(deadline=None, derandomize=True, max_examples=400, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_no_contents_raise_anything_but_a_data_error(tmp_path, data):
+    """Bytes changed, cut or put in anywhere: a DataError, or the sums of what `csv` finds in the same file."""
+    body = bytearray(data.draw(st.sampled_from([
+        b'arm,outcome\r\nred,1.5\r\n"blue",2\r\ngreen,0.25\r\n',
+        b"\xef\xbb\xbfarm;outcome\nred;1,5\nblue;2\ngreen;3\n",
+        b"arm\tcount\tsuccesses\nred\t5\t3\nblue\t2\t1\n",
+        b"arm,count,total,squares\nred,5,3,9\nblue,2,1,1\n",
+    ])))  # fmt: skip
+    for _ in range(data.draw(st.integers(0, 3))):
+        at = data.draw(st.integers(0, len(body)))
+        junk = data.draw(
+            st.binary(max_size=3) | st.sampled_from([b'"', b"\n", b",", b"\r", b";", b"-", b"e9", b"\xff"])
+        )
+        body[at : at + data.draw(st.integers(0, 3))] = junk
+    body = bytes(body[: data.draw(st.integers(0, len(body)))] if data.draw(st.booleans()) else body)
+    path = tmp_path / "fuzz.csv"
+    path.write_bytes(body)
+    try:
+        found = read_results(path, ARMS, data.draw(st.sampled_from([NOISE, Bounded(0, 5), Binary()])), parts=2)
+    except DataError:
+        return
+    assert found.digest == hashlib.sha256(body).hexdigest()
+    assert _by_csv(body.decode("utf-8-sig"), found.form) == pytest.approx(found.totals.tolist())
+
+
+def _by_csv(body, form):
+    line = next(line for line in io.StringIO(body, newline="") if line.strip(" \t\r\n,;") and line[:4] != "sep=")
+    delimiter = max(",;\t", key=line.count)
+    column = {"rows": ("outcome", "value", "reward", "result"), "sums": ("total", "sum"), "successes": ("successes",)}
+    header, totals = None, dict.fromkeys(ARMS, 0.0)
+    for row in csv.reader(io.StringIO(body, newline=""), delimiter=delimiter):
+        if not any(cell.strip() for cell in row) or row[0].startswith("sep="):
+            continue
+        if header is None:
+            header = [cell.strip().casefold() for cell in row]
+            place = next(header.index(name) for name in column[form] if name in header)
+            continue
+        totals[row[header.index("arm")].strip()] += float(row[place].replace(",", "."))
+    return list(totals.values())
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "parquet"])
+def test_damaged_books(tmp_path, suffix):
+    path = tmp_path / f"r.{suffix}"
+    _write(pd.DataFrame({"arm": ["red", "blue"] * 20, "outcome": np.arange(40.0)}), str(path))
+    whole = path.read_bytes()
+    rng = np.random.default_rng(3)
+    right = read_results(path, ARMS, NOISE).totals.tolist()
+    for _ in range(40):
+        broken = bytearray(whole)
+        for at in rng.integers(4, len(whole), size=3):
+            broken[at] = rng.integers(256)
+        path.write_bytes(broken[: rng.integers(1, len(whole))] if rng.random() < 0.5 else broken)
+        try:
+            assert read_results(path, ARMS, NOISE).totals.tolist() == right
+        except DataError:
+            pass
+        except AssertionError:
+            if suffix == "xlsx":
+                raise  # a workbook has checksums; Parquet without them may hold another number
+
+
+# --- parts
+
+
+GOLDEN = [3, 0, 1, 1, 2, 3, 3, 2, 0, 1, 2, 1, 3, 0, 3, 1, 3]
+GOLDEN_KEY = 16833097866645316574  # also from SplitMix64's finaliser in Python's whole numbers
+
+
+def test_the_deal_never_changes():
+    """These labels are part of the record of every study: a change here breaks replays."""
+    arms = np.array([0] * 9 + [1] * 6 + [2] * 2)
+    counts = np.array([9.0, 6.0, 2.0])
+    found = deal.labels(7, deal.cuts(7, counts, 4), arms, np.zeros(3, dtype=np.int64))
+    assert found.tolist() == GOLDEN
+    assert [int(key) for key in deal.keys(7, np.array([1]), np.array([5]))] == [GOLDEN_KEY]
+
+
+def _labels(seed, size, parts=4):
+    arms = np.zeros(size, dtype=np.int64)
+    return deal.labels(seed, deal.cuts(seed, np.array([float(size)]), parts), arms, np.zeros(1, dtype=np.int64))
+
+
+@law
+@given(st.integers(0, 10**12), st.lists(st.integers(0, 60), min_size=1, max_size=6), st.integers(2, 6))
+def test_parts_differ_by_at_most_one_row(seed, sizes, parts):
+    counts = np.array(sizes, dtype=np.float64)
+    arms = np.repeat(np.arange(len(sizes)), sizes)
+    arms = arms[np.argsort(deal.keys(1, arms, np.arange(len(arms))))]  # in any order
+    found = deal.labels(seed, deal.cuts(seed, counts, parts), arms, np.zeros(len(sizes), dtype=np.int64))
+    for arm, size in enumerate(sizes):
+        shares = np.bincount(found[arms == arm], minlength=parts)
+        assert shares.sum() == size
+        assert np.ptp(shares) <= 1
+
+
+def test_large_arms_are_dealt_nearly_evenly(monkeypatch):
+    monkeypatch.setattr(deal, "EXACT", 1000)
+    shares = np.bincount(_labels(3, 40_000))
+    assert (np.abs(shares - 10_000) < 5 * np.sqrt(40_000 * 3 / 16)).all()
+
+
+def test_every_row_is_as_likely_in_every_part():
+    found = np.array([_labels(seed, 12) for seed in range(4000)])
+    shares = np.array([(found == part).mean(axis=0) for part in range(4)])
+    assert np.abs(shares - 0.25).max() < 5 * np.sqrt(3 / 16 / 4000)
+    together = (found[:, :-1] == found[:, 1:]).mean(axis=0)  # neighbours: 2 of 11 others share a row's part
+    assert np.abs(together - 2 / 11).max() < 5 * np.sqrt(2 / 11 * 9 / 11 / 4000)
+
+
+def test_parts_of_a_sorted_file_are_unbiased_and_independent(tell):
+    rng = np.random.default_rng(1)
+    table = sorted((value, arm) for arm in ARMS for value in rng.normal(size=4000).tolist())
+    found = tell("arm,outcome\n" + "".join(f"{arm},{value}\n" for value, arm in table), parts=4, seed=11)
+    means = np.array([part.totals / part.counts for part in found.parts])
+    assert np.abs(means).max() < 5 / np.sqrt(1000)
+    assert np.sum([part.counts for part in found.parts], axis=0).tolist() == found.counts.tolist()
+    np.testing.assert_allclose(np.sum([part.totals for part in found.parts], axis=0), found.totals, atol=1e-9)
+    # Over many sorted samples, what one part shows must not foretell another (neighbours dealt apart: about 0.9)
+    samples = np.sort(rng.normal(size=(4000, 40)), axis=1)
+    first, second = (
+        np.array([row[_labels(seed, 40) == part].mean() for seed, row in enumerate(samples)]) for part in (0, 1)
+    )
+    assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(4000)
+
+
+def test_parts_only_of_rows(tell):
+    assert tell("arm,count,total\nred,8,1\n", parts=4).parts == ()
+    assert len(tell(ROWS, parts=4).parts) == 4
+    same(tell(ROWS, parts=4, seed=2), tell(ROWS, parts=4, seed=2))
+
+
+# --- batches
+
+
+def test_files_of_one_batch_are_pooled_about_the_common_mean(tell):
+    rng = np.random.default_rng(2)
+    table = [(ARMS[i], v) for i, v in zip(rng.integers(0, 3, 60), rng.normal(50, 1, 60).tolist(), strict=True)]
+
+    def body(some):
+        return "arm,outcome\n" + "".join(f"{arm},{value!r}\n" for arm, value in some)
+
+    noise = UnknownVariance()
+    together = batch_of([tell(body(some), noise, parts=4) for some in (table[:10], table[10:35], table[35:])])
+    whole = batch_of([tell(body(table), noise, parts=4)])
+    np.testing.assert_array_equal(together.counts, whole.counts)
+    np.testing.assert_allclose(together.totals, whole.totals, rtol=1e-14)
+    np.testing.assert_allclose(together.spreads, reference(ARMS, table)[2], rtol=1e-11)
+    assert len(together.parts) == len(whole.parts) == 4
+    np.testing.assert_array_equal(sum(part.counts for part in together.parts), whole.counts)
+    assert together.table is None
+
+
+def test_files_that_know_less(tell):
+    rows, sums = tell(ROWS, SubGaussian(1), parts=4), tell("arm,count,total\nred,2,1\n", SubGaussian(1), parts=4)
+    batch = batch_of([rows, sums])
+    assert batch.counts.tolist() == [4, 1, 0]
+    assert (batch.spreads, batch.table, batch.parts) == (None, None, ())
+    with pytest.raises(InputError, match="at least one file"):
+        batch_of([])
+
+
+def test_tables_of_values(tell):
+    noise = Bounded(0, 5)
+    one, two = tell(ROWS, noise, parts=2), tell("arm,outcome\ngreen,2\nred,5\n", noise, parts=2)
+    batch = batch_of([one, two])
+    assert batch.table.values.tolist() == [1.5, 2, 2.5, 5]
+    assert batch.table.counts.tolist() == [[1, 0, 1, 1], [0, 1, 0, 0], [0, 1, 0, 0]]
+    np.testing.assert_array_equal(sum(part.table.counts for part in batch.parts), batch.table.counts)
+    for part in batch.parts:
+        np.testing.assert_array_equal(part.table.counts.sum(axis=-1), part.counts)
+    wins = tell("arm,count,successes\nred,5,2\n", noise)
+    assert batch_of([wins]).table.counts.tolist() == [[3, 2], [0, 0], [0, 0]]
+    assert batch_of([one, wins]).table.counts.tolist() == [[3, 2, 1, 0, 1], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
+    assert batch_of([one, tell("arm,count,total\nred,5,2\n", noise)]).table is None
+
+
+def test_many_distinct_values_are_shared_between_points_which_only_lowers_bets(tell):
+    rng = np.random.default_rng(8)
+    table = [(arm, v) for arm, a in (("red", 4), ("blue", 2)) for v in rng.beta(a, 2, 6000).tolist()]
+    found = tell("arm,outcome\n" + "".join(f"{arm},{value!r}\n" for arm, value in table), Bounded(0, 1))
+    shared = batch_of([found]).table
+    assert shared.counts.shape == (3, 4096)
+    np.testing.assert_allclose(shared.counts.sum(axis=-1), found.counts, rtol=1e-12)
+    np.testing.assert_allclose(shared.counts @ shared.values, found.totals, rtol=1e-12)
+    exact, counts = bets.row_table(*found.values)
+    for past in (3.0, 30.0, 300.0):
+        before = (0.6 * past, 0.4 * past, past, 0.5 * past, 0.3 * past, past)
+        true = bets.bounded_difference_bet(*before, exact, counts[0], counts[1])
+        lower = bets.bounded_difference_bet(*before, shared.values, shared.counts[0], shared.counts[1])
+        assert true - 1e-3 < lower <= true + 1e-9
+
+
+# --- size
+
+
+def test_a_hundred_thousand_arms(tell):
+    arms = [f"item {i}" for i in range(100_000)]
+    rng = np.random.default_rng(0)
+    lines = [f"{arm},{x}\n" for x in rng.integers(0, 2, 3).tolist() for arm in arms]
+    start = time.process_time()
+    found = tell("arm,outcome\n" + "".join(lines), Binary(), arms=arms, parts=4)
+    batch = batch_of([found])
+    written = json.dumps(found.payload())
+    back = Results.from_payload(json.loads(written))
+    assert time.process_time() - start < 10
+    assert len(written) < 12e6
+    assert batch.counts.tolist() == [3.0] * 100_000
+    np.testing.assert_array_equal(back.spreads, found.spreads)
+
+
+def _large(path, megabytes):
+    """A file of about this size, and its counts and totals."""
+    rng = np.random.default_rng(megabytes)
+    names = np.array([f"arm{i}" for i in range(10)])
+    counts, totals = np.zeros(10), np.zeros(10)
+    with path.open("w") as file:
+        file.write("arm,outcome\n")
+        while file.tell() < megabytes * 1e6:
+            index, values = rng.integers(0, 10, 100_000), np.round(rng.random(100_000), 6)
+            pairs = zip(names[index].tolist(), values.tolist(), strict=True)
+            file.write("".join([f"{name},{value:.6f}\n" for name, value in pairs]))
+            np.add.at(counts, index, 1.0)
+            np.add.at(totals, index, values)
+    return counts, totals
+
+
+MEASURED = """
+import json, resource, sys, time
+from roundwise import Gaussian
+from roundwise.results import read_results
+before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+found = read_results(sys.argv[1], [f"arm{i}" for i in range(10)], Gaussian(1.0), parts=4)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+seconds = time.process_time() - start
+print(json.dumps([found.counts.tolist(), found.totals.tolist(), (after - before) / 1024, seconds]))
+"""
+
+
+@pytest.mark.parametrize("megabytes", [5, pytest.param(200, marks=pytest.mark.slow)])
+def test_large_files_are_read_fast_in_little_memory(tmp_path, megabytes):
+    counts, totals = _large(tmp_path / "large.csv", megabytes)
+    run = subprocess.run(
+        [sys.executable, "-c", MEASURED, os.fspath(tmp_path / "large.csv")], capture_output=True, text=True, check=True
+    )
+    found_counts, found_totals, memory, seconds = json.loads(run.stdout)
+    assert found_counts == counts.tolist()
+    assert found_totals == totals.tolist()
+    assert memory < 200  # MB, whatever the size
+    assert seconds < 2 + megabytes / 5
