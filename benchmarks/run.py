@@ -35,9 +35,9 @@ class Counting(Normal):
 
     drawn = 0
 
-    def pull(self, rng, world, pulls):
+    def pull(self, rng, world, pulls, needs="sums"):
         Counting.drawn += pulls.size
-        return super().pull(rng, world, pulls)
+        return super().pull(rng, world, pulls, needs)
 
 
 def to_the_floor(runs):

@@ -68,18 +68,27 @@ def filled(lower: Floats, wanted: Floats, amount: Floats) -> Floats:
     """max(lower, wanted - c) with c such that it adds up to `amount`; `lower` if that is more already."""
     room = amount - total(lower)
     excess = wanted - lower
-    falling = -np.sort(-excess, axis=-1)
-    shares = np.arange(1, lower.shape[-1] + 1)
-    cuts = (np.cumsum(falling, axis=-1) - room[..., None]) / shares
-    last = (falling > cuts).sum(axis=-1, keepdims=True) - 1
-    cut = np.take_along_axis(cuts, np.maximum(last, 0), axis=-1)
-    return np.where(room[..., None] > 0, lower + np.maximum(excess - cut, 0.0), lower)
+    # c rises to where sum max(excess - c, 0) = room: the average over who is above it, until nobody drops out
+    cut = (total(excess) - room) / lower.shape[-1]
+    while True:
+        above = excess > cut[..., None]
+        number = np.maximum(above.sum(axis=-1), 1)
+        following = (total(np.where(above, excess, 0.0)) - room) / number
+        if not (following > cut).any():
+            break
+        cut = np.maximum(cut, following)
+    return np.where(room[..., None] > 0, lower + np.maximum(excess - cut[..., None], 0.0), lower)
 
 
 def grid_step(first: float, growth: float, step: Floats, samples: Floats) -> Floats:
     """The next step r of the grid first * growth^r that lies after `step` and beyond the samples so far."""
     behind = np.floor(np.log(np.maximum(samples / first, 1.0)) / np.log(growth) + 1e-9)
     return np.maximum(step, behind) + 1
+
+
+def check_sigma(problem: Problem) -> None:
+    """Raise an InputError if the noise model has no known sigma."""
+    _ = problem.sigma
 
 
 def checked(condition: bool, message: str) -> None:

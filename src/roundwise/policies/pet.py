@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.policies.base import checked, complexity_within, everywhere, whole
+from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole
 from roundwise.problem import Problem
 from roundwise.record import Plan, Trial
 from roundwise.runs import Bools, Floats
@@ -49,7 +49,8 @@ class PET:
         checked(1 < self.growth < 1e6, f"PET's growth is {self.growth:g}, but must be above 1 (below 1e6).")
 
     def check(self, problem: Problem) -> None:
-        """PET fits every question."""
+        """PET fits every question; it needs a sigma."""
+        check_sigma(problem)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The uniform batch of phase 0."""
@@ -68,12 +69,12 @@ class PET:
             problem.question, trial.record.means, self.radius(problem, r), problem.sigma, guess
         )  # lines 5 and 6
         enter = ~second & (worst.value <= guess)
-        track = whole(
-            self._evidence(problem, r)[..., None] * worst.weights * np.where(enter, worst.value, 0.0)[..., None]
-        )
-        explore = np.maximum(np.ceil(self.explored(problem, r + 1))[..., None] - trial.record.counts, 0.0)
+        pulls = np.maximum(np.ceil(self.explored(problem, r + 1))[..., None] - trial.record.counts, 0.0)
+        if enter.any():
+            amount = self._evidence(problem, r) * np.where(enter, worst.value, 0.0)
+            pulls = np.where(enter[..., None], whole(amount[..., None] * worst.weights), pulls)
         return Plan(
-            np.where(enter[..., None], track, explore),
+            pulls,
             ~enter | self.test_every_batch,
             Phase(np.where(enter, r, r + 1), enter, tracked | enter),
         )

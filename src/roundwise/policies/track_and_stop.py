@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from roundwise.policies.base import checked, everywhere, filled, grid_step, whole
+from roundwise.policies.base import check_sigma, checked, everywhere, filled, grid_step, whole
 from roundwise.policies.round_robin import Step, checked_grid
 from roundwise.problem import Problem
 from roundwise.record import Plan, Trial
@@ -36,7 +36,8 @@ class TrackAndStop:
         checked(self.tracking in ("D", "C"), f"The tracking is '{self.tracking}', but must be 'D' or 'C'.")
 
     def check(self, problem: Problem) -> None:
-        """Track-and-Stop fits every question."""
+        """Track-and-Stop fits every question; it needs a sigma."""
+        check_sigma(problem)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """Every arm equally often, up to the first time."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.policies.base import checked, everywhere, whole
+from roundwise.policies.base import check_sigma, checked, everywhere, whole
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
 from roundwise.record import Plan, Record, Trial
@@ -62,6 +62,7 @@ class TriBBAI:
 
 def check_best_arm(name: str, problem: Problem) -> None:
     """Raise an InputError unless the question is best arm."""
+    check_sigma(problem)
     asked = problem.question.name
     checked(isinstance(problem.question, BestArm), f"The policy '{name}' answers 'best-arm' only, not '{asked}'.")
 
