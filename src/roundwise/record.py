@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from roundwise.errors import InputError
 from roundwise.runs import Bools, Floats
 
 
@@ -38,21 +39,23 @@ class Batch(NamedTuple):
 
 
 def joined(parts: Sequence[Batch]) -> Batch:
-    """One batch from its parts, in their order."""
-    first = parts[0]
-    counts, totals = sum(part.counts for part in parts), sum(part.totals for part in parts)
-    counts, totals = np.asarray(counts), np.asarray(totals)
-    spreads, table = None, None
-    if first.spreads is not None:
+    """One batch from its parts, in their order; spreads and tables only where every part has them."""
+    counts = np.asarray(sum(part.counts for part in parts))
+    totals = np.asarray(sum(part.totals for part in parts))
+    spreads = [part.spreads for part in parts if part.spreads is not None]
+    tables = [part.table for part in parts if part.table is not None]
+    spread, table = None, None
+    if len(spreads) == len(parts):
         means = totals / np.maximum(counts, 1.0)
-        spreads = np.zeros_like(totals)
-        for part in parts:
+        spread = np.zeros_like(totals)
+        for part, within in zip(parts, spreads, strict=True):
             own = part.totals / np.maximum(part.counts, 1.0)
-            within = 0.0 if part.spreads is None else part.spreads
-            spreads = spreads + within + part.counts * (own - means) ** 2
-    if first.table is not None:
-        table = Table(first.table.values, np.asarray(sum(part.table.counts for part in parts if part.table)))
-    return Batch(counts, totals, spreads, table, tuple(parts))
+            spread = spread + within + part.counts * (own - means) ** 2
+    if len(tables) == len(parts):
+        if any(not np.array_equal(each.values, tables[0].values) for each in tables):
+            raise InputError("The parts of a batch have tables of different values: use one list of values for all.")
+        table = Table(tables[0].values, np.asarray(sum(each.counts for each in tables)))
+    return Batch(counts, totals, spread, table, tuple(parts))
 
 
 class Table(NamedTuple):

@@ -36,8 +36,16 @@ def zeros(shape: tuple[int, ...]) -> Floats:
 
 def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
     """The runs at `index` of an array, or of every array in a (named) tuple; None stays None."""
-    # along the last axis of the transpose, which keeps the runs contiguous
-    return mapped(lambda array: np.take(array.transpose(), index, axis=-1).transpose(), tree)
+    done: dict[int, Any] = {}  # an array that occurs twice is taken once
+
+    def taken(array: NDArray[Any]) -> NDArray[Any]:
+        if id(array) not in done:
+            # along the last axis of the transpose, which keeps the runs contiguous
+            done[id(array)] = np.take(array.transpose(), index, axis=-1).transpose()
+        found: NDArray[Any] = done[id(array)]
+        return found
+
+    return mapped(taken, tree)
 
 
 def merged(mask: Bools, one: Tree, other: Tree) -> Tree:

@@ -50,9 +50,15 @@ class Halfspaces(NamedTuple):
     """What makes an answer right: sum_s factors[p, s] means[arms[p, s]] > offsets[p] for every piece p."""
 
     arms: NDArray[np.intp]  # (P, S)
-    factors: Floats  # (P, S)
+    factors: Floats | None  # (P, S); None for pairs: 1 and -1
     offsets: Floats  # (P)
     pairs: bool  # whether every piece is "the first arm exceeds the second by the offset"
+    each: bool = False  # whether, moreover, the second arm of piece p is arm p (then `arms` has the first only)
+
+    @property
+    def coefficients(self) -> Floats:
+        """The factors, also of pairs. (P, S)"""
+        return np.broadcast_to(np.array([1.0, -1.0]), self.arms.shape) if self.factors is None else self.factors
 
 
 class Question(Protocol):
@@ -93,11 +99,11 @@ class Question(Protocol):
         """One answer as JSON: an index, a list of indices, or true/false."""
 
 
-def pairs(first: NDArray[np.intp], second: NDArray[np.intp], offset: float = 0.0) -> Halfspaces:
-    """Pieces that say: each arm of `first` exceeds its partner in `second`. (P),(P)"""
-    arms = np.stack(np.broadcast_arrays(first, second), axis=-1)
-    factors = np.broadcast_to(np.array([1.0, -1.0]), arms.shape)
-    return Halfspaces(arms, factors, np.full(arms.shape[:-1], offset), True)
+def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: float = 0.0) -> Halfspaces:
+    """Pieces that say: each arm of `first` exceeds its partner in `second`, None for all arms in order. (P),(P)"""
+    each = second is None
+    arms = first[..., None] if second is None else np.stack(np.broadcast_arrays(first, second), axis=-1)
+    return Halfspaces(arms, None, np.full(arms.shape[:-1], offset), True, each)
 
 
 def finite(means: ArrayLike) -> Floats:

@@ -246,7 +246,7 @@ def packed(forms: Floats, offsets: Floats) -> Halfspaces:
     arms = np.argsort(np.where(forms == 0, np.inf, -forms), axis=-1, kind="stable")[..., :width]
     factors = np.take_along_axis(forms, arms, axis=-1)
     pairs = width == 2 and bool((factors == [1.0, -1.0]).all())
-    return Halfspaces(arms, factors, offsets, pairs)
+    return Halfspaces(arms, None if pairs else factors, offsets, pairs)
 
 
 def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma: float) -> Complexity:

@@ -6,6 +6,7 @@ against each cell of the question's ledger. How the batch was sampled does not m
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,18 +81,20 @@ class Betting:
         """The bets on a batch and what is kept after each.
 
         The first batch may come in parts: each is bet on with the choice of those before it, once that choice is more
-        likely right than wrong.
+        likely right than wrong. A later batch is bet on as a whole.
         """
         ledger, bettor = ledger_of(problem), bettor_of(problem)
         before, steps = kept.known.past, []
-        for i, part in enumerate(batch.parts or (batch,)):
+        parts = () if before.history else batch.parts
+        for i, part in enumerate(parts or (batch,)):
             live = np.ones(part.counts.shape[:-1], dtype=np.bool_)
-            if batch.parts:
-                sure = ledger.confidence(problem, kept.choice, kept.known)
-                live = np.asarray((i > 0) & (sure >= math.log(0.5)))
+            if parts and i == 0:
+                live = ~live
+            elif parts:
+                live = np.asarray(ledger.confidence(problem, kept.choice, kept.known) >= math.log(0.5))
             bet = Placed(kept.known, kept.choice, part, live)
             won = ledger.settled(problem, bettor, kept.won, *bet)
-            last = i + 1 >= len(batch.parts)
+            last = i + 1 >= len(parts)
             past = before.plus(batch) if last else kept.known.past.plus(part, same_batch=i > 0)
             kept = self._kept(problem, won, past)
             steps.append((bet, kept))
@@ -108,13 +111,15 @@ class Betting:
     def _kept(self, problem: Problem, won: Any, past: Past) -> Kept:
         ledger = ledger_of(problem)
         known = known_from(past, bettor_of(problem).variance(past), self.shifts and ledger.shifts)
-        return Kept(won, known, ledger.choice(problem, won, known))
+        choice = ledger.choice(problem, won, known)
+        return Kept(won, known._replace(shares=None, covariance=None), choice)  # the choice has what it needs of them
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
 
+@functools.lru_cache(maxsize=256)
 def ledger_of(problem: Problem) -> Ledger:
     """The ledger of the question."""
     question = problem.question
@@ -130,7 +135,7 @@ def ledger_of(problem: Problem) -> Ledger:
 def _compares(problem: Problem) -> bool:
     """Whether every form has coefficients that sum to 0, so that a common shift cancels."""
     pieces = problem.question.halfspaces(problem.question.answer(np.zeros(problem.arms)), problem.arms)
-    return bool(np.allclose(pieces.factors.sum(axis=-1), 0.0))
+    return bool(np.allclose(pieces.coefficients.sum(axis=-1), 0.0))
 
 
 def bettor_of(problem: Problem) -> Bettor:

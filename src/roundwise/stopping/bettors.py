@@ -19,7 +19,7 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.record import Batch, Table
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping import bets
-from roundwise.stopping.past import Known, Past, at, squares_at
+from roundwise.stopping.past import Forecast, Known, Past, arm_of, at, squares_at
 
 
 class Bettor(Protocol):
@@ -28,7 +28,7 @@ class Bettor(Protocol):
     def variance(self, past: Past) -> Floats:
         """A guess at the variance of one result, from the past: it sizes bets and batches, and proves nothing. ()"""
 
-    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """log e for each form exceeding its offset, from results of one batch. (P)"""
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
@@ -46,11 +46,12 @@ class GaussianBettor:
         """The square of sigma."""
         return np.full(past.counts.shape[:-1], self.sigma**2)
 
-    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """On the form of the batch's means."""
+        pieces = forecast.pieces
         means, spread = _batch(batch)
         new = at(means, pieces) - pieces.offsets
-        return self._bet(known.value(pieces), known.leverage(pieces), new, squares_at(spread, pieces), need)
+        return self._bet(forecast.value, forecast.leverage, new, squares_at(spread, pieces), need)
 
     @quiet
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
@@ -80,10 +81,11 @@ class BinaryBettor:
         weight = np.maximum(total(past.counts), 1.0)
         return np.maximum(total(past.counts * rates * (1.0 - rates)) / weight, 1e-12)
 
-    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """Two rates, an offset apart; for another form the sub-Gaussian bet (sigma 1/2)."""
+        pieces = forecast.pieces
         if not pieces.pairs:
-            return GaussianBettor(0.5).form(known, batch, pieces, need)
+            return GaussianBettor(0.5).form(known, batch, forecast, need)
         sums = (*_pair(known.past, pieces), *_pair(batch, pieces))
         return _placed(bets.bernoulli_difference_bet, need, *sums, pieces.offsets)
 
@@ -106,14 +108,15 @@ class StudentBettor:
         freedom = total(past.freedom)
         return np.where(freedom > 0, np.maximum(total(past.spreads), 1e-300) / np.maximum(freedom, 1.0), 1.0)
 
-    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """On the form of the batch's means, over the batch's pooled standard deviation."""
+        pieces = forecast.pieces
         means, spread = _batch(batch)
         freedom = np.maximum(batch.counts - 1.0, 0.0)
         dof = total(freedom)[..., None]
         square = total(_spreads(batch))[..., None] / np.maximum(dof, 1.0)
         new = at(means, pieces) - pieces.offsets
-        before = (known.value(pieces), self._past_variance(known), known.leverage(pieces))
+        before = (forecast.value, self._past_variance(known), forecast.leverage)
         return _placed(bets.student_bet, need, *before, new, square, squares_at(spread, pieces), dof)
 
     @quiet
@@ -139,8 +142,9 @@ class PoissonBettor:
         """The smoothed rate, averaged over all pulls."""
         return (total(past.totals) + 0.5) / (total(past.counts) + 0.5)
 
-    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """Two rates, an offset apart; there is no bet for other forms."""
+        pieces = forecast.pieces
         if not pieces.pairs:
             raise InputError("For Poisson counts only two arms at a time can be compared, not sums of arms.")
         sums = (*_pair(known.past, pieces), *_pair(batch, pieces))
@@ -164,14 +168,14 @@ class BoundedBettor:
         most = (self.high - self.low) ** 2 / 4
         return (total(past.spreads) + most) / (total(past.freedom) + 1.0)
 
-    def form(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """Products over the values of two arms, an offset apart; for other forms or from sums, sub-Gaussian."""
+        pieces = forecast.pieces
         if batch.table is None or not pieces.pairs:
-            return GaussianBettor((self.high - self.low) / 2).form(known, batch, pieces, need)
-        sums = [
-            np.take_along_axis(each, pieces.arms[..., s], axis=-1) for s in (0, 1) for each in self._scaled(known.past)
-        ]
-        rows = [np.take_along_axis(batch.table.counts, pieces.arms[..., s, None], axis=-2) for s in (0, 1)]
+            return GaussianBettor((self.high - self.low) / 2).form(known, batch, forecast, need)
+        sums = [arm_of(each, pieces, s) for s in (0, 1) for each in self._scaled(known.past)]
+        columns = np.moveaxis(batch.table.counts, -1, 0)
+        rows = [np.stack([arm_of(column, pieces, s) for column in columns], axis=-1) for s in (0, 1)]
         return self._placed(
             bets.bounded_difference_bet, need, batch.table, sums, rows, [pieces.offsets / (self.high - self.low)]
         )
@@ -242,10 +246,9 @@ def _batch(batch: Batch) -> tuple[Floats, Floats]:
 
 def _pair(sums: Past | Batch, pieces: Halfspaces) -> tuple[Floats, Floats, Floats, Floats]:
     """Total and count of the first arm of each piece, then of the second."""
-    first, second = pieces.arms[..., 0], pieces.arms[..., 1]
     return (
-        np.take_along_axis(sums.totals, first, axis=-1),
-        np.take_along_axis(sums.counts, first, axis=-1),
-        np.take_along_axis(sums.totals, second, axis=-1),
-        np.take_along_axis(sums.counts, second, axis=-1),
+        arm_of(sums.totals, pieces, 0),
+        arm_of(sums.counts, pieces, 0),
+        arm_of(sums.totals, pieces, 1),
+        arm_of(sums.counts, pieces, 1),
     )

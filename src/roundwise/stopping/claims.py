@@ -82,7 +82,6 @@ def _piece_words(problem: Problem, trial: Trial, names: Sequence[str]) -> list[s
     if isinstance(question, Largest):
         best = int(choice.answer[0])
         return [f"{question.names[best]} exceeds {name}" for i, name in enumerate(question.names) if i != best]
-    slack = [f" (or is within {-offset:g})" if offset < 0 else "" for offset in choice.pieces.offsets]
-    return [
-        f"{names[int(a)]} beats {names[int(b)]}{close}" for (a, b), close in zip(choice.pieces.arms, slack, strict=True)
-    ]
+    pieces = choice.pieces.pieces
+    slack = [f" (or is within {-offset:g})" if offset < 0 else "" for offset in pieces.offsets]
+    return [f"{names[int(a)]} beats {names[int(b)]}{near}" for (a, b), near in zip(pieces.arms, slack, strict=True)]

@@ -73,7 +73,7 @@ def behind_best(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Fl
     def most(distance: Floats) -> Floats:
         gains, best = np.zeros(problem.arms), np.zeros(problem.arms)
         for bet in placed:
-            rivals = bet.choice.rivals._replace(offsets=distance)
+            rivals = bet.choice.rivals.moved(distance)
             left = np.where(bet.live & (best < need), need - gains, 0.0)
             step = bettor.form(bet.known, bet.part, rivals, left)
             # what is still needed may be won exactly, and lost again by rounding
@@ -82,11 +82,12 @@ def behind_best(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Fl
         return best
 
     out = most(np.zeros(problem.arms)) >= need
-    pieces = placed[-1].choice.rivals if placed else None
+    pieces = placed[-1].choice.rivals.pieces if placed else None
     if pieces is None or not out.any():
         return np.zeros(problem.arms)
-    guess = np.maximum(last.value(pieces), 0.0)
-    return np.where(out, _edge(most, guess, last.error(pieces), need, -1.0, 0.0), 0.0)
+    final = last.forecast(pieces)
+    guess = np.maximum(final.value, 0.0)
+    return np.where(out, _edge(most, guess, last.error(final), need, -1.0, 0.0), 0.0)
 
 
 def _edge(

@@ -15,6 +15,7 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.record import Batch
 from roundwise.runs import Floats, total, zeros
 
+FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
 _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
 
 
@@ -52,6 +53,20 @@ class Past(NamedTuple):
         return self.totals / np.maximum(self.counts, 1.0)
 
 
+class Forecast(NamedTuple):
+    """What the past says of some forms of the means: their estimate, and its variance per unit of sigma^2."""
+
+    pieces: Halfspaces  # (P, S)
+    value: Floats  # (P), less the offset
+    leverage: Floats  # (P), infinite for an arm without results
+
+    def moved(self, offsets: Floats) -> Forecast:
+        """The same forms with other offsets."""
+        return Forecast(
+            self.pieces._replace(offsets=offsets), self.value + self.pieces.offsets - offsets, self.leverage
+        )
+
+
 class Known(NamedTuple):
     """What was known before a batch: estimates, what their variance needs, and the past they come from."""
 
@@ -61,24 +76,29 @@ class Known(NamedTuple):
     shares: Floats | None  # (K, R), share of each arm's results that came in batch r = 2..R
     covariance: Floats | None  # (R, R), of the shifts, per unit of sigma^2
 
-    def error(self, pieces: Halfspaces) -> Floats:
-        """The standard error of each form. (P)"""
-        return np.sqrt(self.variance[..., None] * self.leverage(pieces))
+    def forecast(self, pieces: Halfspaces) -> Forecast:
+        """What the past says of these forms."""
+        return Forecast(pieces, at(self.means, pieces) - pieces.offsets, self._leverage(pieces))
 
-    def value(self, pieces: Halfspaces) -> Floats:
-        """The estimate of each form, less its offset. (P)"""
-        return at(self.means, pieces) - pieces.offsets
+    def error(self, forecast: Forecast) -> Floats:
+        """The standard error of each form. (P)"""
+        return np.sqrt(self.variance[..., None] * forecast.leverage)
 
     @quiet
-    def leverage(self, pieces: Halfspaces) -> Floats:
-        """The variance of each form per unit of sigma^2; infinite for an arm without results. (P)"""
+    def _leverage(self, pieces: Halfspaces) -> Floats:
         spread = squares_at(1.0 / self.past.counts, pieces)
         if self.shares is None or self.covariance is None:
             return spread
         weights = [at(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
-        for r, one in enumerate(weights):
-            for s, other in enumerate(weights):
-                spread = spread + one * other * self.covariance[..., r, s, None]
+        if len(weights) <= FEW:
+            for r, one in enumerate(weights):
+                spread = spread + one * one * self.covariance[..., r, r, None]
+                for s in range(r):
+                    spread = spread + one * weights[s] * (2 * self.covariance[..., r, s, None])
+        else:
+            stacked = np.stack(weights, axis=-1)
+            for r, one in enumerate(weights):
+                spread = spread + one * total(stacked * self.covariance[..., None, r, :])
         return np.maximum(spread, 0.0)
 
 
@@ -92,13 +112,17 @@ def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
     size = len(later)
     shape = past.counts.shape[:-1]
     system, right = np.empty((*shape, size, size)), np.empty((*shape, size))
+    every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
     for r, (counts, totals) in enumerate(later):
         share = counts / safe
-        for s in range(r + 1):
-            system[..., r, s] = system[..., s, r] = -total(share * later[s][0])
-        amount = total(counts)
+        if every is not None:
+            system[..., r, :] = -total(share[..., None, :] * every)
+        else:
+            for s in range(r + 1):
+                system[..., r, s] = system[..., s, r] = -total(share * later[s][0])
+        amount = counts.sum(axis=-1)  # whole numbers: exact in any order
         system[..., r, r] += amount + _LOOSE * (1.0 + amount)
-        right[..., r] = total(totals) - total(counts * pooled)
+        right[..., r] = total(totals - counts * pooled)
     covariance = np.linalg.inv(system)
     shares = np.stack([counts / safe for counts, _ in later], axis=-1)
     means = pooled
@@ -111,19 +135,23 @@ def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
 def at(values: Floats, pieces: Halfspaces) -> Floats:
     """sum_s factors_s values[arms_s]. (K)->(P)"""
     if pieces.pairs:
-        return _arm(values, pieces, 0) - _arm(values, pieces, 1)
-    return total(pieces.factors * _all_arms(values, pieces))
+        return arm_of(values, pieces, 0) - arm_of(values, pieces, 1)
+    return total(pieces.coefficients * _all_arms(values, pieces))
 
 
 @quiet
 def squares_at(values: Floats, pieces: Halfspaces) -> Floats:
     """sum_s factors_s^2 values[arms_s], where infinite values count only if their factor does. (K)->(P)"""
     if pieces.pairs:
-        return _arm(values, pieces, 0) + _arm(values, pieces, 1)
-    return total(np.where(pieces.factors != 0, pieces.factors**2 * _all_arms(values, pieces), 0.0))
+        return arm_of(values, pieces, 0) + arm_of(values, pieces, 1)
+    factors = pieces.coefficients
+    return total(np.where(factors != 0, factors**2 * _all_arms(values, pieces), 0.0))
 
 
-def _arm(values: Floats, pieces: Halfspaces, s: int) -> Floats:
+def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
+    """The values of the first (s = 0) or second arm of each pair. (K)->(P)"""
+    if s == 1 and pieces.each:
+        return values
     return np.take_along_axis(values, pieces.arms[..., s], axis=-1)
 
 

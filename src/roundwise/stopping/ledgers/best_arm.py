@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.problem import Problem
-from roundwise.questions.base import Answer, Halfspaces, pairs, quiet
+from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
 from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
-from roundwise.stopping.past import Known
+from roundwise.stopping.past import Forecast, Known
 
 
 class Won(NamedTuple):
@@ -29,7 +29,7 @@ class Leader(NamedTuple):
     """Who is compared with whom: every arm is doubted in favour of its rival."""
 
     leader: NDArray[np.intp]  # ()
-    rivals: Halfspaces  # (K): the rival exceeds the arm; it is the leader, for the leader its closest follower
+    rivals: Forecast  # (K): the rival exceeds the arm; it is the leader, for the leader its closest follower
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class BestArmLedger:
         leads = np.arange(problem.arms) == leader[..., None]
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
         rival = np.where(leads, follower[..., None], leader[..., None])
-        return Leader(leader, pairs(rival, np.arange(problem.arms)))
+        return Leader(leader, known.forecast(pairs(rival, None)))
 
     @quiet
     def confidence(self, problem: Problem, choice: Leader, known: Known) -> Floats:
@@ -62,7 +62,7 @@ class BestArmLedger:
 
         error = known.error(choice.rivals)
         leads = np.arange(problem.arms) == choice.leader[..., None]
-        return total(np.where(leads, 0.0, log_ndtr(known.value(choice.rivals) / error)))
+        return total(np.where(leads, 0.0, log_ndtr(choice.rivals.value / error)))
 
     def settled(
         self,
@@ -85,9 +85,9 @@ class BestArmLedger:
 
     def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """Who is still in; if nobody, the best-looking arm."""
-        still = np.where(won.lost, -np.inf, known.past.means)
+        still = np.where(won.lost, -np.inf, known.means)
         nobody = won.lost.all(axis=-1)
-        return np.where(nobody, known.past.means.argmax(axis=-1), still.argmax(axis=-1))
+        return np.where(nobody, known.means.argmax(axis=-1), still.argmax(axis=-1))
 
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Leader, known: Known) -> Wanted:
@@ -95,7 +95,7 @@ class BestArmLedger:
         leads = np.arange(problem.arms) == choice.leader[..., None]
         open_ = ~won.lost & ~leads
         error = known.error(choice.rivals)
-        distance = np.maximum(known.value(choice.rivals), error)
+        distance = np.maximum(choice.rivals.value, error)
         need = problem.goal - won.gains
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
         return Wanted(star(costs, leads), open_ | leads)

@@ -18,7 +18,7 @@ from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
-from roundwise.stopping.past import Known
+from roundwise.stopping.past import Forecast, Known
 
 
 class Won(NamedTuple):
@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
 
     number: NDArray[np.intp]  # (), from 0
     answer: Floats  # (A)
-    pieces: Halfspaces  # (P, S)
+    pieces: Forecast  # (P)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class CandidateLedger:
         match = (won.answers == numbers[..., None, :]).all(axis=-1)
         visited = (won.answers[..., 0] >= 0).sum(axis=-1)
         number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
-        return Candidate(number, numbers, problem.question.halfspaces(answer, problem.arms))
+        pieces = problem.question.halfspaces(answer, problem.arms)
+        return Candidate(number, numbers, known.forecast(pieces))
 
     @quiet
     def confidence(self, problem: Problem, choice: Candidate, known: Known) -> Floats:
@@ -72,7 +73,7 @@ class CandidateLedger:
         from scipy.special import log_ndtr
 
         error = known.error(choice.pieces)
-        return total(log_ndtr(known.value(choice.pieces) / error))
+        return total(log_ndtr(choice.pieces.value / error))
 
     def settled(
         self,
@@ -118,10 +119,10 @@ class CandidateLedger:
         open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
         need = self.goal(problem, choice)[..., None] - gains
         error = known.error(choice.pieces)
-        distance = np.maximum(known.value(choice.pieces), error)
+        distance = np.maximum(choice.pieces.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
-        unfinished = _spread(problem.arms, choice.pieces, open_) > 0
-        return Wanted(_allocation(problem, choice.pieces, limits), unfinished)
+        unfinished = _touched(problem.arms, choice.pieces.pieces, open_)
+        return Wanted(_allocation(problem, choice.pieces.pieces, limits), unfinished)
 
     def goal(self, problem: Problem, choice: Candidate) -> Floats:
         """What must be won against each piece of the candidate: log(2^c/delta)."""
@@ -140,15 +141,13 @@ def _extended(won: Won, candidates: int) -> Won:
     return Won(np.pad(won.answers, room, constant_values=-1.0), np.pad(won.gains, room), np.pad(won.lost, room))
 
 
-def _spread(arms: int, pieces: Halfspaces, values: Floats | Bools) -> Floats:
-    """For each arm the sum of the values of the pieces it takes part in. (P)->(K)"""
-    sums = np.zeros((*values.shape[:-1], arms))
-    parts = np.where(pieces.factors != 0, np.asarray(values)[..., None], 0.0)
-    for p in range(values.shape[-1]):
-        for s in range(parts.shape[-1]):
-            index = pieces.arms[..., p, s, None]
-            np.put_along_axis(sums, index, np.take_along_axis(sums, index, -1) + parts[..., p, s, None], axis=-1)
-    return sums
+def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
+    """Which arms take part in a piece that is open. (P)->(K)"""
+    used = (pieces.coefficients != 0) & open_[..., None]
+    index = np.where(used, pieces.arms, arms)  # what is not used goes to a place of its own
+    touched = np.zeros((*open_.shape[:-1], arms + 1), dtype=np.bool_)
+    np.put_along_axis(touched, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
+    return touched[..., :arms]
 
 
 def _allocation(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
@@ -163,7 +162,7 @@ def _allocation(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
     squares = np.zeros((*limits.shape, arms))
-    np.put_along_axis(squares, pieces.arms, pieces.factors**2, axis=-1)
+    np.put_along_axis(squares, pieces.arms, pieces.coefficients**2, axis=-1)
     return program.general(
         squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1])
     ).pulls.reshape((*runs, arms))

@@ -1,0 +1,297 @@
+"""What Wager costs and what it needs: `python benchmarks/wager.py`, with `--tables` every number of docs/wager.md.
+
+Times are CPU times of one process, the least of several; never a test, because the machine may be busy.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+from roundwise import (
+    GLR,
+    PET,
+    Above,
+    AnyAbove,
+    BernoulliArms,
+    BestArm,
+    Binary,
+    Bounded,
+    Gaussian,
+    GaussianArms,
+    MinimumBelow,
+    Mixture,
+    Pairwise,
+    Poisson,
+    PoissonArms,
+    Problem,
+    RandomGaps,
+    Replay,
+    RoundRobin,
+    SubGaussian,
+    TopK,
+    TrackAndStop,
+    UnknownVariance,
+    Wager,
+    simulate,
+)
+from roundwise.record import Batch
+from roundwise.trial import advance, begin
+
+SIGMA_1 = SubGaussian(1.0)
+PAPER = GaussianArms(RandomGaps())
+LOCATELLI = (0.1, 0.1, 0.1, 0.35, 0.45, 0.55, 0.65, 0.9, 0.9, 0.9)
+
+INSTANCES = {
+    "paper's random instances (10 arms)": (BestArm(), PAPER),
+    "equal gaps 0.3 (10)": (BestArm(), GaussianArms([0.3] + [0.0] * 9)),
+    "one close rival (10)": (BestArm(), GaussianArms([1.0, 0.9] + [0.5] * 8)),
+    "linear means (100)": (BestArm(), GaussianArms(np.linspace(1, 0, 100))),
+    "gap 0.1 (2)": (BestArm(), GaussianArms([0.1, 0.0])),
+    "gap 0.01 (2)": (BestArm(), GaussianArms([0.01, 0.0])),
+    "top-3 of 10, spacing 0.1": (TopK(3), GaussianArms(-0.1 * np.arange(10))),
+    "above 0.5, three groups (10)": (Above(0.5), GaussianArms(LOCATELLI)),
+    "minimum below 0.6: 0.5, 0.6 (2)": (MinimumBelow(0.6), GaussianArms([0.5, 0.6])),
+}
+LIMITS = dict(zip(list(INSTANCES)[:5] + list(INSTANCES)[6:], (4.0, 4.2, 3.1, 4.5, 2.6, 4.4, 3.8, 4.4), strict=True))
+
+_DRAW = np.random.default_rng(2024)
+HELD_OUT = {
+    "best of 20, normal means (sd 0.3)": (BestArm(), GaussianArms(_DRAW.normal(0, 0.3, 20))),
+    "best of 6, geometric gaps 0.05 to 0.8": (BestArm(), GaussianArms([0.0, -0.05, -0.1, -0.2, -0.4, -0.8])),
+    "above 0: 20 normal means (sd 0.5)": (Above(0.0), GaussianArms(_DRAW.normal(0, 0.5, 20))),
+    "top-5 of 20, uniform means": (TopK(5), GaussianArms(_DRAW.uniform(0, 2, 20))),
+    "minimum below 0: five arms, one at -0.2": (MinimumBelow(0.0), GaussianArms([-0.2, 0.0, 0.1, 0.2, 0.5])),
+    "any above 0: eight arms, all below": (AnyAbove(0.0), GaussianArms(-np.linspace(0.1, 0.6, 8))),
+}
+
+
+def cpu(work, repeat=5):
+    """The least CPU time of several calls, in seconds."""
+    times = []
+    for _ in range(repeat):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+def decisions():
+    print("\nOne decision of a live study (`advance`), the dearest of its first 8 batches, CPU time")
+    for label, question, arms, limit in (
+        ("best of 10", BestArm(), 10, 5.0),
+        ("top-3 of 10", TopK(3), 10, 5.0),
+        ("above, 10 arms", Above(0.0), 10, 5.0),
+        ("best of 1000", BestArm(), 1000, 200.0),
+        ("above, 1000 arms", Above(0.0), 1000, 200.0),
+        ("best of 100 000", BestArm(), 100_000, None),
+    ):
+        for noise in (SIGMA_1, Gaussian(1.0)):
+            spent = 1e3 * dearest(Problem(question, arms, 0.05, noise))
+            goal = "" if limit is None else f"(limit {limit:g} ms)"
+            print(f"  {label:18s} {type(noise).__name__:12s} {spent:9.2f} ms  {goal}")
+
+
+def dearest(problem):
+    """The largest time of one decision over the first batches of a close race."""
+    rng, policy = np.random.default_rng(1), Wager()
+    means = rng.uniform(-0.05, 0.0, problem.arms)
+    means[0] = 0.02
+    trial, worst = begin(problem, policy), 0.0
+    for _ in range(8):
+        pulls = trial.plan.pulls
+        batch = Batch(pulls, pulls * means + np.sqrt(pulls) * rng.standard_normal(problem.arms))
+        worst = max(worst, cpu(lambda t=trial, b=batch: advance(problem, policy, t, b)))
+        trial = advance(problem, policy, trial, batch)
+    return worst
+
+
+def beside_pet(runs=1000):
+    print(f"\n{runs} runs of the paper's experiment in one process, CPU time, and ratio to PET's (limit 6)")
+    cases = {"PET": (PET(), SIGMA_1), "Wager": (Wager(), SIGMA_1), "Wager, exactly Gaussian": (Wager(), Gaussian(1.0))}
+    spent = dict.fromkeys(cases, np.inf)
+    for _ in range(15):  # in turns, so that all see the same machine
+        for name, (policy, noise) in cases.items():
+            work = cpu(lambda p=policy, n=noise: simulate(BestArm(), PAPER, [p], runs=runs, noise=n), 1)
+            spent[name] = min(spent[name], work)
+    for name, each in spent.items():
+        print(f"  {name:24s} {1e3 * each:8.1f} ms  {each / spent['PET']:6.2f}")
+
+
+# ------------------------------------------------------------------------------------------------------------- tables
+
+
+def row(*cells):
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def header(*cells):
+    row(*cells)
+    row(*("---" for _ in cells))
+
+
+def cell(runs):
+    """Samples over the lower bound / mean batches."""
+    found = runs.summary
+    ratio = found.samples_over_lower_bound
+    return f"{ratio:.0f} / {found.batches_mean:.1f}" if ratio >= 100 else f"{ratio:.2f} / {found.batches_mean:.2f}"
+
+
+def simulated(question, world, policies, noise=SIGMA_1, runs=2000, **others):
+    return simulate(question, world, policies, runs=runs, noise=noise, max_batches=300, **others)
+
+
+RIVALS = {
+    "PET": PET(),
+    "Track-and-Stop": TrackAndStop(),
+    "Track-and-Stop, pairwise": TrackAndStop(stopping=GLR(Pairwise())),
+    "Round Robin": RoundRobin(),
+}
+
+
+def compared(instances, seed):
+    """Ours beside the others."""
+    header("instance", "lower bound", *RIVALS, "Wager", "p95 of batches", "wrong", "first 100", "exactly Gaussian")
+    for name, (question, world) in instances.items():
+        fits = question.pieces(world.arms) is not None
+        rivals = {n: p for n, p in RIVALS.items() if fits or "pairwise" not in n}
+        others = simulated(question, world, rivals, runs=500, seed=seed)
+        texts = dict(zip(rivals, map(cell, others), strict=True))
+        ours, larger = simulated(question, world, {"a": Wager(), "b": Wager(first_pulls=100)}, seed=seed)
+        (exact,) = simulated(question, world, [Wager()], Gaussian(1.0), seed=seed)
+        row(
+            name,
+            f"{ours.summary.lower_bound:,.0f}".replace(",", " "),
+            *(texts.get(n, "-") for n in RIVALS),
+            f"**{cell(ours)}**",
+            f"{np.quantile(ours.batches, 0.95):.0f}",
+            f"{ours.summary.error:.4f}",
+            cell(larger),
+            cell(exact),
+        )
+
+
+def seeds(number=20):
+    """How much the figures move with the seed."""
+    header("instance", "asked", f"mean of {number} seeds", "largest", "batches", "seeds above what is asked", "wrong")
+    cases = [(name, *INSTANCES[name], SIGMA_1, limit) for name, limit in LIMITS.items()]
+    cases.append(("paper's instances, exactly Gaussian", BestArm(), PAPER, Gaussian(1.0), 3.5))
+    for name, question, world, noise, limit in cases:
+        found = [simulated(question, world, [Wager()], noise, seed=s)[0].summary for s in range(1, number + 1)]
+        ratios = np.array([each.samples_over_lower_bound for each in found])
+        batches = np.mean([each.batches_mean for each in found])
+        wrong = np.mean([each.error for each in found])
+        row(
+            name,
+            f"{limit:g}",
+            f"{ratios.mean():.2f}",
+            f"{ratios.max():.2f}",
+            f"{batches:.2f}",
+            f"{(ratios > limit).sum()}",
+            f"{wrong:.5f}",
+        )
+
+
+def noises(seed):
+    """What the noise model is worth, in mean samples / mean batches."""
+    header("rewards", "sigma only", "their own model", "saving")
+    third = Replay(("a", "b"), np.array([0.0, 0.5, 1.0]), np.array([[10.0, 80.0, 10.0], [15.0, 80.0, 5.0]]))
+    rates = {
+        "0/1, rates .5 .45 .43 .4, first 100": (BernoulliArms([0.5, 0.45, 0.43, 0.4]), 100),
+        "0/1, rates .05 .045 .043 .04, first 1000": (BernoulliArms([0.05, 0.045, 0.043, 0.04]), 1000),
+        "0/1, rates .05 .04, first 1000": (BernoulliArms([0.05, 0.04]), 1000),
+        "0/1, rates .02 .015 .015, first 1000": (BernoulliArms([0.02, 0.015, 0.015]), 1000),
+    }
+    cases = [(name, world, Binary(), SubGaussian(0.5), first) for name, (world, first) in rates.items()]
+    cases.append(("values 0, .5, 1 with means .5 .45 and variance .05", third, Bounded(0, 1), SubGaussian(0.5), 30))
+    cases.append(("normal, sigma 1, the paper's instances", PAPER, UnknownVariance(), SIGMA_1, 30))
+    for name, world, model, plain, first in cases:
+        policy = [Wager(first_pulls=first)]
+        (one,) = simulated(BestArm(), world, policy, plain, runs=500, seed=seed)
+        (other,) = simulated(BestArm(), world, policy, model, runs=500, seed=seed)
+        saving = one.samples.mean() / other.samples.mean()
+        row(name, *(f"{r.samples.mean():.0f} / {r.batches.mean():.1f}" for r in (one, other)), f"{saving:.2f} x")
+    (counts,) = simulated(BestArm(), PoissonArms([2.0, 1.8, 1.5]), [Wager()], Poisson(), runs=500, seed=seed)
+    row(
+        "counts, rates 2, 1.8, 1.5",
+        "no sigma",
+        f"{counts.samples.mean():.0f} / {counts.batches.mean():.1f}",
+        f"wrong {counts.summary.error:.4f}",
+    )
+
+
+def front(seed):
+    """Samples against batches on the paper's instances: what the dial gives, and the others."""
+    bound = simulated(BestArm(), PAPER, [Wager()], runs=1000, seed=seed)[0].summary.lower_bound
+    header("policy", "setting: samples over the lower bound / mean batches")
+    prices = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+    ours = {str(p): Wager(batch_price=p * bound) for p in prices}
+    for label, noise in (("Wager", SIGMA_1), ("Wager, exactly Gaussian", Gaussian(1.0))):
+        found = simulated(BestArm(), PAPER, ours, noise, runs=1000, seed=seed)
+        row(
+            f"**{label}**, a batch is worth x lower bounds",
+            ", ".join(f"{p:g}: {cell(r)}" for p, r in zip(prices, found, strict=True)),
+        )
+    times = (100, 300, 900, 2700, 8100, 24300)
+    groups = {"PET, T0": {g: PET(guess=g) for g in (1, 4, 16, 64, 256)}}
+    for rule in (Mixture(), Pairwise()):
+        groups[f"Track-and-Stop, {rule.name}, first time"] = {
+            t: TrackAndStop(stopping=GLR(rule), first_time=t) for t in times
+        }
+        groups[f"Round Robin, {rule.name}, first time"] = {
+            t: RoundRobin(stopping=GLR(rule), first_time=t) for t in times
+        }
+    for label, group in groups.items():
+        found = simulated(BestArm(), PAPER, {str(k): p for k, p in group.items()}, runs=500, seed=seed)
+        row(label, ", ".join(f"{k}: {cell(r)}" for k, r in zip(group, found, strict=True)))
+
+
+def tails(seed, runs=100_000):
+    header("instance", "mean", "p99", "p99.9", "largest", "most batches", "not stopped", "wrong")
+    for name in (*list(INSTANCES)[:2], "gap 0.1 (2)", list(INSTANCES)[-1]):
+        question, world = INSTANCES[name]
+        (found,) = simulated(question, world, [Wager()], runs=runs, seed=seed)
+        ratio = found.samples / found.summary.lower_bound
+        row(
+            name,
+            f"{ratio.mean():.2f}",
+            *(f"{np.quantile(ratio, q):.1f}" for q in (0.99, 0.999)),
+            f"{ratio.max():.0f}",
+            f"{found.batches.max():.0f}",
+            f"{(~found.decided).sum()}",
+            f"{found.summary.error:.5f}",
+        )
+
+
+def small_deltas(seed):
+    deltas = (0.05, 1e-3, 1e-6, 1e-10)
+    header("instance", *(f"delta = {d:g}" for d in deltas))
+    for name in (*list(INSTANCES)[:2], "gap 0.1 (2)", "above 0.5, three groups (10)"):
+        question, world = INSTANCES[name]
+        row(name, *(cell(simulated(question, world, [Wager()], delta=d, seed=seed)[0]) for d in deltas))
+
+
+def tables(seed):
+    for title, table in (
+        ("Ours beside the others", lambda: compared(INSTANCES, seed)),
+        ("Held out: instances on which no constant was chosen", lambda: compared(HELD_OUT, seed)),
+        ("Twenty seeds", seeds),
+        ("Noise models", lambda: noises(seed)),
+        ("The front", lambda: front(seed)),
+        ("As delta falls", lambda: small_deltas(seed)),
+        ("Tails", lambda: tails(seed)),
+    ):
+        print(f"\n{title} (seed {seed})\n", flush=True)
+        table()
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--tables", action="store_true", help="the tables of docs/wager.md, about ten minutes")
+    options.add_argument("--seed", type=int, default=1)
+    chosen = options.parse_args()
+    if chosen.tables:
+        tables(chosen.seed)
+    else:
+        decisions()
+        beside_pet()
