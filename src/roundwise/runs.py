@@ -34,6 +34,12 @@ def zeros(shape: tuple[int, ...]) -> Floats:
     return np.zeros(shape[::-1]).transpose()
 
 
+def marked(index: NDArray[np.intp], size: int) -> Bools:
+    """True at the index of each run, False elsewhere, runs contiguous. ()->(K)"""
+    places = np.arange(size).reshape((size,) + (1,) * index.ndim)
+    return np.asarray(places == index.transpose()).transpose()
+
+
 def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
     """The runs at `index` of an array, or of every array in a (named) tuple; None stays None."""
     done: dict[int, Any] = {}  # an array that occurs twice is taken once

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roundwise.errors import InputError
-from roundwise.runs import Bools, Floats
+from roundwise.runs import Bools, Floats, zeros
 
 Answer = NDArray[Any]
 
@@ -103,7 +103,7 @@ def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: floa
     """Pieces that say: each arm of `first` exceeds its partner in `second`, None for all arms in order. (P),(P)"""
     each = second is None
     arms = first[..., None] if second is None else np.stack(np.broadcast_arrays(first, second), axis=-1)
-    return Halfspaces(arms, None, np.full(arms.shape[:-1], offset), True, each)
+    return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, each)
 
 
 def finite(means: ArrayLike) -> Floats:

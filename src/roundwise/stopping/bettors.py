@@ -17,7 +17,7 @@ import numpy as np
 from roundwise.errors import InputError
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.record import Batch, Table
-from roundwise.runs import Bools, Floats, total
+from roundwise.runs import Bools, Floats, total, zeros
 from roundwise.stopping import bets
 from roundwise.stopping.past import Forecast, Known, Past, arm_of, at, squares_at
 
@@ -231,10 +231,10 @@ def _spreads(batch: Batch) -> Floats:
 
 def _placed(bet: Callable[..., Floats], need: Floats, *inputs: Floats | Bools) -> Floats:
     """The bet where something is needed, 0 elsewhere: bets are elementwise, so only those are computed."""
-    wanted = need > 0
-    logs = np.zeros(need.shape)
+    wanted = (need > 0).transpose()  # runs are contiguous, so the transpose is faster to pick from
+    logs = zeros(need.shape)
     if wanted.any():
-        logs[wanted] = bet(*(np.broadcast_to(each, need.shape)[wanted] for each in inputs))
+        logs.transpose()[wanted] = bet(*(np.broadcast_to(each, need.shape).transpose()[wanted] for each in inputs))
     return logs
 
 

@@ -12,7 +12,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
 from roundwise.record import Batch
-from roundwise.runs import Bools, Floats, total
+from roundwise.runs import Bools, Floats, marked, total, zeros
 from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
 from roundwise.stopping.past import Forecast, Known
@@ -40,17 +40,18 @@ class BestArmLedger:
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""
-        return Won(np.zeros((*runs, problem.arms)), np.zeros((*runs, problem.arms), dtype=np.bool_))
+        nothing = zeros((*runs, problem.arms))
+        return Won(nothing, nothing > 0)
 
     @quiet
     def choice(self, problem: Problem, won: Won, known: Known) -> Leader:
         """The leader is the best-looking arm; one that has lost must look better by a standard error."""
         looks = np.where(known.past.counts > 0, known.means, -np.inf)
-        looks = np.where(
-            won.lost, looks - np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), looks
-        )
+        if won.lost.any():
+            error = np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0))
+            looks = np.where(won.lost, looks - error, looks)
         leader = looks.argmax(axis=-1)
-        leads = np.arange(problem.arms) == leader[..., None]
+        leads = marked(leader, problem.arms)
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
         rival = np.where(leads, follower[..., None], leader[..., None])
         return Leader(leader, known.forecast(pairs(rival, None)))
@@ -61,7 +62,7 @@ class BestArmLedger:
         from scipy.special import log_ndtr
 
         error = known.error(choice.rivals)
-        leads = np.arange(problem.arms) == choice.leader[..., None]
+        leads = marked(choice.leader, problem.arms)
         return total(np.where(leads, 0.0, log_ndtr(choice.rivals.value / error)))
 
     def settled(
@@ -92,7 +93,7 @@ class BestArmLedger:
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Leader, known: Known) -> Wanted:
         """min sum n subject to 1/n_leader + 1/n_i <= g_i^2 / (2 sigma^2 need_i) for all who are still in."""
-        leads = np.arange(problem.arms) == choice.leader[..., None]
+        leads = marked(choice.leader, problem.arms)
         open_ = ~won.lost & ~leads
         error = known.error(choice.rivals)
         distance = np.maximum(choice.rivals.value, error)
