@@ -26,7 +26,8 @@ def blocks(language):
 
 
 @pytest.mark.parametrize("code", blocks("python"))
-def test_python(code):
+def test_python(code, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from dataclasses import asdict, dataclass
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,9 @@ from roundwise.policies.limited import Limited
 from roundwise.questions import BestArm
 from roundwise.stopping.betting import Betting
 from roundwise.stopping.claims import Claim, claims
+from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
+from roundwise.stopping.thresholds import Counts, Mixture, Sum
 from roundwise.study.replay import State
 
 MANY = 1000  # arms up to which intervals are computed
@@ -51,6 +55,7 @@ class Report:
     claims: list[Claim]
     assumed: str
     warnings: list[str]
+    guarantee: bool  # whether the error probability is proved
     sentence: str  # for a protocol or a paper
     next: str
     reproduce: str
@@ -69,28 +74,34 @@ class Report:
         """The report for a terminal."""
         lines = [f"{self.study}: {self.headline}", ""]
         lines += [
-            f"{self.samples} results in {_batches(self.batches)}; error at most {self.delta:g}. {self.assumed}",
+            f"{self.samples} results in {_batches(self.batches)}; error {self._promise()}. {self.assumed}",
             "",
         ]
-        lines += [*_aligned(self._arm_table()), "", *_aligned(self._claim_table()), ""]
+        lines += [*_aligned(self._arm_table()), ""]
+        lines += [*_aligned(self._claim_table()), ""] if self.claims else []
+        if self.outstanding:
+            waiting = [f"{arm}: {n}" for arm, n in self.outstanding.items()]
+            lines += [f"Outstanding: {', '.join(waiting[:30])}{', ...' if len(waiting) > 30 else ''}.", ""]
         return "\n".join([*lines, *(f"Note: {each}" for each in self.warnings), f"Next: {self.next}"])
 
     def markdown(self) -> str:
         """The report as Markdown."""
-        lines = [f"# {self.study}", "", f"**{_upper(self.headline)}**", "", self.sentence, ""]
-        lines += [f"- Question: {self.question}", f"- Error probability: at most {self.delta:g}"]
+        lines = [f"# {_md(self.study)}", "", f"**{_md(_upper(self.headline))}**", "", _md(self.sentence), ""]
+        lines += [f"- Question: {self.question}", f"- Error probability: {self._promise()}"]
         lines += [f"- Results: {self.samples} in {_batches(self.batches)}", f"- Assumed: {self.assumed}", ""]
         lines += ["## Arms", "", *_pipes(self._arm_table()), ""]
-        lines += ["## Evidence", "", _EVIDENCE, "", *_pipes(self._claim_table()), ""]
+        if self.claims:
+            lines += ["## Evidence", "", _EVIDENCE, "", *_pipes(self._claim_table()), ""]
         if self.warnings:
-            lines += ["## Notes", "", *(f"- {each}" for each in self.warnings), ""]
+            lines += ["## Notes", "", *(f"- {_md(each)}" for each in self.warnings), ""]
         lines += ["## To reproduce", "", "```", self.reproduce, "```", "", f"roundwise {self.version}", ""]
         return "\n".join(lines)
 
     def html(self) -> str:
         """The report as one HTML page that needs nothing else."""
         esc = html.escape
-        arms, evidence = self._arm_table(), self._claim_table()
+        arms = self._arm_table()
+        evidence = f"<h2>Evidence</h2>\n<p>{esc(_EVIDENCE)}</p>\n{_rows(self._claim_table())}" if self.claims else ""
         notes = "".join(f"<li>{esc(each)}</li>" for each in self.warnings)
         return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -98,20 +109,21 @@ class Report:
 <h1>{esc(self.study)}</h1>
 <p class="headline">{esc(_upper(self.headline))}</p>
 <p>{esc(self.sentence)}</p>
-<ul><li>Question: {esc(self.question)}</li><li>Error probability: at most {self.delta:g}</li>
+<ul><li>Question: {esc(self.question)}</li><li>Error probability: {self._promise()}</li>
 <li>Results: {self.samples} in {_batches(self.batches)}</li><li>Assumed: {esc(self.assumed)}</li></ul>
 <h2>Arms</h2>
 {_interval_plot(self.arms)}
 {_rows(arms)}
-<h2>Evidence</h2>
-<p>{esc(_EVIDENCE)}</p>
-{_rows(evidence)}
+{evidence}
 {f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""}
 <h2>To reproduce</h2>
 <pre>{esc(self.reproduce)}</pre>
 <p class="foot">roundwise {esc(self.version)}</p>
 </body></html>
 """
+
+    def _promise(self) -> str:
+        return f"at most {self.delta:g}" if self.guarantee else f"aimed at {self.delta:g}, without a guarantee"
 
     def _arm_table(self) -> list[list[str]]:
         bounds = any(each.lower is not None or each.upper is not None for each in self.arms)
@@ -134,15 +146,17 @@ class Report:
         shown = self.claims if len(self.claims) <= 60 else sorted(self.claims, key=lambda each: each.evidence)[:60]
         table = [["to be shown", "evidence", "needed", ""]]
         for each in shown:
-            mark = "shown" if each.shown else "open"
-            table.append([each.words, _odds(each.evidence), _odds(each.bar), mark])
+            won, bar = _odds(each.evidence), _odds(each.bar)
+            if won == bar and not each.shown:
+                won = f"almost {won}"
+            table.append([each.words, won, bar, "shown" if each.shown else "open"])
         return table
 
 
 def report_of(state: State, intervals: bool) -> Report:
     """The report of a study; `intervals` takes up to a few seconds."""
     settings, trial = state.settings, state.trial
-    problem, record = settings.problem, trial.record
+    problem, record, name = settings.problem, trial.record, quote(state.name)
     rule = settings.policy.stopping
     verdict = state.decided or state.verdict()
     status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
@@ -150,6 +164,7 @@ def report_of(state: State, intervals: bool) -> Report:
     missing = {} if outstanding is None else _by_name(settings.arms, outstanding.outstanding)
     shown = claims(problem, rule, trial, settings.arms)
     open_answers = _open(state, shown)
+    doubt = rule.doubt(problem)
     headline = verdict["words"] if verdict is not None else f"undecided; {open_answers}"
     if state.closed is not None and verdict is None:
         headline = f"closed undecided ({state.closed}); {open_answers}"
@@ -167,10 +182,11 @@ def report_of(state: State, intervals: bool) -> Report:
         shown,
         assumed_words(settings.noise),
         _warnings(state),
+        doubt is None,
         _sentence(state, verdict, open_answers),
         _next(state, verdict),
-        f"roundwise export {state.name} --out {state.name}.jsonl\n"
-        f"roundwise import {state.name}.jsonl\nroundwise verify {state.name}",
+        f"roundwise export {name} --out record.jsonl\nroundwise import record.jsonl --storage sqlite:///copy.db\n"
+        f"roundwise verify {name} --storage sqlite:///copy.db",
         __version__,
     )
 
@@ -203,10 +219,13 @@ def _arms(state: State, intervals: bool) -> list[Arm]:
             lower, upper = mean_intervals(problem, rule, batches)
             if isinstance(settings.question, BestArm) and not settings.question.tolerance:
                 behind = behind_best(problem, rule, batches)
-        elif isinstance(rule, GLR):  # the deviation that the threshold bounds, all on one arm
-            bar = float(rule.threshold.value(problem, record.counts))
+        else:  # the deviation that the threshold bounds, all on one arm; some thresholds bound pairs of arms only
+            whole = isinstance(rule, GLR) and isinstance(rule.threshold, Mixture | Counts | Sum)
+            threshold = rule.threshold if isinstance(rule, GLR) and whole else Counts()
+            bar = float(threshold.value(problem, record.counts))
             radius = problem.sigma * np.sqrt(2 * bar / np.maximum(record.counts, 1e-300))
-            lower, upper = record.means - radius, record.means + radius
+            low, high = _range(settings.noise)
+            lower, upper = np.maximum(record.means - radius, low), np.minimum(record.means + radius, high)
     return [
         Arm(name, int(n), float(mean) if n else None, _known(low), _known(high), None if math.isnan(b) else float(b))
         for name, n, mean, low, high, b in zip(
@@ -223,12 +242,12 @@ def _open(state: State, shown: list[Claim]) -> str:
         if len(left) == len(settings.arms):
             return "any arm may be the best"
         return f"may still be the best: {', '.join(left[:20])}{', ...' if len(left) > 20 else ''}"
+    if not state.trial.record.samples:
+        return "no results yet"
     waiting = [each.words for each in shown if not each.shown]
-    return (
-        f"still to be shown: {'; '.join(waiting[:6])}{'; ...' if len(waiting) > 6 else ''}"
-        if waiting
-        else "no data yet"
-    )
+    if waiting:
+        return f"still to be shown: {'; '.join(waiting[:6])}{'; ...' if len(waiting) > 6 else ''}"
+    return f"{settings.policy.name} has its own times at which it decides"
 
 
 def _warnings(state: State) -> list[str]:
@@ -236,7 +255,11 @@ def _warnings(state: State) -> list[str]:
     said = []
     doubt = state.settings.policy.stopping.doubt(state.settings.problem)
     if doubt is not None:
-        said.append(f"{doubt}.")
+        said.append(_upper(doubt))
+    if isinstance(state.settings.policy.stopping, Declared):
+        said.append(
+            f"{state.settings.policy.name} stops by a rule of its own, which needs every batch just as it was asked."
+        )
     for each in state.amendments:
         what = "withdrawn" if each["results"] is None else "corrected"
         said.append(
@@ -244,7 +267,7 @@ def _warnings(state: State) -> list[str]:
             "nothing to do with what the results were; it is void if they were corrected because of what they showed."
         )
     for asked in state.asked:
-        if asked.settled and asked.settled != "amended":
+        if asked.settled and asked.settled != "amended" and (asked.counts < asked.pulls).any():
             said.append(
                 f"Batch {asked.number} was settled with {int(asked.counts.sum())} of {int(asked.pulls.sum())} results "
                 f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
@@ -266,15 +289,20 @@ def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str) -
         if verdict is not None
         else f"the study has not concluded ({open_answers})"
     )
+    promise = (
+        f"the probability of a wrong conclusion is at most {settings.delta:g} at any number of batches, assuming that "
+        f"{_lower(assumed_words(settings.noise))}"
+        if policy.stopping.doubt(settings.problem) is None
+        else f"an error probability of {settings.delta:g} was aimed at, but is not guaranteed"
+    )
     return (
         f"With {int(record.samples)} results of {len(settings.arms)} arms in {_batches(int(record.batches))}, "
-        f"allocated by {policy.name} (roundwise {__version__}), {what}; the probability of a wrong conclusion is at most "
-        f"{settings.delta:g} at any number of batches, assuming that {_lower(assumed_words(settings.noise))}."
+        f"allocated by {policy.name} (roundwise {__version__}), {what}; {promise}."
     )
 
 
 def _next(state: State, verdict: dict[str, Any] | None) -> str:
-    name = state.name
+    name = quote(state.name)
     if verdict is not None:
         return f"`roundwise report {name} --out report.html` makes a report to keep."
     if state.closed is not None:
@@ -328,8 +356,19 @@ def _aligned(table: list[list[str]]) -> list[str]:
 
 
 def _pipes(table: list[list[str]]) -> list[str]:
-    rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
+    rows = ["| " + " | ".join(_md(cell) for cell in row) + " |" for row in table]
     return [rows[0], "|" + " --- |" * len(table[0]), *rows[1:]]
+
+
+def _md(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\|*`\[\]])", r"\\\1", text).replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _range(noise: Noise) -> tuple[float, float]:
+    if isinstance(noise, Binary):
+        return 0.0, 1.0
+    return (noise.low, noise.high) if isinstance(noise, Bounded) else (-math.inf, math.inf)
 
 
 def _rows(table: list[list[str]]) -> str:
@@ -354,7 +393,7 @@ def _interval_plot(arms: list[Arm]) -> str:
     for i, each in enumerate(shown):
         y = 18 + i * step
         marks.append(
-            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{html.escape(each.name[:24])}</text>'
+            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{html.escape(_short(each.name))}</text>'
             f'<line x1="{place(each.lower):.1f}" x2="{place(each.upper):.1f}" y1="{y}" y2="{y}" stroke="#555" '
             f'stroke-width="2"/><circle cx="{place(each.mean):.1f}" cy="{y}" r="4" fill="#b22"/>'
         )
@@ -365,6 +404,10 @@ def _interval_plot(arms: list[Arm]) -> str:
     )
     title = "Mean of each arm with its interval"
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}">{"".join(marks)}{ends}</svg>'
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 24 else name[:23] + "…"
 
 
 def json_text(report: Report) -> str:
@@ -379,6 +422,6 @@ _EVIDENCE = (
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;margin:1rem 0;width:100%}td,th{border-bottom:1px solid #ddd;padding:.3rem .6rem;"
-    "text-align:left}.headline{font-size:1.3rem;font-weight:600}pre{background:#f4f4f4;padding:.8rem;overflow:auto}"
+    "text-align:left}td:not(:first-child){white-space:nowrap}.headline{font-size:1.3rem;font-weight:600}pre{background:#f4f4f4;padding:.8rem;overflow:auto}"
     "svg{width:100%;height:auto;font-size:12px}.foot{color:#777;font-size:.85rem}"
 )

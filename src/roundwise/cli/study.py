@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -78,7 +79,7 @@ def new(
         storage=storage,
     ):
         print(f"Created '{name}': {asked.name} of {len(names)} arms, error at most {delta:g}.")
-        print(f"Next: `roundwise ask {name}` says what to do first.")
+        print(f"Next: `roundwise ask {quote(name)}` says what to do first.")
 
 
 @app.command()
@@ -95,13 +96,13 @@ def ask(
     check_output(out)
     with load_study(name, storage) as study:
         asked = study.ask()
-        report = report_of(study.state, intervals=False)
-        arms = study.state.settings.arms
+        report = report_of(study.state, intervals=False) if asked is None else None
     if asked is None:
+        assert report is not None
         _print(report.plain() if as_json else None, f"{name}: {report.headline}.\nNext: {report.next}")
         return
-    pulls = {arm: int(n) for arm, n in zip(arms, asked.pulls, strict=True)}
-    missing = {arm: int(n) for arm, n in zip(arms, asked.outstanding, strict=True)}
+    pulls = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
+    missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
     if out is not None:
         with out.open("w", newline="", encoding="utf-8") as target:
             writer = csv.writer(target)
@@ -111,12 +112,12 @@ def ask(
         print_json({"study": name, "batch": asked.number, "pulls": pulls, "outstanding": missing})
         return
     print(f"{name}, batch {asked.number}: {sum(pulls.values())} results, {sum(missing.values())} of them outstanding.")
-    rows = [(arm, pulls[arm], missing[arm]) for arm in arms if pulls[arm]]
+    rows = [(arm, pulls[arm], missing[arm]) for arm in asked.arms if pulls[arm]]
     print_table(("arm", "results", "outstanding"), rows[:60])
     if len(rows) > 60:
         print(f"... and {len(rows) - 60} more arms; --out FILE writes them all.")
     where = f" (written to {out})" if out is not None else ""
-    print(f"Next: do this batch{where}, then `roundwise tell {name} FILE`.")
+    print(f"Next: do this batch{where}, then `roundwise tell {quote(name)} FILE`.")
 
 
 @app.command()
@@ -146,9 +147,7 @@ def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
 
     with load_study(name, storage) as study:
         report = report_of(study.state, intervals=False)
-    waiting = ", ".join(f"{arm}: {n}" for arm, n in list(report.outstanding.items())[:30])
-    text = report.text() if not waiting else f"{report.text()}\nOutstanding: {waiting}."
-    _print(report.plain() if as_json else None, text)
+    _print(report.plain() if as_json else None, report.text())
 
 
 @app.command("list")
@@ -192,6 +191,10 @@ def report(
     text = found.html() if kind == ".html" else found.markdown() if kind == ".md" else json_text(found)
     out.write_text(text, encoding="utf-8")
     print(f"{name}: {found.headline}.\nThe report is in {out}.")
+    if found.status == "undecided":
+        print(f"Next: {found.next}")
+    else:
+        print(f"Next: keep it with the record, which `roundwise export {quote(name)}` writes.")
 
 
 @app.command()
@@ -208,7 +211,7 @@ def export(
     with open_store(storage, create=False) as store:
         write_log(target, store.read(name))
     print(f"The record of '{name}' is in {target}.")
-    print(f"Next: `roundwise import {target}` brings it into another storage.")
+    print(f"Next: `roundwise import {quote(str(target))}` brings it into another storage.")
 
 
 @app.command("import")
@@ -221,9 +224,8 @@ def import_study(
     entries = read_log(file)
     with open_store(storage) as store:
         listing = store.put(entries)
-    print(
-        f"Imported '{listing.name}' with {listing.entries} entries.\nNext: `roundwise verify {listing.name}` recomputes it."
-    )
+    print(f"Imported '{listing.name}' with {listing.entries} entries.")
+    print(f"Next: `roundwise verify {quote(listing.name)}` recomputes it.")
 
 
 @app.command()
@@ -239,7 +241,7 @@ def verify(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     text = (
         f"'{name}' is sound: {len(entries)} entries, unbroken chain; {len(state.asked)} plans and "
         f"{'the' if state.decided else 'no'} verdict recomputed and found the same.\n"
-        f"Next: `roundwise report {name}` says what it shows."
+        f"Next: `roundwise report {quote(name)}` says what it shows."
     )
     _print(found if as_json else None, text)
 

@@ -10,6 +10,7 @@ import numpy as np
 from roundwise.problem import Problem
 from roundwise.questions import Largest, Statements
 from roundwise.record import Trial
+from roundwise.runs import Floats
 from roundwise.stopping.betting import Betting, ledger_of
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.ledgers.above import AboveLedger
@@ -61,27 +62,35 @@ def claims(problem: Problem, rule: object, trial: Trial, names: Sequence[str]) -
             ),
         ]
     assert isinstance(ledger, CandidateLedger)
-    number = int(trial.kept.choice.number)
-    bar = float(ledger.goal(problem, trial.kept.choice))
+    return _candidate_claims(problem, ledger, trial, names)
+
+
+def _candidate_claims(problem: Problem, ledger: CandidateLedger, trial: Trial, names: Sequence[str]) -> list[Claim]:
+    """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
+    won, choice = trial.kept.won, trial.kept.choice
+    number, answer = int(choice.number), choice.answer
+    if trial.done:
+        number = int(won.lost.all(axis=-1).argmax())
+        answer = won.answers[number]
     visited = number < won.gains.shape[-2]
     gains = won.gains[number] if visited else np.zeros(won.gains.shape[-1])
     lost = won.lost[number] if visited else np.zeros(won.gains.shape[-1], dtype=np.bool_)
+    bar = float(ledger.goal(problem, choice._replace(number=np.asarray(number))))
     return [
         Claim(words, float(gain), bar, bool(out))
-        for words, gain, out in zip(_piece_words(problem, trial, names), gains, lost, strict=True)
+        for words, gain, out in zip(_piece_words(problem, answer, names), gains, lost, strict=True)
     ]
 
 
-def _piece_words(problem: Problem, trial: Trial, names: Sequence[str]) -> list[str]:
-    """What each piece of the candidate says."""
-    choice, question = trial.kept.choice, problem.question
+def _piece_words(problem: Problem, numbers: Floats, names: Sequence[str]) -> list[str]:
+    """What each piece of an answer says; the answer as numbers, as the ledger keeps it."""
+    question = problem.question
     if isinstance(question, Statements):
-        return [
-            f"{name}: {'yes' if holds else 'no'}" for name, holds in zip(question.names, choice.answer, strict=True)
-        ]
+        return [f"{name}: {'yes' if holds else 'no'}" for name, holds in zip(question.names, numbers, strict=True)]
     if isinstance(question, Largest):
-        best = int(choice.answer[0])
+        best = int(numbers[0])
         return [f"{question.names[best]} exceeds {name}" for i, name in enumerate(question.names) if i != best]
-    pieces = choice.pieces.pieces
+    like = question.answer(np.zeros(problem.arms))
+    pieces = question.halfspaces(numbers.reshape(like.shape).astype(like.dtype), problem.arms)
     slack = [f" (or is within {-offset:g})" if offset < 0 else "" for offset in pieces.offsets]
     return [f"{names[int(a)]} beats {names[int(b)]}{near}" for (a, b), near in zip(pieces.arms, slack, strict=True)]

@@ -31,6 +31,13 @@ class Asked:
     pulls: Floats  # (K)
     told: list[Results] = field(default_factory=list)
     settled: str | None = None  # why the rest will not come
+    before: Trial | None = field(default=None, repr=False)  # where the study stood
+    arms: tuple[str, ...] = ()  # what the arms are called
+
+    @property
+    def table(self) -> list[tuple[str, int]]:
+        """What is still to be done: (arm, pulls) for every arm of which results are missing."""
+        return [(arm, int(n)) for arm, n in zip(self.arms, self.outstanding, strict=True) if n > 0]
 
     @property
     def counts(self) -> Floats:
@@ -87,10 +94,20 @@ class State:
 
     def apply(self, entry: Entry) -> None:
         """The state after one more entry."""
+        try:
+            self._apply(entry)
+        except (KeyError, IndexError, TypeError):
+            raise DataError(
+                f"Entry {entry.seq} of '{self.name}', a '{entry.kind}' by roundwise {entry.version}, cannot be "
+                "replayed: it does not follow from the entries before it."
+            ) from None
+
+    def _apply(self, entry: Entry) -> None:
         payload = entry.payload
         if entry.kind == "asked":
             self._check_plan(entry, np.asarray(payload["pulls"], dtype=np.float64))
-            self.asked.append(Asked(int(payload["batch"]), np.asarray(payload["pulls"], dtype=np.float64)))
+            pulls = np.asarray(payload["pulls"], dtype=np.float64)
+            self.asked.append(Asked(int(payload["batch"]), pulls, arms=self.settings.arms, before=self.trial))
         elif entry.kind == "told":
             self.asked[-1].told.append(Results.from_payload(payload["results"]))
             self._advance()
@@ -124,21 +141,27 @@ class State:
         }
 
     def _advance(self) -> None:
-        if self.asked[-1].complete and not self.trial.done:
-            self.trial = advance(self.settings.problem, self.settings.policy, self.trial, self.asked[-1].batch)
+        """Count the last batch if it is complete; once, also where another file of it was recorded with this one."""
+        asked = self.asked[-1]
+        assert asked.before is not None
+        self.trial = asked.before
+        if asked.complete and not self.trial.done:
+            self.trial = advance(self.settings.problem, self.settings.policy, self.trial, asked.batch)
 
     def _amend(self, payload: dict[str, Any]) -> None:
         """Put the corrected results in the place of the old ones, and fold all batches anew."""
         for asked in self.asked:
             for i, each in enumerate(asked.told):
                 if each.digest == payload["replaces"]:
-                    corrected = payload["results"]
+                    corrected, counted = payload["results"], asked.complete
                     asked.told[i : i + 1] = [] if corrected is None else [Results.from_payload(corrected)]
-                    asked.settled = asked.settled or "amended"
+                    if counted:  # what was complete stays so
+                        asked.settled = asked.settled or "amended"
         self.amendments.append(payload)
         self.decided = None
         self.trial = begin(self.settings.problem, self.settings.policy)
         for asked in self.asked:
+            asked.before = self.trial
             if asked.complete and not self.trial.done:
                 self.trial = advance(self.settings.problem, self.settings.policy, self.trial, asked.batch)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roundwise.errors import InputError
 from roundwise.noise import Noise
-from roundwise.policies import Policy, Wager
+from roundwise.policies import POLICIES, Policy, Wager
 from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
 from roundwise.questions import Question
@@ -29,6 +30,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         self.policy.check(self.problem)
+
+    def check_kept(self) -> None:
+        """Raise an InputError unless the policy can be made again from what is recorded of it."""
+        if Settings.from_payload(self.payload()).policy != self.policy:
+            raise InputError(
+                f"The policy '{self.policy.name}' has settings that cannot be recorded. "
+                f"Use one of {', '.join(POLICIES)} with a stopping rule of its own."
+            )
 
     @property
     def problem(self) -> Problem:
@@ -71,18 +80,32 @@ def within_limits(policy: Policy, max_batch: float | None, min_per_arm: float) -
     """The policy with limits on its batches: Wager sizes its batches for them, others are pulled in parts."""
     if max_batch is None and not min_per_arm:
         return policy
-    if isinstance(policy, Wager):
-        return dataclasses.replace(policy, max_batch=max_batch, min_per_arm=min_per_arm)
-    return Limited(policy, max_batch, min_per_arm)
+    most, least = (_plain(each) for each in (max_batch, min_per_arm))
+    if least is None or not math.isfinite(least):
+        raise InputError(f"`min_per_arm` is {least}, but must be a finite number.")
+    if isinstance(policy, Wager):  # its own limits stay where no other is given
+        most, least = policy.max_batch if most is None else most, least or policy.min_per_arm
+        return dataclasses.replace(policy, max_batch=most, min_per_arm=least)
+    return Limited(policy, most, least)
+
+
+def _plain(number: float | None) -> float | None:
+    """A number as JSON has it, whole if it is."""
+    return number if number is None or not float(number).is_integer() else int(number)
 
 
 def arm_names(names: Sequence[str]) -> tuple[str, ...]:
     """Names of arms, trimmed and checked: at least two, none empty, no two the same."""
+    if isinstance(names, str):
+        raise InputError(f"The arms are given as one text, '{names[:40]}'. Give a list of names.")
     trimmed = tuple(str(name).strip() for name in names)
     if len(trimmed) < 2:
         raise InputError(f"A study needs at least two arms; found {len(trimmed)}. Name them, for example --arms a,b,c.")
     if not all(trimmed):
         raise InputError("An arm has no name. Give every arm a name of its own.")
+    for name in trimmed:
+        if not name.isprintable():
+            raise InputError(f"The name of the arm {name!r} has letters that cannot be printed. Give it another name.")
     seen: set[str] = set()
     for name in trimmed:
         if name in seen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -16,6 +17,7 @@ from roundwise.policies import Policy, Wager
 from roundwise.questions import Question
 from roundwise.results import Results, read_results
 from roundwise.store import Conflict, StudyExists, open_store
+from roundwise.store.log import Head, extended, written
 from roundwise.study.replay import Asked, State, replayed
 from roundwise.study.settings import Settings, arm_names, within_limits
 
@@ -48,6 +50,7 @@ def create_study(
     chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")  # known before any result
     settings = Settings(question, names, noise, delta, chosen, seed)
+    settings.check_kept()
     store = open_store(storage)
     try:
         store.create(name, settings.payload())
@@ -59,7 +62,7 @@ def create_study(
         if old.payload() != settings.payload():
             store.close()
             raise InputError(
-                f"There is a study '{name}' with other settings. Choose another name, or load it."
+                f"There is a study '{name}' with other settings. Nothing was changed; choose another name, or load it."
             ) from None
     return Study(name, store)
 
@@ -114,6 +117,8 @@ class Study:
         """Record results of the outstanding batch: files or data frames; `settle` says why the rest will not come."""
         if not sources and settle is None:
             raise InputError("Give the results: a file or a data frame.")
+        if settle is not None:
+            _reasoned(settle)
 
         def told(state: State) -> tuple[New, Callable[[State], Report]]:
             batch = len(state.asked)
@@ -133,10 +138,11 @@ class Study:
 
     def amend(self, replaces: str, source: Any | None, why: str) -> Report:
         """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased."""
+        _reasoned(why)
 
         def amended(state: State) -> tuple[New, Callable[[State], Report]]:
             if state.closed is not None:
-                raise InputError(f"The study '{self.name}' is closed ({state.closed}).")
+                raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
             old = self._recorded(state, replaces)
             results = None if source is None else self._read(state, source, first=state.holds(old.digest) == 1)
             payload = {
@@ -152,10 +158,11 @@ class Study:
 
     def close(self, why: str) -> Report:
         """End the study before it is decided; what has not been ruled out is reported."""
+        _reasoned(why)
 
         def closed(state: State) -> tuple[New, Callable[[State], Report]]:
             if state.closed is not None:
-                raise InputError(f"The study '{self.name}' is closed already ({state.closed}).")
+                raise InputError(f"The study '{self.name}' is closed already ({state.closed}). Nothing was changed.")
             return [("closed", {"why": why})], lambda after: self._report(after)
 
         return self._write(closed)
@@ -172,40 +179,44 @@ class Study:
             import pandas as pd
         except ImportError:
             raise InputError("Data frames need the extra 'frames': pip install 'roundwise[frames]'.") from None
-        rows = []
-        for asked in self.state.asked:
+        rows, state = [], self.state
+        for asked in state.asked:
             batch = asked.batch
             for arm, pulls, count, total in zip(
-                self.state.settings.arms, asked.pulls, batch.counts, batch.totals, strict=True
+                state.settings.arms, asked.pulls, batch.counts, batch.totals, strict=True
             ):
                 mean = total / count if count else np.nan
                 rows.append((asked.number, arm, int(pulls), int(count), float(total), mean))
         return pd.DataFrame(rows, columns=["batch", "arm", "asked", "count", "total", "mean"])
 
     def _write(self, step: Callable[[State], tuple[New, Callable[[State], Made]]]) -> Made:
-        """Append what the step makes of the state, and the verdict if it follows; anew if another writer was first."""
+        """Append what the step makes of the state, and the verdict if it follows; anew if another writer was first.
+
+        All of it is one transaction, so what follows from it is worked out before it is recorded.
+        """
         for _ in range(20):
-            entries = self.store.read(self.name)
-            state = replayed(entries)
+            state = replayed(self.store.read(self.name))
+            last = state.seq
             new, result = step(state)
             if not new:
                 return result(state)
-            before = state.decided
+            self._foresee(state, new)
+            verdict = state.verdict()
+            if verdict is not None and state.decided is None:
+                new = [*new, ("decided", verdict)]
+                self._foresee(state, new[-1:])
             try:
-                written = self.store.append(self.name, new, expected=state.seq)
+                self.store.append(self.name, new, expected=last)
             except Conflict:
                 continue
-            for entry in written:
-                state.apply(entry)
-            verdict = state.verdict()
-            if verdict is not None and state.decided is None and verdict != before:
-                try:
-                    for entry in self.store.append(self.name, [("decided", verdict)], expected=state.seq):
-                        state.apply(entry)
-                except Conflict:
-                    pass  # another writer has recorded what follows from the same entries
             return result(state)
         raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
+
+    def _foresee(self, state: State, new: New) -> None:
+        """Apply entries that are about to be recorded, as they will be read."""
+        texts = [(kind, written(payload)) for kind, payload in new]
+        for entry in extended(self.name, Head(state.seq + 1), texts, datetime.now(UTC)):
+            state.apply(entry)
 
     def _report(self, state: State) -> Report:
         from roundwise.report import report_of
@@ -245,5 +256,13 @@ class Study:
         if len(found) != 1:
             told = ", ".join(f"{each.name} ({each.digest[:8]})" for asked in state.asked for each in asked.told)
             kind = "No file" if not found else "More than one file"
-            raise InputError(f"{kind} '{name}' was told. Told so far: {told or 'none'}. Name one, or its digest.")
+            raise InputError(
+                f"{kind} '{name}' was told. Told so far: {told or 'none'}. Name one, or its digest. "
+                "Nothing was changed."
+            )
         return found[0]
+
+
+def _reasoned(why: str) -> None:
+    if not why.strip():
+        raise InputError("The reason is empty. Say why in a few words: it is recorded. Nothing was changed.")

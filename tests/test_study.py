@@ -1,0 +1,727 @@
+"""Live studies on both stores: whole studies to a decision, resuming as replaying, amendments, and what is refused."""
+
+import json
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+import postgres
+import roundwise
+from roundwise import (
+    GLR,
+    PET,
+    Above,
+    AnyAbove,
+    BestArm,
+    Binary,
+    Bounded,
+    Counts,
+    DataError,
+    Gaussian,
+    Heuristic,
+    InputError,
+    Largest,
+    MinimumBelow,
+    OptBBAI,
+    Poisson,
+    RoundRobin,
+    Statements,
+    SubGaussian,
+    TopK,
+    TrackAndStop,
+    TriBBAI,
+    UnknownVariance,
+    Wager,
+    advance,
+    begin,
+    conclusion,
+    create_study,
+    load_study,
+)
+from roundwise.policies.limited import Limited
+from roundwise.stopping.betting import Betting
+from roundwise.store import StudyExists, UnknownStudy, open_store
+from roundwise.store.log import Head, extended
+from roundwise.study import replayed
+
+ARMS = ("a", "b", "c", "d")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """A storage URL under which there is nothing yet."""
+    return f"sqlite:///{tmp_path}/studies.db" if request.param == "sqlite" else postgres.server().fresh()
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A storage URL of SQLite, for what does not depend on the store."""
+    return f"sqlite:///{tmp_path}/studies.db"
+
+
+def drawn(noise, rng, mean, size):
+    """Results of one arm."""
+    if isinstance(noise, Binary):
+        return rng.binomial(1, mean, size)
+    if isinstance(noise, Poisson):
+        return rng.poisson(mean, size)
+    if isinstance(noise, Bounded):
+        return noise.low + (noise.high - noise.low) * rng.beta(8 * mean, 8 * (1 - mean), size)
+    return rng.normal(mean, 1.0, size)
+
+
+class World:
+    """Arms with these means, under the names of a study: a batch as a table of rows or of sums."""
+
+    def __init__(self, noise, means, seed=0, names=ARMS, form="rows"):
+        self.noise, self.means, self.names, self.form = noise, means, names, form
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self, pulls):
+        found = [drawn(self.noise, self.rng, mean, int(n)) for mean, n in zip(self.means, pulls, strict=True)]
+        if self.form == "rows":
+            arms = [name for name, values in zip(self.names, found, strict=False) for _ in values]
+            order = self.rng.permutation(len(arms))
+            values = np.concatenate(found)
+            return {"arm": [arms[i] for i in order], "outcome": values[order].astype(float)}
+        some = [
+            (name, len(values), values.sum()) for name, values in zip(self.names, found, strict=False) if len(values)
+        ]
+        names, counts, totals = zip(*some, strict=True)
+        return {"arm": list(names), "count": list(counts), "total": [float(total) for total in totals]}
+
+
+def finished(study, world, most=300):
+    """The report of a study that was asked and told until it was decided."""
+    report = None
+    for _ in range(most):
+        asked = study.ask()
+        if asked is None:
+            return report
+        report = study.tell(world(asked.outstanding))
+    raise AssertionError("the study did not end")
+
+
+def plain_trial(settings, batches):
+    """Plans and verdict of a trial in arrays that is fed the same batches."""
+    problem, policy = settings.problem, settings.policy
+    trial = begin(problem, policy)
+    plans = [trial.plan.pulls]
+    for batch in batches:
+        trial = advance(problem, policy, trial, batch)
+        plans.append(trial.plan.pulls)
+    return plans, settings.question.plain(conclusion(problem, policy, trial)) if trial.done else None
+
+
+def same_as_a_plain_trial(study):
+    state = study.state
+    plans, answer = plain_trial(state.settings, state.batches)
+    assert len(plans) == len(state.asked) + 1
+    for plan, asked in zip(plans, state.asked, strict=False):
+        assert np.array_equal(plan, asked.pulls)
+    assert answer == state.decided["answer"]
+
+
+CONTROL = Statements.against_control(4, 3, 0.1)
+QUESTIONS = [
+    (BestArm(), (0.0, 1.0, 0.2, 0.1), 1),
+    (BestArm(0.3), (1.0, 1.0, 0.0, 0.1), (0, 1)),
+    (TopK(2), (0.0, 1.5, 0.2, 1.3), [1, 3]),
+    (Above(0.5), (0.0, 1.0, -0.2, 1.2), [1, 3]),
+    (MinimumBelow(0.0), (1.0, 1.0, -1.0, 1.0), True),
+    (MinimumBelow(0.0), (1.0, 1.0, 1.0, 1.0), False),
+    (AnyAbove(0.5), (0.0, 1.5, 0.0, 0.0), True),
+    (CONTROL, (1.0, -1.0, 1.5, 0.0), [0, 2]),
+    (Largest([[1, 1, 0, 0], [0, 0, 1, 1]], None, ("left", "right")), (0.0, 0.0, 1.0, 1.0), 1),
+]
+
+
+class TestWholeStudies:
+    @pytest.mark.parametrize(("question", "means", "answer"), QUESTIONS, ids=lambda each: getattr(each, "name", None))
+    def test_every_question(self, url, question, means, answer):
+        with create_study("q", question=question, arms=ARMS, noise=Gaussian(1.0), storage=url) as study:
+            report = finished(study, World(Gaussian(1.0), means))
+            assert report.status == "decided"
+            assert report.answer in answer if isinstance(answer, tuple) else report.answer == answer
+            same_as_a_plain_trial(study)
+            assert study.ask() is None
+
+    @pytest.mark.parametrize(
+        ("noise", "form"),
+        [
+            (noise, form)
+            for noise in (Gaussian(1.0), SubGaussian(1.0), Bounded(-1, 3), Binary(), Poisson(), UnknownVariance())
+            for form in ("rows", "sums")
+            if (noise, form) != (UnknownVariance(), "sums")  # which need squares; see below
+        ],
+    )
+    def test_every_noise_model(self, url, noise, form):
+        rates = (0.1, 0.5, 0.9, 0.4) if not isinstance(noise, Poisson) else (1.0, 2.0, 4.0, 2.0)
+        with create_study("n", question=BestArm(), arms=ARMS, noise=noise, storage=url) as study:
+            report = finished(study, World(noise, rates, form=form))
+            assert (report.status, report.answer) == ("decided", 2)
+            same_as_a_plain_trial(study)
+
+    def test_unknown_variance_takes_sums_with_squares(self, file):
+        world = World(Gaussian(), (0.0, 2.0, 0.0, 0.0))
+        with create_study("n", question=BestArm(), arms=ARMS, noise=UnknownVariance(), storage=file) as study:
+            with pytest.raises(DataError, match="need the column 'squares'"):
+                study.ask(), study.tell({"arm": ["a"], "count": [3], "total": [1.0]})
+            while (asked := study.ask()) is not None:
+                found = [
+                    drawn(Gaussian(), world.rng, mean, int(n)) for mean, n in zip(world.means, asked.pulls, strict=True)
+                ]
+                sums = {"total": [x.sum() for x in found], "squares": [(x * x).sum() for x in found]}
+                study.tell({"arm": list(ARMS), "count": [len(x) for x in found], **sums})
+            assert study.report().answer == 1
+
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            Wager(),
+            Wager(batch_price=2000),
+            PET(),
+            PET(stopping=GLR(Counts()), guess=100),
+            TrackAndStop(),
+            RoundRobin(),
+            TriBBAI(),
+            OptBBAI(c=1.0),
+        ],
+        ids=lambda policy: policy.name,
+    )
+    def test_every_policy(self, file, policy):
+        with create_study(
+            "p", question=BestArm(), arms=ARMS, noise=Gaussian(1.0), policy=policy, storage=file
+        ) as study:
+            report = finished(study, World(Gaussian(1.0), (0.0, 2.5, 0.2, 0.1), form="sums"))
+            assert (report.status, report.answer) == ("decided", 1)
+            same_as_a_plain_trial(study)
+
+    @pytest.mark.parametrize("policy", [Wager(), PET(), TrackAndStop(), OptBBAI(c=1.0)], ids=lambda p: p.name)
+    def test_limits_are_honoured_by_every_policy(self, file, policy):
+        with create_study(
+            "p",
+            question=BestArm(),
+            arms=ARMS,
+            noise=Gaussian(1.0),
+            policy=policy,
+            max_batch=400,
+            min_per_arm=7,
+            storage=file,
+        ) as study:
+            assert finished(study, World(Gaussian(1.0), (0.0, 2.5, 0.2, 0.1), form="sums")).answer == 1
+            for asked in study.state.asked:
+                assert asked.pulls.sum() <= 400
+                assert all(n == 0 or n >= 7 for n in asked.pulls)
+            same_as_a_plain_trial(study)
+
+    def test_a_hundred_thousand_arms(self, file):
+        names = [f"arm {i}" for i in range(100_000)]
+        pulls, best = 30, 77_777
+        with create_study("big", question=BestArm(), arms=names, noise=Binary(), storage=file) as study:
+            start = time.process_time()
+            asked = study.ask()
+            assert asked.pulls.sum() == pulls * len(names)
+            successes = np.random.default_rng(1).binomial(pulls, 0.1, len(names))
+            successes[best] = pulls
+            told = {"arm": names, "count": [pulls] * len(names), "successes": successes.tolist()}
+            study.tell(told)
+            again = study.ask()
+            assert again.pulls[best] > 0
+            assert time.process_time() - start < 20
+
+    def test_ask_and_tell_take_less_than_a_tenth_of_a_second(self, file):
+        """CPU time with ten arms, each step from loading the study on."""
+        names = [f"arm {i}" for i in range(10)]
+        create_study("quick", question=BestArm(), arms=names, noise=Binary(), storage=file).close_store()
+        world = World(Binary(), np.linspace(0.3, 0.5, 10), names=names)
+        asking, telling = [], []
+        for _ in range(6):
+            start = time.process_time()
+            with load_study("quick", file) as study:
+                pulls = study.ask().pulls
+            asking.append(time.process_time() - start)
+            table = world(pulls)
+            start = time.process_time()
+            with load_study("quick", file) as study:
+                study.tell(table)
+            telling.append(time.process_time() - start)
+        assert max(sorted(asking)[:-1]) < 0.1  # the slowest one imports
+        assert max(sorted(telling)[:-1]) < 0.1
+
+    def test_the_default_storage(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("ROUNDWISE_STORAGE", f"sqlite:///{tmp_path}/elsewhere.db")
+        create_study("x", question=BestArm(), arms=ARMS, noise=Binary()).close_store()
+        assert (tmp_path / "elsewhere.db").exists()
+        with load_study("x") as study:
+            assert study.state.settings.arms == ARMS
+
+
+@pytest.fixture
+def study(url):
+    with create_study("checkout", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=url) as study:
+        yield study
+
+
+@pytest.fixture
+def decided(study):
+    """The study after two batches that decide it."""
+    study.ask()
+    study.tell(sums(a=(30, 15), b=(30, 30)))
+    study.ask()
+    study.tell({"arm": ["a", "b"], "count": [60, 60], "successes": [20, 60]})
+    assert study.state.decided is not None
+    return study
+
+
+def sums(**arms):
+    return {"arm": list(arms), "count": [n for n, _ in arms.values()], "successes": [s for _, s in arms.values()]}
+
+
+class TestPartialResults:
+    def test_ask_gives_the_same_batch_until_it_is_complete(self, study):
+        first = study.ask()
+        assert first.pulls.tolist() == [30, 30]
+        seq = study.state.seq
+        assert study.ask().pulls.tolist() == [30, 30]
+        assert study.state.seq == seq  # nothing was recorded by asking again
+        report = study.tell(sums(a=(10, 5)))
+        assert (report.batches, report.outstanding) == (0, {"a": 20, "b": 30})
+        assert "lacks 50 results" in report.next
+        again = study.ask()
+        assert (again.number, again.outstanding.tolist()) == (1, [20, 30])
+        study.tell(sums(b=(35, 7)))  # more than asked
+        assert study.ask().outstanding.tolist() == [20, 0]
+        report = study.tell(sums(a=(20, 11)))
+        assert (report.batches, report.samples, report.outstanding) == (1, 65, {})
+        assert study.ask().number == 2
+
+    def test_several_files_at_once(self, study, tmp_path):
+        (tmp_path / "1.csv").write_text("arm,outcome\n" + "a,1\n" * 30)
+        (tmp_path / "2.csv").write_text("arm;outcome\n" + "b;0\n" * 30)
+        study.ask()
+        report = study.tell(tmp_path / "1.csv", tmp_path / "2.csv")
+        assert (report.batches, report.samples) == (1, 60)
+        assert [each.name for each in study.state.asked[0].told] == [str(tmp_path / "1.csv"), str(tmp_path / "2.csv")]
+
+    def test_one_bad_file_of_several_changes_nothing(self, study, tmp_path):
+        (tmp_path / "1.csv").write_text("arm,outcome\n" + "a,1\n" * 30)
+        (tmp_path / "2.csv").write_text("arm,outcome\nb,7\n")
+        study.ask()
+        seq = study.state.seq
+        with pytest.raises(DataError, match=r"2.csv, line 2: outcome 7 of arm 'b' is neither 0 nor 1"):
+            study.tell(tmp_path / "1.csv", tmp_path / "2.csv")
+        with pytest.raises(InputError, match="is given twice"):
+            study.tell(tmp_path / "1.csv", tmp_path / "1.csv")
+        assert study.state.seq == seq
+
+    def test_several_files_are_one_batch(self, file):
+        """Cut as one likes, the batch is the same, and so is everything that follows."""
+        world = World(Binary(), (0.3, 0.9))
+        reports = []
+        for cuts in (1, 3):
+            with create_study(
+                "cut", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"{file}{cuts}"
+            ) as study:
+                world = World(Binary(), (0.3, 0.9), seed=5, form="sums")
+                while (asked := study.ask()) is not None:
+                    told = world(asked.pulls)
+                    for i, arm in enumerate(told["arm"]):
+                        count, total = told["count"][i], told["total"][i]
+                        if cuts == 1:
+                            continue
+                        half = min(count // 2, int(total))
+                        study.tell(sums(**{arm: (half, half)}))
+                        study.tell(sums(**{arm: (count - half, total - half)}))
+                    if cuts == 1:
+                        study.tell(told)
+                reports.append(study.report())
+        one, three = (replace(each, warnings=[]) for each in reports)
+        assert one == three
+
+    def test_an_arm_that_returns_nothing(self, study):
+        study.ask()
+        study.tell(sums(b=(30, 20)))
+        report = study.tell(settle="the server of a is down")
+        assert (report.batches, report.samples, report.arms[0].count, report.arms[0].mean) == (1, 30, 0, None)
+        assert any("Batch 1 was settled with 30 of 60 results (the server of a is down)" in w for w in report.warnings)
+        assert any("nothing to do with its values" in each for each in report.warnings)
+        assert study.ask().pulls[0] > 0
+
+    @pytest.mark.parametrize("noise", [Binary(), Bounded(0, 1), UnknownVariance(), Poisson(), Gaussian()])
+    def test_a_batch_of_which_nothing_comes(self, file, noise):
+        with create_study("none", question=BestArm(), arms=ARMS, noise=noise, storage=file) as study:
+            study.ask()
+            report = study.tell(settle="strike")
+            assert (report.samples, report.status) == (0, "undecided")
+            world = World(noise, (0.1, 0.9, 0.2, 0.3) if not isinstance(noise, UnknownVariance) else (0, 2, 0, 0))
+            assert finished(study, world).answer == 1
+
+    def test_results_and_a_reason_together(self, study):
+        study.ask()
+        report = study.tell(sums(a=(30, 10), b=(29, 20)), settle="one was lost")
+        assert (report.batches, report.samples) == (1, 59)
+
+    def test_more_than_asked_counts_once(self, study):
+        """Also where a file completes the batch and another, or a reason, is told with it."""
+        study.ask()
+        report = study.tell(sums(a=(30, 10), b=(30, 20)), sums(a=(5, 1)), settle="that is all")
+        assert (report.batches, report.samples) == (1, 65)
+        assert [arm.count for arm in report.arms] == [35, 30]
+        assert report.warnings == []
+        same = study.report()
+        assert (same.batches, same.samples) == (1, 65)
+        plans, _ = plain_trial(study.state.settings, study.state.batches)
+        assert np.array_equal(study.ask().pulls, plans[-1])
+
+    def test_a_file_that_decides_with_another(self, study):
+        study.ask()
+        study.tell(sums(a=(30, 5), b=(30, 28)))
+        study.ask()
+        report = study.tell(sums(a=(300, 50), b=(300, 280)), sums(a=(7, 1)))
+        assert (report.status, report.samples) == ("decided", 667)
+        assert study.state.decided["samples"] == 667
+
+    def test_late_results_count_in_the_batch_that_is_waited_for(self, study):
+        study.ask()
+        study.tell(sums(a=(30, 10), b=(20, 9)), settle="late")
+        late = sums(b=(10, 7))
+        with pytest.raises(InputError, match="No batch is outstanding. Run `roundwise ask checkout` first"):
+            study.tell(late)
+        asked = study.ask()
+        report = study.tell(late)
+        assert report.batches == 1
+        assert study.ask().outstanding[1] == asked.pulls[1] - 10
+
+    def test_a_reason_must_be_given(self, study):
+        study.ask()
+        seq = study.state.seq
+        for call in (lambda: study.tell(settle=" "), lambda: study.close(""), lambda: study.amend("x", None, "")):
+            with pytest.raises(InputError, match="The reason is empty"):
+                call()
+        with pytest.raises(InputError, match="Give the results: a file or a data frame"):
+            study.tell()
+        assert study.state.seq == seq
+
+
+class TestWhatIsRefused:
+    def test_the_same_contents_twice(self, study, tmp_path):
+        study.ask()
+        (tmp_path / "1.csv").write_text("arm,outcome\na,1\n")
+        (tmp_path / "copy.csv").write_text("arm,outcome\na,1\n")
+        study.tell(tmp_path / "1.csv")
+        for name in ("1.csv", "copy.csv"):
+            with pytest.raises(
+                InputError, match=f"{name} was already recorded as batch 1 .same contents.. Nothing was"
+            ):
+                study.tell(tmp_path / name)
+
+    def test_before_asking(self, study):
+        with pytest.raises(InputError, match="No batch is outstanding"):
+            study.tell(sums(a=(3, 1)))
+
+    def test_after_the_decision(self, decided):
+        seq = decided.state.seq
+        with pytest.raises(InputError, match="The study 'checkout' is decided. See `roundwise report checkout`"):
+            decided.tell(sums(a=(3, 1)))
+        assert decided.ask() is None
+        assert decided.state.seq == seq
+
+    def test_after_closing(self, study):
+        study.ask()
+        report = study.close("no money left")
+        assert (report.status, report.answer) == ("closed", None)
+        assert "closed undecided (no money left)" in report.headline
+        assert study.ask() is None
+        for call in (
+            lambda: study.tell(sums(a=(3, 1))),
+            lambda: study.close("again"),
+            lambda: study.amend("x", None, "why"),
+        ):
+            with pytest.raises(InputError, match="is closed .*no money left.*Nothing was changed"):
+                call()
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"arms": "red,green"}, "The arms are given as one text, 'red,green'. Give a list of names"),
+            ({"min_per_arm": float("inf")}, "`min_per_arm` is inf, but must be a finite number"),
+            ({"max_batch": float("nan")}, "`max_batch` is nan"),
+            ({"arms": ("a",)}, "needs at least two arms; found 1"),
+            ({"arms": ("a", " ")}, "An arm has no name"),
+            ({"arms": ("a", "a ")}, "two arms called 'a'"),
+            ({"arms": ("a", "b\nc")}, "letters that cannot be printed"),
+            ({"delta": 5}, "`delta` is 5, but must lie strictly between 0 and 1"),
+            ({"max_batch": 1}, "`max_batch` is 1, but 2 arms need at least 2 pulls a batch"),
+            ({"min_per_arm": -1}, "`min_per_arm` is -1"),
+            ({"question": TopK(2)}, "."),
+            ({"policy": PET(), "noise": Poisson()}, "Poisson counts have no sigma"),
+            ({"policy": Wager(stopping=Betting(shifts=False))}, "settings that cannot be recorded"),
+            ({"policy": TrackAndStop(stopping=Betting())}, "settings that cannot be recorded"),
+            ({"name": ""}, "cannot be called"),
+        ],
+    )
+    def test_settings_that_cannot_be(self, file, change, message):
+        given = {"name": "x", "question": BestArm(), "arms": ("a", "b"), "noise": Binary(), "storage": file, **change}
+        with pytest.raises(InputError, match=message):
+            create_study(given.pop("name"), **given)
+        with open_store(file) as store:
+            assert store.studies() == []
+
+    def test_unknown_study(self, study, url):
+        with pytest.raises(UnknownStudy, match="no study called 'chekout'. Did you mean 'checkout'"):
+            load_study("chekout", url)
+
+
+class TestResuming:
+    def test_load_if_exists(self, study, url):
+        given = {"question": BestArm(), "arms": ("a", "b"), "noise": Binary(), "storage": url}
+        study.ask()
+        study.tell(sums(a=(30, 3), b=(20, 7)))
+        with pytest.raises(StudyExists, match="already a study called 'checkout'"):
+            create_study("checkout", **given)
+        with create_study("checkout", **given, load_if_exists=True) as again:
+            assert again.ask().outstanding.tolist() == [0, 10]
+        for other in (
+            {"delta": 0.1},
+            {"arms": ("b", "a")},
+            {"noise": Gaussian()},
+            {"max_batch": 500},
+            {"policy": PET()},
+        ):
+            with pytest.raises(InputError, match="There is a study 'checkout' with other settings"):
+                create_study("checkout", **{**given, **other}, load_if_exists=True)
+
+    @pytest.mark.parametrize("question", [CONTROL, QUESTIONS[-1][0]], ids=["statements", "largest"])
+    def test_load_if_exists_with_tables(self, file, question):
+        given = {"question": question, "arms": ARMS, "noise": Binary(), "storage": file, "load_if_exists": True}
+        create_study("x", **given).close_store()
+        create_study("x", **given, max_batch=None).close_store()
+
+    @pytest.mark.parametrize("policy", [Wager(max_batch=400), PET(guess=50)], ids=lambda policy: policy.name)
+    def test_every_batch_by_another_process(self, file, policy):
+        """A study that is loaded anew for every step goes as one that is kept open."""
+        ends = []
+        for fresh in (False, True):
+            place = f"{file}{fresh}"
+            study = create_study("s", question=TopK(2), arms=ARMS, noise=Gaussian(), policy=policy, storage=place)
+            world = World(Gaussian(), (0.0, 2.0, 2.2, 0.5), seed=3, form="sums")
+            while (asked := study.ask()) is not None:
+                if fresh:
+                    study.close_store()
+                    study = load_study("s", place)
+                study.tell(world(asked.pulls))
+                if fresh:
+                    study.close_store()
+                    study = load_study("s", place)
+            ends.append((study.report(), [each.pulls.tolist() for each in study.state.asked]))
+            study.close_store()
+        assert ends[0] == ends[1]
+
+    def test_a_state_is_its_entries(self, decided):
+        entries = decided.store.read("checkout")
+        state = decided.state
+        for other in (replayed(entries), replayed(entries[:3])):
+            for entry in entries[other.seq + 1 :]:
+                other.apply(entry)
+            assert other.seq == state.seq
+            assert other.decided == state.decided
+            assert other.trial.record.totals.tolist() == state.trial.record.totals.tolist()
+            assert repr(other.trial.kept.won) == repr(state.trial.kept.won)
+            assert other.trial.plan.pulls.tolist() == state.trial.plan.pulls.tolist()
+
+    def test_the_verdict_is_recorded_with_what_decides_it(self, decided):
+        entries = decided.store.read("checkout")
+        assert [entry.kind for entry in entries] == ["created", "asked", "told", "asked", "told", "decided"]
+        assert entries[-1].at == entries[-2].at  # one transaction
+        assert entries[-1].payload == {"answer": 1, "words": "b is the best arm", "batches": 2, "samples": 180}
+        assert all(entry.version == roundwise.__version__ for entry in entries)
+
+    def test_batches_as_a_data_frame(self, decided):
+        frame = decided.batches()
+        assert list(frame.columns) == ["batch", "arm", "asked", "count", "total", "mean"]
+        assert frame["batch"].tolist() == [1, 1, 2, 2]
+        assert frame["count"].tolist() == [30, 30, 60, 60]
+        assert frame["mean"].tolist() == [0.5, 1.0, 20 / 60, 1.0]
+
+    def test_a_study_moves_from_store_to_store(self, decided, tmp_path):
+        with open_store(f"sqlite:///{tmp_path}/other.db") as store:
+            store.put(decided.store.read("checkout"))
+        with load_study("checkout", f"sqlite:///{tmp_path}/other.db") as copy:
+            assert copy.report() == decided.report()
+
+
+def rechained(entries, change):
+    """The log with each (kind, payload) changed as wanted, and a chain that is valid."""
+    texts = []
+    for entry in entries:
+        payload = json.loads(entry.text)
+        kind = change(entry.seq, entry.kind, payload) or entry.kind
+        texts.append((kind, json.dumps(payload, separators=(",", ":"))))
+    return extended(entries[0].study, Head(), texts, datetime.now(UTC))
+
+
+class TestReplayThatDiffers:
+    def changed(self, decided, tmp_path, change):
+        with open_store(f"sqlite:///{tmp_path}/changed.db") as store:
+            store.put(rechained(decided.store.read("checkout"), change))
+        return load_study("checkout", f"sqlite:///{tmp_path}/changed.db")
+
+    def test_a_plan(self, decided, tmp_path):
+        def change(seq, kind, payload):
+            if seq == 3:
+                payload["pulls"] = [1, 2]
+
+        with self.changed(decided, tmp_path, change) as study:
+            for call in (study.ask, study.report, lambda: study.tell(sums(a=(1, 1))), lambda: study.close("x")):
+                with pytest.raises(
+                    DataError,
+                    match=r"Batch 2 of 'checkout' was planned by roundwise 0.1.0 as 1, 2, but this version plans",
+                ):
+                    call()
+
+    def test_results_that_lead_elsewhere(self, decided, tmp_path):
+        def change(seq, kind, payload):
+            if seq == 2:
+                payload["results"]["totals"] = [0, 30]
+
+        with self.changed(decided, tmp_path, change) as study, pytest.raises(DataError, match="Batch 2 of 'checkout'"):
+            study.report()
+
+    def test_a_verdict(self, decided, tmp_path):
+        def change(seq, kind, payload):
+            if kind == "decided":
+                payload["answer"] = 0
+
+        with (
+            self.changed(decided, tmp_path, change) as study,
+            pytest.raises(
+                DataError,
+                match="The answer of 'checkout' was recorded by roundwise 0.1.0 as 0, but this version finds 1",
+            ),
+        ):
+            study.report()
+
+    def test_another_version_that_plans_otherwise(self, decided, monkeypatch):
+        monkeypatch.setattr("roundwise.policies.wager.SMALLEST", 1.5)
+        with pytest.raises(DataError, match="Batch 2 .* this version plans .* Go on with version 0.1.0"):
+            decided.report()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda seq, kind, payload: "blessed" if seq == 2 else None,
+            lambda seq, kind, payload: "told" if seq == 1 else None,
+            lambda seq, kind, payload: payload.clear() if seq == 2 else None,
+            lambda seq, kind, payload: payload.clear() if seq == 1 else None,
+            lambda seq, kind, payload: payload["results"].clear() if seq == 2 else None,
+        ],
+    )
+    def test_entries_that_make_no_sense(self, decided, tmp_path, change):
+        with (
+            self.changed(decided, tmp_path, change) as study,
+            pytest.raises(
+                DataError, match="which this version does not know|cannot be replayed|not results as roundwise"
+            ),
+        ):
+            study.report()
+
+
+class TestAmendments:
+    def test_correcting_undoes_a_verdict(self, decided):
+        name = decided.state.asked[1].told[0].digest[:8]
+        before = decided.store.read("checkout")
+        report = decided.amend(name, sums(a=(60, 31), b=(60, 29)), "columns were swapped")
+        after = decided.store.read("checkout")
+        assert after[: len(before)] == before  # never an edit
+        assert [entry.kind for entry in after[len(before) :]] == ["amended"]
+        assert (report.status, report.answer) == ("undecided", None)
+        assert any("was corrected: columns were swapped. The guarantee holds if" in each for each in report.warnings)
+        assert any("void if they were corrected because of what they showed" in each for each in report.warnings)
+        asked = decided.ask()
+        assert asked.number == 3
+        report = finished(decided, World(Binary(), (0.2, 0.9), names=("a", "b")))
+        assert report.answer == 1
+        assert any("columns were swapped" in each for each in report.warnings)
+        assert replayed(decided.store.read("checkout")).decided == decided.state.decided
+
+    def test_the_other_answer(self, decided):
+        first, second = (each.told[0].digest for each in decided.state.asked)
+        decided.amend(first, sums(a=(30, 30), b=(30, 15)), "swapped")
+        report = decided.amend(second, sums(a=(60, 60), b=(60, 20)), "swapped too")
+        assert (report.status, report.answer) == ("decided", 0)
+        assert [entry.kind for entry in decided.store.read("checkout")][-3:] == ["amended", "amended", "decided"]
+
+    def test_the_same_answer_is_recorded_again(self, decided):
+        second = decided.state.asked[1].told[0].digest
+        report = decided.amend(second, sums(a=(60, 21), b=(60, 60)), "one was miscounted")
+        assert report.answer == 1
+        assert decided.state.decided is not None
+        assert [entry.kind for entry in decided.store.read("checkout")][-2:] == ["amended", "decided"]
+
+    def test_withdrawing(self, decided):
+        second = decided.state.asked[1].told[0].digest
+        report = decided.amend(second, None, "another experiment's")
+        assert (report.status, report.samples, report.batches) == ("undecided", 60, 1)
+        assert any("withdrawn: another experiment's" in each for each in report.warnings)
+        assert decided.ask().number == 3
+
+    def test_a_batch_that_is_waited_for_stays_so(self, study):
+        study.ask()
+        study.tell(sums(a=(10, 5)))
+        report = study.amend(study.state.asked[0].told[0].digest, sums(a=(12, 5)), "two more")
+        assert (report.batches, report.outstanding) == (0, {"a": 18, "b": 30})
+        report = study.amend(study.state.asked[0].told[0].digest, None, "all wrong")
+        assert (report.batches, report.outstanding) == (0, {"a": 30, "b": 30})
+        assert study.ask().number == 1
+
+    def test_a_correction_may_complete_a_batch(self, study):
+        study.ask()
+        study.tell(sums(a=(10, 5), b=(30, 9)))
+        report = study.amend(study.state.asked[0].told[0].digest, sums(a=(30, 15), b=(30, 9)), "a page was missing")
+        assert (report.batches, report.outstanding) == (1, {})
+
+    def test_what_cannot_be_amended(self, decided):
+        seq = decided.state.seq
+        with pytest.raises(InputError, match="No file 'x.csv' was told. Told so far: data frame"):
+            decided.amend("x.csv", None, "why")
+        with pytest.raises(InputError, match="More than one file 'data frame' was told"):
+            decided.amend("data frame", None, "why")
+        with pytest.raises(InputError, match="was already recorded as batch 2"):
+            decided.amend(decided.state.asked[0].told[0].digest, sums(a=(60, 20), b=(60, 60)), "why")
+        assert decided.state.seq == seq
+
+
+@pytest.mark.parametrize("limits", [{}, {"max_batch": 500.0, "min_per_arm": 5.0}])
+@pytest.mark.parametrize("policy", [Wager(), PET(guess=4), TrackAndStop(stopping=GLR(Heuristic())), OptBBAI(c=4.0)])
+def test_settings_survive_json(policy, limits):
+    from roundwise.study import Settings
+    from roundwise.study.settings import within_limits
+
+    settings = Settings(
+        BestArm(),
+        ARMS,
+        Gaussian(2.0),
+        0.01,
+        within_limits(policy, **({"max_batch": None, "min_per_arm": 0} | limits)),
+        7,
+    )
+    assert Settings.from_payload(json.loads(json.dumps(settings.payload()))) == settings
+    settings.check_kept()
+
+
+def test_limits_of_the_policy_stay_beside_others():
+    from roundwise.study.settings import within_limits
+
+    assert within_limits(Wager(max_batch=500), None, 5) == Wager(max_batch=500, min_per_arm=5)
+    assert within_limits(Wager(min_per_arm=5), np.int64(500), 0) == Wager(max_batch=500, min_per_arm=5)
+    assert within_limits(PET(), np.int64(500), 0) == Limited(PET(), 500)
+
+
+def test_a_policy_that_is_limited_already(file):
+    limited = Limited(PET(guess=100), 300, 0)
+    with create_study("x", question=BestArm(), arms=ARMS, noise=Gaussian(), policy=limited, storage=file) as study:
+        assert study.ask().pulls.sum() <= 300

@@ -1,0 +1,403 @@
+"""The commands of live studies as a user meets them: what they print, JSON, and one sentence for a mistake."""
+
+import html.parser
+import json
+import re
+import sys
+
+import pytest
+
+import postgres
+from roundwise.cli import main
+from roundwise.store import open_store
+
+NEW = ("new", "checkout", "--question", "best-arm", "--arms", "red,green,blue")
+
+
+@pytest.fixture
+def roundwise(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROUNDWISE_STORAGE", raising=False)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return end.value.code, out, err
+
+    return call
+
+
+@pytest.fixture
+def works(roundwise):
+    """Run a command that must succeed and end by saying what to do next; what it printed."""
+
+    def call(*words):
+        code, out, err = roundwise(*words)
+        assert (code, err) == (0, "")
+        if "--json" in words:
+            return json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+        assert "Next: " in out.rstrip().splitlines()[-1]
+        return out
+
+    return call
+
+
+@pytest.fixture
+def refused(roundwise):
+    """Run a command that must fail with one sentence and change nothing; the sentence."""
+
+    def entries():
+        try:
+            with open_store(create=False) as store:
+                return {each.name: store.read(each.name) for each in store.studies()}
+        except ValueError:
+            return {}
+
+    def call(*words):
+        before = entries()
+        code, out, err = roundwise(*words)
+        assert (code, out) == (2, "")
+        assert err.startswith("roundwise: ")
+        assert "Traceback" not in err
+        assert err.count("\n") <= 2  # what was found, and what to do
+        assert entries() == before
+        return err
+
+    return call
+
+
+@pytest.fixture
+def checkout(works):
+    works(*NEW, "--binary")
+
+
+def table(path, *rows):
+    path.write_text("arm,count,successes\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def first(works, checkout, tmp_path):
+    """The first batch, told."""
+    works("ask", "checkout")
+    file = table(tmp_path / "first.csv", ("red", 30, 15), ("green", 30, 24), ("blue", 30, 3))
+    return works("tell", "checkout", file)
+
+
+@pytest.fixture
+def decided(works, first, tmp_path):
+    works("ask", "checkout")
+    file = table(tmp_path / "second.csv", ("red", 200, 90), ("green", 200, 160), ("blue", 200, 20))
+    return works("tell", "checkout", file)
+
+
+class TestCommands:
+    def test_a_whole_study(self, works, tmp_path):
+        out = works(*NEW, "--binary", "--delta", 0.1)
+        assert "Created 'checkout': best-arm of 3 arms, error at most 0.1" in out
+        assert "`roundwise ask checkout`" in out
+        out = works("ask", "checkout", "--out", "batch.csv")
+        assert "batch 1: 90 results, 90 of them outstanding" in out
+        assert "written to batch.csv" in out
+        assert (tmp_path / "batch.csv").read_text().split() == ["arm,pulls", "red,30", "green,30", "blue,30"]
+        table(tmp_path / "1.csv", ("red", 30, 15), ("green", 30, 24))
+        out = works("tell", "checkout", "1.csv")
+        assert "Recorded 1.csv" in out
+        assert "Outstanding: blue: 30." in out
+        assert "batch 1 lacks 30 results" in out
+        assert "blue: 30" in works("status", "checkout")
+        works("ask", "checkout", "--out", "batch.csv")
+        assert (tmp_path / "batch.csv").read_text().split() == ["arm,pulls", "blue,30"]
+        out = works("tell", "checkout", "--settle", "blue was sold out")
+        assert "settled with 60 of 90 results (blue was sold out)" in out
+        for week in (2, 3):
+            works("ask", "checkout")
+            table(tmp_path / f"{week}.csv", ("red", 200, 90), ("green", 200, 150 + week), ("blue", 200, 20))
+            out = works("tell", "checkout", f"{week}.csv")
+        assert "checkout: green is the best arm" in out
+        assert "`roundwise report checkout --out report.html`" in out
+        assert "green is the best arm" in works("ask", "checkout")
+        assert "the verdict recomputed" in works("verify", "checkout")
+        assert "checkout" in works("list")
+
+    def test_names_with_blanks_can_be_pasted(self, works):
+        works("new", "my study", "-q", "best-arm", "--arms", "a b, c d ", "--binary")
+        assert "`roundwise tell 'my study' FILE`" in works("ask", "my study")
+        assert works("ask", "my study", "--json")["pulls"] == {"a b": 30, "c d": 30}
+
+    @pytest.mark.parametrize(
+        ("words", "assumed"),
+        [
+            (("--binary",), "Results are 0 or 1."),
+            (("--range", 1, 3), "Every result lies between 1 and 3."),
+            (("--sigma", 2), "tails no heavier than normal with standard deviation 2"),
+            (("--sigma", 2, "--normal"), "normal with standard deviation 2, exactly"),
+            (("--normal",), "the same, unknown standard deviation"),
+            (("--counts",), "Poisson counts"),
+        ],
+    )
+    def test_every_noise_model(self, works, words, assumed):
+        works(*NEW, *words)
+        assert assumed in works("status", "checkout")
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("top-k", "--k", 2),
+            ("above", "--level", 0.5),
+            ("minimum-below", "--level", 0.5),
+            ("any-above", "--level", 0.5),
+            ("best-arm", "--tolerance", 0.1),
+            ("statements", "--control", "red", "--margin", 0.1),
+        ],
+    )
+    def test_every_question(self, works, tmp_path, words):
+        works("new", "x", "--arms", "red,green,blue", "--binary", "-q", *words)
+        works("ask", "x")
+        file = table(tmp_path / "1.csv", ("red", 30, 3), ("green", 30, 20), ("blue", 30, 28))
+        works("tell", "x", file)
+        assert works("report", "x", "--json")["samples"] == 90
+
+    def test_control_is_named(self, works):
+        works("new", "x", "--arms", "red,green,blue", "--binary", "-q", "statements", "--control", "red")
+        claims = [each["claim"] for each in works("status", "x", "--json")["claims"]]
+        assert [re.sub(": (yes|no)", "", claim) for claim in claims] == ["green beats red", "blue beats red"]
+
+    def test_statements_and_largest_from_files(self, works, tmp_path):
+        (tmp_path / "s.csv").write_text("name,red,green,blue,above\ngreen leads,-1,1,0,0.1\n")
+        (tmp_path / "l.csv").write_text("name,red,green,blue\nfirst,1,1,0\nlast,0,1,1\n")
+        for question, file in (("statements", "s.csv"), ("largest", "l.csv")):
+            works("new", question, "--arms", "red,green,blue", "--binary", "-q", question, "--file", file)
+            works("ask", question)
+            works("verify", question)
+
+    @pytest.mark.parametrize("policy", ["wager", "pet:guess=4", "track-and-stop", "opt-bbai:c=4", "tri-bbai"])
+    def test_every_policy_before_and_after_results(self, works, tmp_path, policy):
+        works(*NEW, "--binary", "--policy", policy, "--max-batch", 3000, "--min-per-arm", 10)
+        for name in ("html", "md", "json"):
+            works("report", "checkout", "--out", f"before.{name}")
+        pulls = works("ask", "checkout", "--json")["pulls"]
+        assert sum(pulls.values()) <= 3000
+        table(tmp_path / "1.csv", *((arm, n, n // 2) for arm, n in pulls.items()))
+        works("tell", "checkout", "1.csv", "--json")
+        for name in ("html", "md", "json"):
+            works("report", "checkout", "--out", f"after.{name}")
+        assert json.loads((tmp_path / "after.json").read_text()) == works("report", "checkout", "--json")
+
+    def test_arms_from_a_file(self, works, tmp_path):
+        (tmp_path / "arms.txt").write_bytes(b"\xef\xbb\xbfred\r\n\r\nblue one\r\n")
+        works("new", "x", "-q", "best-arm", "--arms-file", "arms.txt", "--binary")
+        assert works("ask", "x", "--json")["outstanding"] == {"red": 30, "blue one": 30}
+
+    def test_many_arms_are_shown_in_part(self, works, tmp_path):
+        (tmp_path / "arms.txt").write_text("\n".join(f"arm {i}" for i in range(100)))
+        works("new", "x", "-q", "best-arm", "--arms-file", "arms.txt", "--binary")
+        assert "... and 40 more arms; --out FILE writes them all." in works("ask", "x", "--out", "b.csv")
+        assert len((tmp_path / "b.csv").read_text().splitlines()) == 101
+        assert "arm 29: 30, ..." in works("status", "x")
+
+    def test_json_of_every_command(self, works, decided, tmp_path):
+        table(tmp_path / "third.csv", ("red", 200, 100), ("green", 200, 101), ("blue", 200, 20))
+        found = works("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong week", "--json")
+        assert (found["status"], found["answer"]) == ("undecided", None)
+        assert works("ask", "checkout", "--json")["batch"] == 3
+        assert works("status", "checkout", "--json")["outstanding"]
+        assert works("verify", "checkout", "--json") == {
+            "study": "checkout",
+            "entries": 8,
+            "batches": 3,
+            "decided": False,
+        }
+        assert [each["name"] for each in works("list", "--json")] == ["checkout"]
+        assert works("close", "checkout", "--why", "enough", "--json")["status"] == "closed"
+        assert works("ask", "checkout", "--json")["status"] == "closed"
+
+    def test_reports(self, works, decided, tmp_path):
+        assert "green is the best arm" in works("report", "checkout")
+        for name in ("r.html", "r.md", "r.json", "deep/er/R.HTML"):
+            out = works("report", "checkout", "--out", name)
+            assert f"The report is in {name}" in out
+        html.parser.HTMLParser().feed((tmp_path / "deep/er/R.HTML").read_text())
+        assert (tmp_path / "r.md").read_text().startswith("# checkout")
+
+    def test_export_and_import(self, works, refused, decided, tmp_path):
+        out = works("export", "checkout")
+        assert "`roundwise import checkout.jsonl`" in out
+        works("export", "checkout", "--out", "copy.jsonl")
+        assert (tmp_path / "copy.jsonl").read_text() == (tmp_path / "checkout.jsonl").read_text()
+        there = ("--storage", f"sqlite:///{tmp_path}/other.db")
+        assert "Imported 'checkout' with 6 entries" in works("import", "copy.jsonl", *there)
+        assert works("report", "checkout", "--json", *there) == works("report", "checkout", "--json")
+        works("verify", "checkout", *there)
+        assert "already a study called 'checkout'" in refused("import", "copy.jsonl", *there)
+        (tmp_path / "copy.jsonl").write_text((tmp_path / "copy.jsonl").read_text().replace("160", "161"))
+        assert "was changed: entry 4" in refused("import", "copy.jsonl", "--storage", f"sqlite:///{tmp_path}/third.db")
+
+    def test_amend_and_close(self, works, decided, tmp_path):
+        out = works("amend", "checkout", "second.csv", "--why", "not ours")
+        assert "second.csv of batch 2 was withdrawn: not ours. The guarantee holds if" in out
+        assert "undecided" in out
+        out = works("close", "checkout", "--why", "no budget")
+        assert "closed undecided (no budget)" in out
+
+    @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+    def test_the_storage_of_the_environment(self, works, tmp_path, monkeypatch, kind):
+        url = f"sqlite:///{tmp_path}/elsewhere.db" if kind == "sqlite" else postgres.server().fresh()
+        monkeypatch.setenv("ROUNDWISE_STORAGE", url)
+        works(*NEW, "--binary")
+        assert not (tmp_path / "roundwise.db").exists()
+        works("ask", "checkout")
+        monkeypatch.delenv("ROUNDWISE_STORAGE")
+        works("ask", "checkout", "--storage", url)
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("words", "sentence"),
+        [
+            ((), "Say what results look like with one of --binary, --range LOW HIGH, --sigma S"),
+            (("--binary", "--sigma", 1), "Say what results look like with one of"),
+            (("--binary", "--counts"), "Say what results look like with one of"),
+            (("--binary", "--normal"), "Say what results look like with one of"),
+            (("--range", 3, 1), "The range [3, 1] is empty"),
+            (("--sigma", -1), "`sigma` is -1, but must be a positive number"),
+            (("--binary", "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write"),
+            (("--binary", "--policy", "pett"), "There is no policy called 'pett'. Did you mean 'pet'?"),
+            (("--counts", "--policy", "pet"), "Poisson counts have no sigma"),
+            (("--binary", "--max-batch", 2), "3 arms need at least 3 pulls a batch"),
+            (("--binary", "--k", 2), "The question 'best-arm' does not take --k"),
+            (("--binary", "--margin", 2), "--margin goes with --control"),
+            (("--binary", "--control", "red"), "--control goes with --question statements"),
+            (("--binary", "--arms-file", "x"), "Give either --arms a,b,c or --arms-file FILE"),
+            (("--binary", "--question", "best"), "There is no question called 'best'. Did you mean"),
+            (("--binary", "--question", "top-k"), "The question 'top-k' needs --k"),
+            (("--binary", "--question", "top-k", "--k", 3), "k"),
+            (("--binary", "--arms", "red"), "needs at least two arms; found 1"),
+            (("--binary", "--arms", "red,,blue"), "An arm has no name"),
+            (("--binary", "--arms", "red,red"), "two arms called 'red'"),
+            (("--binary", "--storage", "mysql://x"), "begins with 'mysql://', which roundwise does not know"),
+            (("--binary", "--colour", "x"), "No such option: --colour"),
+        ],
+    )
+    def test_new(self, refused, words, sentence):
+        assert sentence in refused(*NEW, *words)
+
+    def test_new_with_files_that_are_not_there(self, refused, tmp_path):
+        words = ("new", "x", "-q", "best-arm", "--binary", "--arms-file")
+        assert "nothing.txt: cannot be read as a list of names" in refused(*words, "nothing.txt")
+        (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+        assert "binary: cannot be read as a list of names" in refused(*words, "binary")
+        control = ("new", "x", "-q", "statements", "--arms", "red,blue", "--binary", "--control")
+        assert "no arm called 'rad'. Did you mean 'red'?" in refused(*control, "rad")
+        assert "Give either --arms" in refused("new", "x", "-q", "best-arm", "--binary")
+
+    def test_a_name_that_is_taken(self, refused, checkout):
+        assert "already a study called 'checkout'" in refused(*NEW, "--binary")
+
+    @pytest.mark.parametrize(
+        ("contents", "sentence"),
+        [
+            (
+                b"arm,count,successes\nrad,3,1\nred,3,1\n",
+                "results.csv, line 2: there is no arm 'rad' in this study. Did",
+            ),
+            (b"arm,count,successes\nA,3,1\nB,3,1\n", "Is it a file of another study?"),
+            (b"arm,outcome\nred,1.7\n", "results.csv, line 2: outcome 1.7 of arm 'red' is neither 0 nor 1"),
+            (b"arm,outcome\nred,\n", "results.csv, line 2: the outcome '' of arm 'red' is missing"),
+            (b"arm,count,successes\nred,3,4\n", "successes 4 of arm 'red' with count 3 is impossible"),
+            (b"colour,clicks\nred,3\n", "results.csv, line 1: found 'colour', 'clicks', but no column 'arm'"),
+            (b"arm,outcome\n", "results.csv has a header but no results"),
+            (b"", "results.csv is empty"),
+            (b"\x00\x01\x02", "results.csv is a binary file, not a table"),
+            (b"PK\x03\x04nonsense", "cannot be read as an Excel workbook"),
+            (b"PAR1nonsense", "cannot be read as a Parquet file"),
+            (b"arm,outcome\nred,\xff\n", "this is not text in UTF-8"),
+        ],
+    )
+    def test_a_wrong_file(self, works, refused, checkout, tmp_path, contents, sentence):
+        works("ask", "checkout")
+        (tmp_path / "results.csv").write_bytes(contents)
+        assert sentence in refused("tell", "checkout", "results.csv")
+
+    def test_tell(self, refused, first, works, tmp_path):
+        assert "No batch is outstanding. Run `roundwise ask checkout` first" in refused(
+            "tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1))
+        )
+        assert "first.csv was already recorded as batch 1 (same contents). Nothing was changed." in refused(
+            "tell", "checkout", "first.csv"
+        )
+        works("ask", "checkout")
+        assert "nothing.csv" in refused("tell", "checkout", "nothing.csv")
+        assert str(tmp_path) in refused("tell", "checkout", tmp_path)
+        assert "first.csv was already recorded as batch 1" in refused("tell", "checkout", "first.csv")
+        assert "x.csv is given twice" in refused("tell", "checkout", "x.csv", "x.csv")
+        assert "Give the results" in refused("tell", "checkout")
+        assert "The reason is empty" in refused("tell", "checkout", "--settle", "")
+        assert "--why" in refused("close", "checkout")
+        assert "The reason is empty" in refused("close", "checkout", "--why", " ")
+
+    def test_after_the_decision(self, refused, decided, tmp_path):
+        assert "The study 'checkout' is decided" in refused(
+            "tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1))
+        )
+
+    def test_after_closing(self, works, refused, first, tmp_path):
+        works("close", "checkout", "--why", "no money")
+        table(tmp_path / "x.csv", ("red", 3, 1))
+        for words in (
+            ("tell", "checkout", "x.csv"),
+            ("close", "checkout", "--why", "again"),
+            ("amend", "checkout", "first.csv", "--why", "wrong"),
+        ):
+            assert re.search(r"is closed.*\(no money\)", refused(*words))
+        assert "closed undecided (no money)" in works("ask", "checkout")
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("ask",),
+            ("tell", "--settle", "x"),
+            ("status",),
+            ("report",),
+            ("export",),
+            ("verify",),
+            ("amend", "x.csv", "--why", "x"),
+            ("close", "--why", "x"),
+        ],
+        ids=lambda words: words[0],
+    )
+    def test_a_study_that_is_not_there(self, refused, checkout, words, tmp_path):
+        command, *rest = words
+        assert "no study called 'chekout'. Did you mean 'checkout'?" in refused(command, "chekout", *rest)
+        assert not (tmp_path / "chekout.jsonl").exists()
+        empty = f"sqlite:///{tmp_path}/empty.db"
+        assert "There are no studies in" in refused(command, "checkout", *rest, "--storage", empty)
+        assert not (tmp_path / "empty.db").exists()
+
+    def test_list_where_nothing_is(self, refused):
+        assert "There are no studies in" in refused("list")
+
+    def test_where_nothing_can_be_written(self, works, refused, checkout, tmp_path):
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "plain").write_text("")
+        assert "must end in .html, .md, .json" in refused("report", "checkout", "--out", "report.pdf")
+        for words in (("report", "checkout"), ("ask", "checkout"), ("export", "checkout")):
+            assert "cannot be written" in refused(*words, "--out", "plain/report.html")
+        assert "is a folder" in refused("ask", "checkout", "--out", "folder")
+        assert works("ask", "checkout", "--json")["batch"] == 1  # and not 2: nothing was asked before
+
+    def test_amend(self, refused, decided):
+        assert "No file 'third.csv' was told. Told so far: " in refused(
+            "amend", "checkout", "third.csv", "--why", "wrong"
+        )
+        assert "third.csv" in refused("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong")
+        assert "was already recorded as batch 1" in refused(
+            "amend", "checkout", "second.csv", "--by", "first.csv", "--why", "wrong"
+        )
+
+    def test_import(self, refused, tmp_path):
+        assert "nothing.jsonl cannot be read" in refused("import", "nothing.jsonl")
+        (tmp_path / "x.jsonl").write_text("{}\n")
+        assert "this is not the log of a study" in refused("import", "x.jsonl")
