@@ -232,7 +232,9 @@ class TestCommands:
         assert works("report", "checkout", "--json", *there) == works("report", "checkout", "--json")
         works("verify", "checkout", *there)
         assert "already a study called 'checkout'" in refused("import", "copy.jsonl", *there)
-        (tmp_path / "copy.jsonl").write_text((tmp_path / "copy.jsonl").read_text().replace("160", "161"))
+        lines = (tmp_path / "copy.jsonl").read_text().splitlines(keepends=True)
+        lines[5] = lines[5].replace("160", "161")  # the first line is a head, so this is entry 4
+        (tmp_path / "copy.jsonl").write_text("".join(lines))
         assert "was changed: entry 4" in refused("import", "copy.jsonl", "--storage", f"sqlite:///{tmp_path}/third.db")
 
     def test_amend_and_close(self, works, decided, tmp_path):

@@ -7,9 +7,9 @@ see the same instances and the same stream of noise, so adding a policy changes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ from roundwise.runs import Floats, take
 from roundwise.summary import Summary, sample_lower_bound, summarised
 from roundwise.trial import advance, begin, conclusion
 
+if TYPE_CHECKING:
+    from roundwise.cluster import Cluster
+
+Job = tuple[Any, ...]  # what `_block` is called with
 Watch = Mapping[str, Callable[[Trial], NDArray[Any]]]
 
 
@@ -88,55 +92,93 @@ def simulate(
     max_batches: float = np.inf,
     watch: Watch | None = None,
     workers: int = 1,
+    cluster: Cluster | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Runs]:
     """Run every policy `runs` times; one `Runs` for each, in order.
 
     `noise` is what the algorithms assume of the rewards, by default what is true of the environment. A run that reaches
     `max_samples` (at most 2^53, beyond which numbers are not exact) or `max_batches`, or whose data is used up, ends
-    undecided. `progress` is called with the number of runs done.
+    undecided. `workers` is how many processes to use, `cluster` the address, the scheduler file or a client of a dask
+    cluster to use instead; the numbers stay the same. `progress` is called with the number of runs done.
 
     >>> from roundwise import BestArm, GaussianArms, PET
     >>> (runs,) = simulate(BestArm(), GaussianArms([1.0, 0.0]), [PET()], runs=10)
     >>> runs.correct.all()
     np.True_
     """
+    check_place(workers, cluster)
+    problem = Problem(question, environment.arms, delta, environment.noise if noise is None else noise)
+    named = policies if isinstance(policies, Mapping) else dict(_labelled(policies))
+    for policy in named.values():
+        policy.check(problem)
+    jobs = [
+        job
+        for name, policy in named.items()
+        for job in blocks(
+            problem,
+            environment,
+            name,
+            policy,
+            runs=runs,
+            seed=seed,
+            keep_counts=keep_counts,
+            max_samples=max_samples,
+            max_batches=max_batches,
+            watch=watch,
+        )
+    ]
+    parts: dict[int, Runs] = {}
+    for place, part in computed(jobs, len(jobs), workers, cluster):
+        parts[place] = part
+        if progress is not None:
+            progress(len(part.samples))
+    found: dict[str, list[Runs]] = {name: [] for name in named}
+    for place in range(len(jobs)):
+        found[parts[place].policy].append(parts[place])
+    return [joined_runs(each) for each in found.values()]
+
+
+def check_place(workers: int, cluster: Cluster | None) -> None:
+    """Raise an InputError unless it is clear where to compute."""
+    if workers < 1:
+        raise InputError(f"`workers` is {workers}, but must be at least 1.")
+    if workers > 1 and cluster is not None:
+        raise InputError("Give either `workers` or `cluster`: a cluster has workers of its own.")
+
+
+def blocks(
+    problem: Problem,
+    environment: Environment,
+    name: str,
+    policy: Policy,
+    *,
+    runs: int,
+    seed: int,
+    keep_counts: bool = False,
+    max_samples: float = np.inf,
+    max_batches: float = np.inf,
+    watch: Watch | None = None,
+) -> Iterator[Job]:
+    """The blocks that make up these runs, not yet computed: `computed` does that, wherever it is told to."""
     if runs < 1:
         raise InputError(f"`runs` is {runs}, but must be at least 1.")
     if seed < 0 or seed != int(seed):
         raise InputError(f"`seed` is {seed}, but must be a whole number of at least 0.")
     if not (max_samples > 0 and max_batches > 0):
         raise InputError("`max_samples` and `max_batches` must be positive.")
-    if workers < 1:
-        raise InputError(f"`workers` is {workers}, but must be at least 1.")
-    problem = Problem(question, environment.arms, delta, environment.noise if noise is None else noise)
-    named = policies if isinstance(policies, Mapping) else dict(_labelled(policies))
-    for policy in named.values():
-        policy.check(problem)
     limits = (min(max_samples, 2.0**53), max_batches)
     size = block_size(problem.arms)
-    jobs = [
-        (
-            problem,
-            environment,
-            name,
-            policy,
-            seed,
-            block,
-            min(size, runs - block * size),
-            keep_counts,
-            limits,
-            watch or {},
-        )
-        for name, policy in named.items()
-        for block in range(-(-runs // size))
-    ]
-    done: dict[str, list[Runs]] = {name: [] for name in named}
-    for part in _computed(jobs, workers):
-        done[part.policy].append(part)
-        if progress is not None:
-            progress(len(part.samples))
-    return [_joined(parts) for parts in done.values()]
+    rest = (keep_counts, limits, watch or {})
+    return (
+        (problem, environment, name, policy, seed, block, min(size, runs - block * size), *rest)
+        for block in range(number_of_blocks(problem.arms, runs))
+    )
+
+
+def number_of_blocks(arms: int, runs: int) -> int:
+    """How many blocks these runs are computed in."""
+    return -(-runs // block_size(arms))
 
 
 def block_size(arms: int) -> int:
@@ -151,22 +193,14 @@ def _labelled(policies: Sequence[Policy]) -> Iterator[tuple[str, Policy]]:
         yield policy.name if seen[policy.name] == 1 else f"{policy.name} ({seen[policy.name]})", policy
 
 
-def _computed(jobs: list[tuple[Any, ...]], workers: int) -> Iterator[Runs]:
-    """The blocks in order, on one core or several."""
-    if workers == 1 or len(jobs) == 1:
-        yield from (_block(*job) for job in jobs)
+def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | None) -> Iterator[tuple[int, Runs]]:
+    """The blocks of these jobs as they are done, each with the place of its job: here, or wherever there is help."""
+    if cluster is None and (workers == 1 or number == 1):
+        yield from ((place, _block(*job)) for place, job in enumerate(jobs))
         return
-    from concurrent.futures import ProcessPoolExecutor  # slow to import, so only here
-    from pickle import PicklingError
+    from roundwise.cluster import done  # slow to import, so only here
 
-    pool = ProcessPoolExecutor(min(workers, len(jobs)))
-    try:
-        for future in [pool.submit(_block, *job) for job in jobs]:
-            yield future.result()
-    except (AttributeError, PicklingError):
-        raise InputError("`workers` needs means, policies and watches that can be sent to another process.") from None
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    yield from done(_block, jobs, number, workers, cluster)
 
 
 def _block(
@@ -207,16 +241,15 @@ def _block(
         over = trial.done | used_up | (record.samples >= limits[0]) | (record.batches >= limits[1])
         if not over.any():
             continue
-        ends = np.flatnonzero(over)
-        ended, who = take(trial, ends), alive[ends]
-        samples[who], batches[who] = ended.record.samples, ended.record.batches
-        decided[who] = ended.done
-        answer[who] = conclusion(problem, policy, ended)
+        who = alive[over]
+        samples[who], batches[who] = record.samples[over], record.batches[over]
+        decided[who] = trial.done[over]
+        answer[who] = conclusion(problem, policy, trial)[over]
         if counts is not None:
-            counts[who] = ended.record.counts
+            counts[who] = record.counts[over]
         for key, look in watch.items():
-            seen = look(ended)
-            watched.setdefault(key, np.empty(size, dtype=np.asarray(seen).dtype))[who] = seen
+            seen = look(trial)[over]
+            watched.setdefault(key, np.empty(size, dtype=seen.dtype))[who] = seen
         rest = np.flatnonzero(~over)
         alive, trial, world = alive[rest], take(trial, rest), take(world, rest)
     correct = decided & problem.question.correct(answer, truth)
@@ -242,7 +275,8 @@ def _pulled(
     return joined(parts), world
 
 
-def _joined(parts: list[Runs]) -> Runs:
+def joined_runs(parts: list[Runs]) -> Runs:
+    """Blocks of the same runs, one after the other."""
     first = parts[0]
     if len(parts) == 1:
         return first

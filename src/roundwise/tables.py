@@ -27,6 +27,8 @@ def write_parquet(path: Path, parts: Sequence[Mapping[str, NDArray[Any]]]) -> No
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         connection.register("result", table)
         connection.execute("copy result to ? (format parquet, compression zstd)", [str(unfinished)])
+    with unfinished.open("rb") as written:
+        os.fsync(written.fileno())
     os.replace(unfinished, path)
 
 

@@ -41,6 +41,12 @@ Policies = Annotated[
         metavar="NAME[:SETTINGS]",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", help="A running dask cluster to use instead: its address or scheduler file.", metavar="ADDRESS"
+    ),
+]
 
 
 @app.command()
@@ -70,6 +76,7 @@ def simulate(
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.")] = 1,
     workers: Annotated[int, typer.Option("--workers", help="Processes to use; the numbers stay the same.")] = 1,
+    cluster: Cluster = None,
     max_samples: Annotated[
         float, typer.Option("--max-samples", help="End a run undecided after so many samples.")
     ] = math.inf,
@@ -95,6 +102,7 @@ def simulate(
             noise=assumed,
             seed=seed,
             workers=workers,
+            cluster=cluster,
             max_samples=max_samples,
             progress=advance,
         )

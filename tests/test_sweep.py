@@ -1,0 +1,368 @@
+"""Sweeps: the cells of a file, each stored whole and once, whatever interrupts."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import roundwise.cli.sweep  # noqa: F401 - registers the command
+from roundwise import PET, BestArm, DataError, GaussianArms, RandomGaps, TopK, simulate
+from roundwise.cli import main
+from roundwise.sweep import folder_of_cells, is_finished, read_grid, run_cells, summary_row
+
+duckdb = pytest.importorskip("duckdb")
+
+SMALL = """
+runs = 60
+delta = [0.1, 0.01]
+seed = 3
+
+[[question]]
+name = "best-arm"
+
+[[question]]
+name = "top-k"
+k = 2
+
+[[instance]]
+name = "fixed"
+means = [1.0, 0.5, 0.0]
+
+[[instance]]
+random = { arms = 4, low = 0.0, high = 0.5 }
+sigma = [1, 2]
+
+[[policy]]
+name = "pet"
+guess = 4
+
+[[policy]]
+name = "track-and-stop"
+threshold = "pairwise"
+"""
+
+# long enough to be interrupted: blocks of 1000 runs, a cell every tenth of a second or so
+LONG = """
+runs = 5000
+seed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
+[[question]]
+name = "best-arm"
+[[instance]]
+random = { arms = 10 }
+[[policy]]
+name = "track-and-stop"
+"""
+
+COMMAND = [
+    sys.executable,
+    "-W",
+    "error",
+    "-c",
+    "import roundwise.cli.sweep as s; from roundwise.cli import main; main()",
+]
+
+
+def write(folder, text=SMALL, name="study.toml"):
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def cells_in(folder):
+    return sorted(folder_of_cells(folder).glob("*"))
+
+
+@pytest.fixture
+def sweep(capsys, monkeypatch):
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["roundwise", "sweep", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return end.value.code, out, err
+
+    return call
+
+
+class TestGrid:
+    def test_every_combination_once(self, tmp_path):
+        grid = read_grid(write(tmp_path))
+        assert len(grid.cells) == 2 * (1 + 2) * 2 * 2
+        assert len({cell.digest for cell in grid.cells}) == 24
+        first = grid.cells[0]
+        assert first.labels == {
+            "question": "best-arm", "instance": "fixed", "noise": "gaussian:sigma=1", "policy": "pet:guess=4",
+            "delta": 0.1, "seed": 3,
+        }  # fmt: skip
+        assert {cell.instance for cell in grid.cells} == {"fixed", "4 random arms", "4 random arms, sigma 2"}
+        assert {type(cell.problem.question) for cell in grid.cells} == {BestArm, TopK}
+
+    def test_names_order_and_ways_to_write_a_number_do_not_matter(self, tmp_path):
+        other = SMALL.replace('"fixed"', '"named otherwise"').replace("guess = 4", "guess = 4.0")
+        other = other.replace("[0.1, 0.01]", "[0.01, 0.1, 0.1]").replace(
+            "means = [1.0, 0.5, 0.0]", "means = [1, 0.5, 0]"
+        )
+        one, two = (read_grid(write(tmp_path, text)) for text in (SMALL, other))
+        assert {cell.digest for cell in one.cells} == {cell.digest for cell in two.cells}
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("seed = 3", "seed = 4"),
+            ("runs = 60", "runs = 61"),
+            ("[0.1, 0.01]", "[0.2, 0.02]"),
+            ("seed = 3", "seed = 3\nmax_samples = 1e6"),
+            ("0.5, 0.0]", "0.5, 0.1]"),
+        ],
+    )
+    def test_contents_do(self, tmp_path, old, new):
+        one, two = (read_grid(write(tmp_path, text)) for text in (SMALL, SMALL.replace(old, new)))
+        fixed = [{c.digest for c in grid.cells if c.instance == "fixed"} for grid in (one, two)]
+        assert not fixed[0] & fixed[1]
+
+    def test_data_is_known_by_its_contents(self, tmp_path):
+        text = (
+            'runs = 10\n[[question]]\nname = "best-arm"\n[[policy]]\nname = "wager"\n'
+            '[[instance]]\ndata = "t.csv"\ninstance = "a"\n'
+        )
+        table = "instance,arm,outcome,count\na,x,0,5\na,x,1,5\na,y,0,1\na,y,1,9\n"
+        (tmp_path / "t.csv").write_text(table)
+        (one,) = read_grid(write(tmp_path, text)).cells
+        (tmp_path / "t.csv").write_text(table.replace("y,1,9", "y,1,8"))
+        (two,) = read_grid(write(tmp_path, text)).cells
+        assert one.instance == "t, a"
+        assert one.digest != two.digest
+        run_cells([one], tmp_path)
+        assert summary_row(one, tmp_path)["runs"] == 10
+
+    def test_rewards_and_what_is_assumed(self, tmp_path):
+        text = (
+            'sigma = [1, 2]\n[[question]]\nname = "best-arm"\n[[policy]]\nname = "wager"\n'
+            '[[instance]]\nmeans = [0.2, 0.1]\nrewards = "binary"\n'
+            '[[instance]]\nmeans = [2, 1]\nrewards = "poisson"\n[[instance]]\nmeans = [2, 1]\n'
+        )
+        plain = read_grid(write(tmp_path, text)).cells
+        assert [cell.labels["noise"] for cell in plain] == ["binary", "poisson", "gaussian:sigma=1", "gaussian:sigma=2"]
+        told = read_grid(write(tmp_path, text + '[[noise]]\nname = "sub-gaussian"\n[[noise]]\nname = "binary"\n')).cells
+        assert len(told) == 8
+        assert told[0].labels["noise"] == "sub-gaussian:sigma=0.5"
+
+    def test_what_a_policy_cannot_do_is_left_out_and_said(self, tmp_path):
+        grid = read_grid(write(tmp_path, SMALL.replace('"track-and-stop"\nthreshold = "pairwise"', '"opt-bbai"')))
+        assert len(grid.cells) == 12 + 6
+        assert grid.impossible == ["opt-bbai on top-k:k=2: The policy 'opt-bbai' answers 'best-arm' only, not 'top-k'."]
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("runs = 60", "runs = ", r"study\.toml is not a TOML file: Invalid value \(at line 2"),
+            (
+                "runs = 60",
+                "rums = 60",
+                r"study\.toml: There is no setting of a sweep called 'rums'. Did you mean 'runs'",
+            ),
+            ("runs = 60", "runs = 1.5", "`runs` is 1.5, but must be a whole number of at least 1"),
+            ("runs = 60", 'runs = "many"', '`runs` is "many"'),
+            ("runs = 60", "runs = []", "`runs` is an empty list"),
+            ("seed = 3", "seed = -3", "`seed` is -3"),
+            ("seed = 3", "max_samples = 0", "`max_samples` is 0"),
+            ("[0.1, 0.01]", "5", "For 5 % write 0.05"),
+            ('"pet"', '"pat"', r"\[\[policy\]\] 1: There is no policy called 'pat'. Did you mean 'pet'"),
+            ("guess = 4", "gues = 4", "setting of the policy 'pet' called 'gues'. Did you mean 'guess'"),
+            ('"pairwise"', '"pairs"', r"\[\[policy\]\] 2: There is no threshold called 'pairs'"),
+            (
+                '"best-arm"',
+                '"best"',
+                r"\[\[question\]\] 1: There is no question called 'best'. Did you mean 'best-arm'",
+            ),
+            ("k = 2", "k = 9", "study.toml: "),
+            ("k = 2", "", "The question 'top-k' cannot be made"),
+            ("means =", "mean =", r"\[\[instance\]\] 1: There is no setting of an instance called 'mean'"),
+            ("means =", "random = {}\nmeans =", "either `means`, `random` or `data`"),
+            ("[1.0, 0.5, 0.0]", '[1.0, "b"]', "`means` must be a list of numbers"),
+            ("low = 0.0", "lo = 0.0", "called 'lo'. Did you mean 'low'"),
+            ("sigma = [1, 2]", "sigma = [1, -2]", r"\[\[instance\]\] 2: `sigma` is -2"),
+            ("sigma = [1, 2]", 'rewards = "binari"', "Did you mean 'binary'"),
+            ("sigma = [1, 2]", "replacement = true", "`replacement` goes with `data`"),
+            ('name = "fixed"\nmeans = [1.0, 0.5, 0.0]', 'data = "none.csv"', r"none\.csv: cannot be read"),
+        ],
+    )
+    def test_mistakes(self, tmp_path, old, new, message):
+        assert old in SMALL
+        with pytest.raises(DataError, match=message) as found:
+            read_grid(write(tmp_path, SMALL.replace(old, new, 1)))
+        assert str(found.value).startswith(str(tmp_path))
+
+    @pytest.mark.parametrize("table", ["question", "instance", "policy"])
+    def test_a_missing_table(self, tmp_path, table):
+        with pytest.raises(DataError, match=rf"needs at least one table \[\[{table}\]\]"):
+            read_grid(write(tmp_path, _without(table)))
+
+
+def _without(table):
+    tables = {
+        "question": '[[question]]\nname = "best-arm"\n',
+        "instance": "[[instance]]\nmeans = [1, 0]\n",
+        "policy": '[[policy]]\nname = "pet"\n',
+    }
+    return "".join(text for name, text in tables.items() if name != table)
+
+
+class TestCells:
+    def test_a_cell_holds_the_runs_of_simulate(self, tmp_path):
+        cell = read_grid(write(tmp_path)).cells[-4]
+        assert cell.instance.endswith("sigma 2")
+        run_cells([cell], tmp_path)
+        (alone,) = simulate(
+            TopK(2), GaussianArms(RandomGaps(4, low=0, high=0.5), 2.0), [PET(guess=4)], runs=60, delta=0.1, seed=3
+        )
+        (path,) = cells_in(tmp_path)
+        with duckdb.connect() as connection:
+            found = connection.execute("select * from read_parquet(?) order by run", [str(path)]).fetchnumpy()
+        np.testing.assert_array_equal(found["samples"], alone.samples)
+        np.testing.assert_array_equal(found["complexity"], alone.complexity)
+        assert set(found["policy"]) == {"pet:guess=4"}
+        row = summary_row(cell, tmp_path)
+        assert row["samples_mean"] == alone.summary.samples_mean
+        assert row["error_upper_95"] == alone.summary.error_upper_95
+
+    def test_a_cell_that_is_finished_twice_is_stored_once(self, tmp_path):
+        cells = read_grid(write(tmp_path)).cells[:2]
+        run_cells(cells, tmp_path)
+        before = summary_row(cells[0], tmp_path)
+        run_cells(cells, tmp_path)
+        assert len(cells_in(tmp_path)) == 2
+        assert summary_row(cells[0], tmp_path) == before
+
+    def test_all_cells_are_one_table(self, tmp_path):
+        cells = read_grid(write(tmp_path)).cells
+        run_cells(cells, tmp_path, workers=2)
+        with duckdb.connect() as connection:
+            pattern = str(folder_of_cells(tmp_path) / "*.parquet")
+            found = connection.execute(
+                "select count(*), count(distinct cell) from read_parquet(?)", [pattern]
+            ).fetchone()
+        assert found == (24 * 60, 24)
+
+    def test_a_damaged_cell_is_said(self, tmp_path):
+        cell = read_grid(write(tmp_path)).cells[0]
+        run_cells([cell], tmp_path)
+        cells_in(tmp_path)[0].write_bytes(b"PAR1")
+        with pytest.raises(DataError, match="cannot be read as a cell; delete it"):
+            summary_row(cell, tmp_path)
+
+    def test_what_a_killed_sweep_left_is_removed_later(self, tmp_path):
+        old, new = tmp_path / ".unfinished-old", tmp_path / ".unfinished-new"
+        for folder in (old, new):
+            folder.mkdir()
+        os.utime(old, (0, 0))
+        run_cells([], tmp_path)
+        assert (old.exists(), new.exists()) == (False, True)
+
+
+class TestCommand:
+    def test_table_figure_and_resuming(self, sweep, tmp_path):
+        file, out = write(tmp_path), tmp_path / "out"
+        code, text, err = sweep(file, "--out", out)
+        assert (code, err) == (0, "")
+        assert "24 cells, 0 of them from before" in text
+        assert "pet:guess=4" in text
+        assert {path.name for path in out.iterdir()} == {
+            "cells", "summary.csv", "figure-sweep.png", "figure-sweep.svg"
+        }  # fmt: skip
+        assert len((out / "summary.csv").read_text().splitlines()) == 25
+        times = {path: path.stat().st_mtime_ns for path in cells_in(out)}
+        code, text, _ = sweep(file, "--out", out, "--json")
+        found = json.loads(text)
+        assert (code, found["computed"], found["already_stored"], len(found["cells"])) == (0, 0, 24, 24)
+        assert {path: path.stat().st_mtime_ns for path in cells_in(out)} == times
+
+    def test_one_delta_undecided_runs_and_impossible_cells(self, sweep, tmp_path):
+        text = SMALL.replace("[0.1, 0.01]", "0.1\nmax_samples = 2000").replace("track-and-stop", "opt-bbai")
+        code, out, err = sweep(write(tmp_path, text.replace('threshold = "pairwise"', "")), "--out", tmp_path / "out")
+        assert code == 0
+        assert "Undecided runs reached a limit" in out
+        assert err.startswith("Cannot be run, left out: opt-bbai on top-k")
+
+    def test_nothing_to_draw(self, sweep, tmp_path):
+        text = SMALL.replace("[0.1, 0.01]", "0.1\nmax_samples = 2")
+        code, out, _ = sweep(write(tmp_path, text), "--out", tmp_path / "out", "--json")
+        assert (code, len(json.loads(out)["files"])) == (0, 1)
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["none.toml"], "none.toml: cannot be read"),
+            (["--workers", "0"], "`workers` is 0"),
+            (["--workers", "2", "--cluster", "127.0.0.1:9"], "either `workers` or `cluster`"),
+            (["--cluster", "nonsense"], "neither an address"),
+        ],
+    )
+    def test_mistakes_are_one_sentence(self, sweep, tmp_path, monkeypatch, words, message):
+        monkeypatch.chdir(tmp_path)
+        if "nonsense" in words:
+            pytest.importorskip("distributed")
+        file = [] if words[0].endswith("toml") else [write(tmp_path)]
+        code, out, err = sweep(*file, *words)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert err.count("\n") == 1
+
+
+class TestInterruption:
+    @pytest.mark.parametrize(("blow", "workers"), [(signal.SIGKILL, 1), (signal.SIGINT, 2)])
+    def test_only_whole_cells_are_left_and_the_sweep_goes_on(self, sweep, tmp_path, blow, workers):
+        file, out = write(tmp_path, LONG), tmp_path / "out"
+        grid = read_grid(file)
+        process = subprocess.Popen(
+            [*COMMAND, "sweep", file, "--out", out, "--workers", str(workers)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while len(cells_in(out)) < 2:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(blow)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == (-signal.SIGKILL if blow == signal.SIGKILL else 130)
+        assert "Traceback" not in err
+
+        left = [cell for cell in grid.cells if is_finished(cell, out)]
+        assert 2 <= len(left) == len(cells_in(out)) < 20
+        rows = [summary_row(cell, out) for cell in left]
+        assert all(row["runs"] == 5000 for row in rows)
+        times = {path: path.stat().st_mtime_ns for path in cells_in(out)}
+        code, text, _ = sweep(file, "--out", out, "--json")
+        found = json.loads(text)
+        assert (code, found["already_stored"], found["computed"]) == (0, len(left), 20 - len(left))
+        assert [row for row in found["cells"] if row["cell"] in {each["cell"] for each in rows}] == rows
+        assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def test_a_cluster_gives_the_same_cells(sweep, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    file = write(tmp_path, SMALL.replace("[0.1, 0.01]", "0.1").replace("[1, 2]", "1"))
+    alone = json.loads(sweep(file, "--out", tmp_path / "a", "--json")[1])
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    ) as local:
+        shared = json.loads(sweep(file, "--out", tmp_path / "b", "--json", "--cluster", local.scheduler_address)[1])
+    assert alone["cells"] == shared["cells"]
+    assert shared["computed"] == 8
+
+
+def test_the_example_of_the_documentation(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "scale.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    grid = read_grid(write(tmp_path, example.replace("runs = 1000", "runs = 2")))
+    assert (len(grid.cells), grid.impossible) == (2 * 3 * 3 * 3, [])
+    run_cells(grid.cells[:9], tmp_path)
+    assert len(cells_in(tmp_path)) == 9
