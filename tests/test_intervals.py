@@ -22,7 +22,7 @@ from roundwise import (
 )
 from roundwise.record import joined
 from roundwise.runs import mapped
-from roundwise.stopping.intervals import behind_best, mean_intervals
+from roundwise.stopping.intervals import behind_best, leader_differences, mean_intervals
 from roundwise.trial import advance, begin
 
 
@@ -98,3 +98,35 @@ def test_intervals_shrink_and_know_the_range():
 def test_behind_best_is_for_best_arm():
     with pytest.raises(TypeError, match="for best arm"):
         behind_best(Problem(TopK(1), 3), Wager().stopping, [])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_differences_from_the_leader(case):
+    """They hold the true differences (a miss has probability at most delta) and tell the same story as the decision."""
+    noise, environment = CASES[case]
+    problem, policy = Problem(BestArm(), 3, delta=0.05, noise=noise), Wager()
+    truth = environment.world(np.random.default_rng(0), 1).means[0]
+    missed, runs = 0, 8
+    for seed in range(runs):
+        trial, batches = studied(problem, environment, policy, 200 + seed)
+        found = leader_differences(problem, policy.stopping, batches)
+        leader = int(trial.kept.known.means.argmax())
+        assert (found.lower <= found.upper).all()
+        assert found.lower[leader] == found.upper[leader] == 0
+        outside = (truth[leader] - truth < found.lower) | (truth[leader] - truth > found.upper)
+        missed += bool(outside[(leader + 1) % 3])
+    assert binomtest(missed, runs, 0.05, alternative="greater").pvalue > 1e-3
+
+
+def test_differences_do_not_see_a_shift_of_a_whole_batch():
+    problem, policy = Problem(BestArm(), 3, noise=SubGaussian(1.0)), Wager()
+    _, batches = studied(problem, GaussianArms([1.0, 0.8, 0.7]), policy, 5)
+    shifted = [mapped(np.array, batch._replace(parts=())) for batch in batches]
+    plain = [batch._replace(parts=()) for batch in batches]
+    shifted = [b._replace(totals=b.totals + 5.0 * i * b.counts) for i, b in enumerate(shifted)]
+    for one, other in zip(
+        leader_differences(problem, policy.stopping, plain),
+        leader_differences(problem, policy.stopping, shifted),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-6)

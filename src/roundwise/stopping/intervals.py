@@ -16,6 +16,7 @@ import numpy as np
 from roundwise.noise import Binary, Bounded, Noise, Poisson
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
+from roundwise.questions.base import Halfspaces, pairs
 from roundwise.record import Batch
 from roundwise.runs import Bools, Floats
 from roundwise.stopping.betting import Betting, bettor_of
@@ -57,6 +58,37 @@ def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) ->
         error = np.sqrt(last.variance / last.past.counts)
     low, high = _range(problem.noise)
     return Interval(_edge(won(True), means, error, need, -1.0, low), _edge(won(False), means, error, need, 1.0, high))
+
+
+def leader_differences(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Interval:
+    """Leader minus arm, for the arm that leads now; each holds with probability at least 1 - delta at all times.
+
+    From the bets on pairs of arms within a batch, so a shift of a whole batch cancels; 0 for the leader. One run only.
+    """
+    bettor = bettor_of(problem)
+    placed, last = rule.replayed(problem, batches)
+    need = math.log(2 / problem.delta)
+    leader = np.full(problem.arms, int(last.means.argmax()))
+    ahead, behind = pairs(leader, None), pairs(np.arange(problem.arms), leader)
+
+    def won(pieces: Halfspaces, sign: float) -> Callable[[Floats], Floats]:
+        def most(distance: Floats) -> Floats:
+            gains, best = np.zeros(problem.arms), np.zeros(problem.arms)
+            for bet in placed:
+                forecast = bet.known.forecast(pieces).moved(sign * distance)
+                left = np.where(forecast.value > 0, need - gains, 0.0)
+                gains = gains + bettor.form(bet.known, bet.part, forecast, left)
+                best = np.maximum(best, gains)
+            return best
+
+        return most
+
+    final = last.forecast(ahead)
+    error, itself = last.error(final), leader == np.arange(problem.arms)
+    low, high = _range(problem.noise)
+    lower = _edge(won(ahead, 1.0), final.value, error, need, -1.0, low - high)
+    upper = _edge(won(behind, -1.0), final.value, error, need, 1.0, high - low)
+    return Interval(np.where(itself, 0.0, lower), np.where(itself, 0.0, upper))
 
 
 def behind_best(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats:
