@@ -6,7 +6,6 @@ returns what came back and the world after it. A world is a named tuple of array
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise import noise
-from roundwise.errors import DataError, InputError, unknown
+from roundwise.errors import InputError
 from roundwise.noise import Needs
+from roundwise.outcomes import read_outcomes
 from roundwise.questions.base import finite
 from roundwise.record import Batch, Table
 from roundwise.runs import Floats, zeros
@@ -210,7 +210,7 @@ class Replay:
     @classmethod
     def from_csv(cls, path: str | Path, instance: str | None = None, replacement: bool = True) -> Replay:
         """The table `arm,outcome,count` of a file, or of one `instance` in it."""
-        names, outcomes, counts = _read_table(Path(path), instance)
+        names, outcomes, counts = read_outcomes(Path(path), instance)
         return cls(names, outcomes, counts, replacement)
 
     @property
@@ -332,66 +332,3 @@ def _drawn(means: Means, rng: Generator, runs: int) -> Floats:
         return finite(means(rng, runs))
     array = np.asarray(means, dtype=np.float64)
     return zeros((runs, array.shape[-1])) + array
-
-
-def _read_table(path: Path, instance: str | None) -> tuple[tuple[str, ...], Floats, Floats]:
-    """The arms, outcomes and counts of a table `[instance,]arm,outcome,count`."""
-    tally: dict[str, dict[float, int]] = {}
-    instances: set[str] = set()
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            missing = [name for name in ("arm", "outcome", "count") if name not in (rows.fieldnames or ())]
-            if missing:
-                raise DataError(f"{path}, line 1: no column '{missing[0]}'. The table needs arm,outcome,count.")
-            has_instances = "instance" in (rows.fieldnames or ())
-            if instance is not None and not has_instances:
-                raise DataError(f"{path}, line 1: no column 'instance'. Leave out --instance, or add the column.")
-            for row in rows:
-                if has_instances:
-                    instances.add(row["instance"])
-                    if instance is not None and row["instance"] != instance:
-                        continue
-                outcome, count = _row(path, rows.line_num, row)
-                outcomes = tally.setdefault(row["arm"], {})
-                outcomes[outcome] = outcomes.get(outcome, 0) + count
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read as a CSV table ({error}).") from None
-    if instance is not None and instance not in instances:
-        raise unknown("instance", instance, instances)
-    if instance is None and len(instances) > 1:
-        raise DataError(
-            f"{path} holds {len(instances)} instances. Choose one with --instance, for example {min(instances)}."
-        )
-    names = tuple(tally)
-    values = sorted({outcome for outcomes in tally.values() for outcome in outcomes})
-    counts = np.array([[float(tally[name].get(value, 0)) for value in values] for name in names])
-    if len(names) < 2:
-        raise DataError(f"{path}: the table needs at least two arms; found {len(names)}.")
-    if len(values) < 2:
-        raise DataError(f"{path}: every outcome is {values[0]:g}; there is nothing to find out.")
-    if (counts.sum(axis=-1) == 0).any():
-        raise DataError(
-            f"{path}: arm '{names[int(np.argmin(counts.sum(axis=-1)))]}' has no outcome (all counts are 0)."
-        )
-    return names, np.array(values), counts
-
-
-def _row(path: Path, line: int, row: dict[str, str]) -> tuple[float, int]:
-    try:
-        outcome = float(row["outcome"])
-        if not np.isfinite(outcome):
-            raise ValueError
-    except (TypeError, ValueError):
-        raise DataError(f"{path}, line {line}: the outcome '{row['outcome']}' is not a number.") from None
-    try:
-        count = int(row["count"])
-        if count < 0:
-            raise ValueError
-    except (TypeError, ValueError):
-        raise DataError(
-            f"{path}, line {line}: the count '{row['count']}' is not a whole number of at least 0."
-        ) from None
-    if not row["arm"]:
-        raise DataError(f"{path}, line {line}: the arm has no name.")
-    return outcome, count
