@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -324,6 +325,7 @@ class TestInterruption:
         process = subprocess.Popen(
             [*COMMAND, "sweep", file, "--out", out, "--workers", str(workers)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a background job would ignore it
         )  # fmt: skip
         deadline = time.monotonic() + 60
         while len(cells_in(out)) < 2:
