@@ -101,7 +101,7 @@ def dearest(problem):
     for _ in range(8):
         pulls = trial.plan.pulls
         batch = Batch(pulls, pulls * means + np.sqrt(pulls) * rng.standard_normal(problem.arms))
-        worst = max(worst, cpu(lambda t=trial, b=batch: advance(problem, policy, t, b)))
+        worst = max(worst, cpu(lambda t=trial, b=batch: advance(problem, policy, t, b), 20))
         trial = advance(problem, policy, trial, batch)
     return worst
 

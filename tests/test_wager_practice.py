@@ -392,6 +392,22 @@ class TestNoiseModels:
         assert bets.sub_gaussian_bet(*past) < 0
 
 
+def bets_by_rival(problem, policy, world, won, batches, seed):
+    """What was won against each cell in favour of each arm, after more batches; and where cell 0 was ever rejected."""
+    rng = np.random.default_rng(seed)
+    trial = begin(problem, policy, (len(won),))
+    trial = trial._replace(kept=trial.kept._replace(won=trial.kept.won._replace(gains=won.sum(axis=-1))))
+    happened = np.zeros(len(won), dtype=bool)
+    for r in range(batches):
+        before = trial.kept
+        rival = before.choice.rivals.pieces.arms[..., 0]
+        trial = advance(problem, policy, trial, world(rng, trial.plan, r))
+        gain = trial.kept.won.gains - before.won.gains
+        won = won + gain[..., None] * (rival[..., None] == np.arange(problem.arms))
+        happened |= trial.kept.won.lost[:, 0]
+    return won, happened
+
+
 class TestChangesOfMind:
     def test_an_arm_that_is_added_because_of_the_data(self):
         """Whenever the best arm is not rejected after six batches, a better one (by next to nothing) is added.
@@ -417,6 +433,42 @@ class TestChangesOfMind:
 
         assert kept(errors(lambda gains: gains.min(axis=-1)), RUNS, DELTA)
         assert broken(errors(lambda gains: np.zeros(RUNS)), RUNS, DELTA)
+
+    @pytest.mark.parametrize(
+        ("carried", "promise"),
+        [
+            ("the smaller purse", kept),  # of the arm and the one dropped
+            ("its bets on the others", broken),
+        ],
+    )
+    def test_an_arm_that_is_dropped_because_of_the_data(self, carried, promise):
+        """Six equal arms. After every six batches the arm is dropped that speaks most for arm 0."""
+
+        def batch(rng, plan, r):
+            return Batch(plan.pulls, rng.normal(0.0, np.sqrt(plan.pulls)))
+
+        won = np.zeros((RUNS, 6, 6))  # log of what was won against each cell in favour of each arm
+        wrong = np.zeros(RUNS, dtype=bool)
+        for arms in range(6, 1, -1):
+            problem, policy = Problem(BestArm(), arms, DELTA, Gaussian(1.0)), Wager()
+            won, happened = bets_by_rival(problem, policy, batch, won, batches=6, seed=arms)
+            wrong |= happened
+            dropped = won[:, 0, 1:].argmin(axis=-1) + 1
+            stay = np.array([np.delete(np.arange(arms), each) for each in dropped])
+            purse = won.sum(axis=-1)
+            won = np.take_along_axis(np.take_along_axis(won, stay[:, :, None], axis=1), stay[:, None, :], axis=2)
+            if carried == "the smaller purse":
+                least = np.minimum(purse, np.take_along_axis(purse, dropped[:, None], axis=-1))
+                won = np.take_along_axis(least, stay, axis=-1)[:, :, None] * np.eye(arms - 1)
+            wrong |= won[:, 0].sum(axis=-1) >= problem.goal
+        assert promise(int(wrong.sum()), RUNS, DELTA)
+
+    def test_what_was_won_in_favour_of_a_dropped_arm_is_no_evidence_among_the_others(self):
+        """The best of three arms is dropped: the other two, equal, have both lost against it."""
+        problem = Problem(BestArm(), 3, DELTA, SIGMA_1)
+        gains = play(problem, Wager(), normal(np.array([1.0, 0.0, 0.0])), RUNS, 4, 1).trial.kept.won.gains
+        assert broken(int((gains[:, 1] >= problem.goal).sum()), RUNS, DELTA)
+        assert kept(int((np.minimum(gains[:, 1], gains[:, 0]) >= problem.goal).sum()), RUNS, DELTA)
 
     def test_delta_changed_after_looking(self):
         """Planned at .01; whoever then settles for .3 where that looks good has an error of up to .3, not of .01."""

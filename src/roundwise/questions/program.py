@@ -21,12 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.errors import RoundwiseError
 
-__all__ = ["Allocation", "bipartite", "certified", "general"]
+__all__ = ["EXACT", "ROUGH", "Allocation", "bipartite", "certified", "general"]
 
 _Array: TypeAlias = NDArray[np.float64]
 _Scaled: TypeAlias = "tuple[_System, _Array]"  # Q of some runs for c = 1, and what v = 1 costs in each arm
 
-_TOLERANCE = 1e-9  # certified relative gap at which a run is done
+EXACT = 1e-9  # certified relative gap at which a run is done
+ROUGH = 1e-3  # the same for a plan, whose estimates are off by far more
 _ITERATIONS = 100  # 6 to 19 are usual, 41 the most seen (950 x 50 arms)
 _TO_BOUNDARY = 0.999  # share of the way to the boundary that one step may go
 _ROUNDING = 1e-13  # pulls are raised by this share, so that rounding cannot make them infeasible
@@ -51,7 +52,7 @@ def certified(found: Allocation) -> Allocation:
     return found
 
 
-def general(squares: ArrayLike, limits: ArrayLike) -> Allocation:
+def general(squares: ArrayLike, limits: ArrayLike, gap: float = EXACT) -> Allocation:
     """Return the least n with sum_i squares[..., j, i] / n_i <= limits[:, j]: (m,K),(m)->(),(K),()."""
     q = np.ascontiguousarray(squares, dtype=np.float64)
     m, arms = q.shape[-2:]
@@ -68,15 +69,15 @@ def general(squares: ArrayLike, limits: ArrayLike) -> Allocation:
         rows /= np.where(cost > 0, cost, 1.0)[:, None]
         return (_ByArms if arms <= m else _ByLimits)(rows), cost
 
-    return _allocation(c, arms, m * arms, scaled)
+    return _allocation(c, arms, m * arms, scaled, gap)
 
 
-def bipartite(limits: ArrayLike) -> Allocation:
+def bipartite(limits: ArrayLike, gap: float = EXACT) -> Allocation:
     """Return the least n with 1/n_a + 1/n_b <= limits[:, a, b], b counted after all a: (k,l)->(),(k+l),()."""
     c = np.ascontiguousarray(limits, dtype=np.float64)
     k, others = c.shape[1:]
     if k > others:  # the linear systems are k x k
-        mirrored = bipartite(c.swapaxes(1, 2))
+        mirrored = bipartite(c.swapaxes(1, 2), gap)
         return mirrored._replace(pulls=np.roll(mirrored.pulls, k, axis=-1))
 
     def scaled(runs: NDArray[np.intp], tightness: _Array) -> _Scaled:
@@ -88,7 +89,7 @@ def bipartite(limits: ArrayLike) -> Allocation:
         share = np.where(cost > 0, cost, 1.0)
         return _Bipartite(rows / share[:, :k, None], rows / share[:, None, k:]), cost
 
-    return _allocation(c.reshape(len(c), k * others), k + others, k * others, scaled)
+    return _allocation(c.reshape(len(c), k * others), k + others, k * others, scaled, gap)
 
 
 def _floored(cost: _Array, live: NDArray[np.bool_]) -> _Array:
@@ -96,7 +97,9 @@ def _floored(cost: _Array, live: NDArray[np.bool_]) -> _Array:
     return np.where(live, np.maximum(cost, 1e-100 * cost.max(-1, keepdims=True)), 0.0)
 
 
-def _allocation(c: _Array, arms: int, size: int, scaled: Callable[[NDArray[np.intp], _Array], _Scaled]) -> Allocation:
+def _allocation(
+    c: _Array, arms: int, size: int, scaled: Callable[[NDArray[np.intp], _Array], _Scaled], tolerance: float
+) -> Allocation:
     """Solve the runs that have limits and can meet them, some at a time, and undo the scaling."""
     total, pulls, gap = np.zeros(len(c)), np.zeros((len(c), arms)), np.zeros(len(c))
     impossible = (c == 0).any(-1)
@@ -104,7 +107,7 @@ def _allocation(c: _Array, arms: int, size: int, scaled: Callable[[NDArray[np.in
     chunk = max(1, _CHUNK // max(1, size))
     for runs in (todo[i : i + chunk] for i in range(0, len(todo), chunk)):
         least = c[runs].min(-1, keepdims=True)
-        found, gap[runs] = _interior_point(*scaled(runs, least / c[runs]))
+        found, gap[runs] = _interior_point(*scaled(runs, least / c[runs]), tolerance)
         with np.errstate(over="ignore"):  # more pulls than a float can hold: as good as impossible
             pulls[runs] = found / least
             total[runs] = pulls[runs].sum(-1)
@@ -114,7 +117,7 @@ def _allocation(c: _Array, arms: int, size: int, scaled: Callable[[NDArray[np.in
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # a run that breaks down keeps its best pulls
-def _interior_point(system: _System, cost: _Array) -> tuple[_Array, _Array]:
+def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_Array, _Array]:
     """Return pulls and gap for min sum_i cost_i / v_i subject to Q v <= 1."""
     pulls, total, lower = np.ones_like(cost), np.full(len(cost), np.inf), np.zeros(len(cost))
     at = np.arange(len(cost))  # the runs not yet done
@@ -134,7 +137,7 @@ def _interior_point(system: _System, cost: _Array) -> tuple[_Array, _Array]:
         better = value < total[at]
         total[at[better]], pulls[at[better]] = value[better], n[better]
         lower[at] = np.fmax(lower[at], np.sqrt(cost * x).sum(-1) ** 2 / z.sum(-1))
-        going = (total[at] > (1.0 + _TOLERANCE) * lower[at]) & np.isfinite(value)
+        going = (total[at] > (1.0 + tolerance) * lower[at]) & np.isfinite(value)
         if not going.all():
             system = system.only(going)
             at, v, s, z, cost, free, spent, x = (y[going] for y in (at, v, s, z, cost, free, spent, x))

@@ -10,6 +10,7 @@ from .bets_mixture import (
     DRIFTS,
     Array,
     Mask,
+    added,
     cash_and_scale,
     clipped_z,
     flat,
@@ -20,8 +21,9 @@ from .bets_mixture import (
 
 _HUGE = 1e150  # new z beyond this count as this; larger ones would overflow when multiplied
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
-_SLACK = 1e-10  # by how much log E_0 e must stay below 0, far above the rounding of its computation (1e-12)
-_AIM = 1e-4  # ... and where the search for c stops: what is lost is a factor exp(-1e-4)
+_SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
+_ROUGH = 0.2  # the step in log e_mix after which the search for the best cap stops: log c then lacks 1e-3 at most
+_BLOCK = 4096  # elements worked on at a time, so that they stay in the cache
 _NODES = 8  # of the quadrature of the t bet
 
 
@@ -81,51 +83,57 @@ def capped_gaussian_bet(
 def _log_multiplier(z: Array, ratio: Array, need: Array) -> Array:
     """log c >= 0 with E_0 min(c e_mix, exp(need)) <= 1, as a function of the past alone.
 
-    In terms of the place y at which the cap is reached, c = exp(need) / e_mix(y) and
-    E_0 = exp(need) (sum_k w_k Phi(y - q_k) / e_mix(y) + Phi(-y)), which falls in y: search the smallest safe y.
+    Count c e_mix below any place y and the cap beyond it: E_0 <= c sum_k w_k Phi(y - q_k) + exp(need) Phi(-y). Hence
+    every y gives a valid c = (1 - exp(need) Phi(-y)) / sum_k w_k Phi(y - q_k). The largest is at the y where c e_mix(y)
+    meets the cap. Newton's method seeks it; as c is flat there, a rough y loses next to nothing.
     """
-    from scipy.special import ndtri
-
-    cash, log_scale = cash_and_scale(z)
-    log_w = np.stack([np.log(cash), *(log_stake(k, z) + log_scale for k in range(DRIFTS.size))])
-    q = np.stack([np.zeros_like(z), *(np.minimum(u * ratio, BOLDEST) for u in DRIFTS)])
-    # E_0 >= 1 at the low end (the cap alone weighs 1); c <= 1 at the high end (one drift alone reaches the cap)
-    low = -ndtri(np.exp(-need))
-    high = ((need - log_w[1:]) / q[1:] + q[1:] / 2).min(axis=0)
-    log_c = np.zeros_like(z)
-    left = np.flatnonzero(np.isfinite(high) & (low < high))
-    low, high, log_w, q, need = low[left], high[left], log_w[:, left], q[:, left], need[left]
-    y = low + np.minimum(0.1, 0.5 * (high - low))
-    for _ in range(60):
-        if not left.size:
-            break
-        log_mean, log_e, slope = _log_capped_mean(y, log_w, q, need)
-        safe = log_mean <= -_SLACK
-        # any safe y gives a valid c; each is at least as good as the one before, because y only falls
-        log_c[left[safe]] = np.maximum(need[safe] - log_e[safe], log_c[left[safe]])
-        low, high = np.where(safe, low, y), np.where(safe, y, high)
-        open_ = ~(safe & (log_mean >= -_AIM)) & (high - low > 1e-9 * (1.0 + high))
-        step = y + (log_mean + _AIM / 2) / slope
-        y = np.where((step > low) & (step < high), step, (low + high) / 2)
-        left, y, low, high, need = left[open_], y[open_], low[open_], high[open_], need[open_]
-        log_w, q = log_w[:, open_], q[:, open_]
+    log_c = np.empty_like(z)
+    for start in range(0, z.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        log_c[block] = _log_multiplier_of_block(z[block], ratio[block], need[block])
     return log_c
 
 
-def _log_capped_mean(y: Array, log_w: Array, q: Array, need: Array) -> tuple[Array, Array, Array]:
-    """log E_0 of the bet whose cap is reached at y, log e_mix(y), and minus the slope of the former in y."""
-    from scipy.special import ndtr
+def _log_multiplier_of_block(z: Array, ratio: Array, need: Array) -> Array:
+    from scipy.special import ndtr, ndtri
 
-    gain = q * (y - q / 2)
-    log_e = log_total(log_w + gain)
-    stake = np.exp(np.maximum(log_w - log_e, -700.0))  # of each drift, in units of e_mix(y)
-    share = np.exp(np.maximum(log_w - log_e + gain, -700.0))
-    inside, tilt = np.zeros_like(y), np.zeros_like(y)
-    for k in range(q.shape[0]):
-        inside += stake[k] * ndtr(y - q[k])
-        tilt += share[k] * q[k]
-    mean = inside + ndtr(-y)
-    return np.log(mean) + need, log_e, inside / mean * tilt
+    cash, log_scale = cash_and_scale(z)
+    log_w = np.stack([np.log(cash), *(log_stake(k, z) + log_scale for k in range(DRIFTS.size))])
+    w = np.exp(np.maximum(log_w, -700.0))
+    q = np.stack([np.zeros_like(z), *(np.minimum(u * ratio, BOLDEST) for u in DRIFTS)])
+    # the cap alone weighs 1 at the low end; at the high end one drift alone reaches it, so c <= 1
+    low = -ndtri(np.exp(-need))
+    high = ((need - log_w[1:]) / q[1:] + q[1:] / 2).min(axis=0)
+    y = _first_guess(low, high)
+    log_c = np.zeros_like(z)
+    step = np.full_like(z, np.inf)
+    left = np.arange(z.size)
+    going = np.isfinite(high) & (low < high)
+    for _ in range(60):
+        if not going.all():
+            left, y, low, high, need = left[going], y[going], low[going], high[going], need[going]
+            log_w, w, q, step = log_w[:, going], w[:, going], q[:, going], step[going]
+        if not left.size:
+            break
+        found = np.log((1.0 - _SLACK - np.exp(need) * ndtr(-y)) / added(w * ndtr(y - q)))
+        log_c[left] = np.fmax(log_c[left], found)
+        going = ~(np.abs(step) < _ROUGH)
+        if not going.any():
+            break
+        stakes = np.exp(np.maximum(log_w + q * (y - q / 2), -700.0))
+        e_mix = added(stakes)
+        step = need - np.log(e_mix) - found  # in log e_mix, to where c e_mix meets the cap
+        low, high = np.where(step < 0, low, y), np.where(step < 0, y, high)
+        y = y + step * e_mix / added(stakes * q)
+        y = np.where((y > low) & (y < high), y, (low + high) / 2)
+    return log_c
+
+
+def _first_guess(low: Array, high: Array) -> Array:
+    """Where the cap may be met: fitted to simulated studies, good to about 0.05 there."""
+    width = high - low
+    part = 1.54 - 0.723 / width - 0.87 / (1.0 + np.maximum(low, 0.0)) - 0.111 * np.log(width)
+    return low + width * np.clip(part, 0.05, 0.98)
 
 
 @np.errstate(all="ignore")

@@ -67,16 +67,21 @@ def log_stake(drift: int, z: Array) -> Array:
     return z * float(DRIFTS[drift]) + float(_LOG_PRIOR[drift])
 
 
+def added(rows: Array) -> Array:
+    """The sum over the first axis, row by row: in the same order however many elements there are."""
+    total: Array = rows[0].copy()
+    for row in rows[1:]:
+        total += row
+    return total
+
+
 def log_total(rows: Array) -> Array:
-    """log sum exp over the first axis, each element alone: the rows are added one by one, never pairwise."""
+    """log sum exp over the first axis."""
     top: Array = rows.max(axis=0)
     rows -= top
     np.maximum(rows, -700.0, out=rows)  # exp is slow where it underflows; exp(-700) beside 1 is nothing
     np.exp(rows, out=rows)
-    total: Array = rows[0].copy()
-    for row in rows[1:]:
-        total += row
-    top += np.log(total)
+    top += np.log(added(rows))
     return top
 
 

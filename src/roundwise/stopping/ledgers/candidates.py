@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,8 +137,12 @@ def _extended(won: Won, candidates: int) -> Won:
     extra = candidates - won.gains.shape[-2]
     if extra <= 0:
         return won
-    room = [(0, 0)] * (won.gains.ndim - 2) + [(0, extra), (0, 0)]
-    return Won(np.pad(won.answers, room, constant_values=-1.0), np.pad(won.gains, room), np.pad(won.lost, room))
+
+    def longer(array: NDArray[Any], value: float) -> NDArray[Any]:
+        room = np.full((*array.shape[:-2], extra, array.shape[-1]), value, dtype=array.dtype)
+        return np.concatenate([array, room], axis=-2)
+
+    return Won(longer(won.answers, -1.0), longer(won.gains, 0.0), longer(won.lost, False))
 
 
 def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
@@ -158,11 +162,11 @@ def _allocation(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
         k = problem.question.k if isinstance(problem.question, TopK) else 1
         grid = pieces.arms.reshape(*runs, k, arms - k, 2)
         order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
-        found = program.bipartite(limits.reshape(-1, k, arms - k)).pulls.reshape((*runs, arms))
+        found = program.bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
     squares = np.zeros((*limits.shape, arms))
     np.put_along_axis(squares, pieces.arms, pieces.coefficients**2, axis=-1)
     return program.general(
-        squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1])
+        squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1]), program.ROUGH
     ).pulls.reshape((*runs, arms))
