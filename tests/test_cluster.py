@@ -149,12 +149,12 @@ class TestMistakes:
             run(10, cluster=client)
 
     def test_what_is_not_installed_on_the_cluster(self, client, tmp_path, monkeypatch):
-        (tmp_path / "only_here.py").write_text("def work(x):\n    return x\n")
+        (tmp_path / "only_here.py").write_text("def work(jobs):\n    return jobs\n")
         monkeypatch.syspath_prepend(tmp_path)
         import only_here
 
         with pytest.raises(places.ClusterError, match="workers of the cluster lack the module 'only_here'"):
-            list(places.done(only_here.work, [(1,), (2,)], 2, cluster=client))
+            list(places.done(only_here.work, [1, 2], 2, cluster=client))
         assert len(client.nthreads()) == 2  # nobody was lost over it
         monkeypatch.setattr(places, "ASKED", "__import__('no_such_module')")
         with pytest.raises(places.ClusterError, match="The cluster lacks 'no_such_module': install roundwise"):

@@ -1,5 +1,6 @@
 """Simulation: the same numbers for a seed, the reference values, errors below delta."""
 
+import importlib
 import json
 import math
 
@@ -14,6 +15,7 @@ from roundwise import (
     AnyAbove,
     BernoulliArms,
     BestArm,
+    Binary,
     Bounded,
     Counts,
     Gaussian,
@@ -33,6 +35,7 @@ from roundwise import (
     TopK,
     TrackAndStop,
     TriBBAI,
+    Wager,
     paper,
     simulate,
 )
@@ -58,6 +61,38 @@ class TestSeeds:
         (short,) = simulate(BestArm(), PAPER, [PET()], runs=1000, seed=3)
         (long,) = simulate(BestArm(), PAPER, [PET()], runs=2000, seed=3)
         np.testing.assert_array_equal(short.samples, long.samples[:1000])
+
+    @pytest.mark.parametrize(
+        ("question", "world", "policy"),
+        [
+            (BestArm(), PAPER, TrackAndStop()),
+            (BestArm(), PAPER, OptBBAI()),
+            (BestArm(), PAPER, Wager()),
+            (
+                BestArm(),
+                Replay(("a", "b", "c"), [0.0, 0.5, 1.0], [[9, 8, 4], [5, 5, 5], [3, 5, 9]], False),
+                Wager(first_pulls=5),
+            ),
+            (TopK(2), Replay(("a", "b", "c"), [0.0, 0.5, 1.0], [[9, 8, 4], [5, 5, 5], [3, 5, 9]]), Wager()),
+            (MinimumBelow(0.4), BernoulliArms([0.4, 0.5, 0.6]), PET()),
+            (Statements([[1.0, -1.0, 0.0]], [0.0]), GaussianArms([0.4, 0.0, 0.0]), Wager()),
+        ],
+        ids=lambda value: getattr(value, "name", ""),
+    )
+    def test_blocks_that_are_stacked_do_not_change_the_numbers(self, monkeypatch, question, world, policy):
+        module = importlib.import_module("roundwise.simulate")  # `roundwise.simulate` is the function
+        monkeypatch.setattr(module, "block_size", lambda arms: 40)
+        found = []
+        for lot in (1, 70 * world.arms, 10**9):  # one block at a time, a few, all
+            monkeypatch.setattr(module, "LOT", lot)
+            watch = {"open": lambda trial: trial.record.totals[:, 0]}
+            options = {"runs": 210, "seed": 3, "keep_counts": True, "watch": watch, "max_batches": 12}
+            found.append(simulate(question, world, [policy, PET()], **options))
+        for other in found[1:]:
+            for one, two in zip(found[0], other, strict=True):
+                same(one, two)
+                np.testing.assert_array_equal(one.counts, two.counts)
+                np.testing.assert_array_equal(one.watched["open"], two.watched["open"])
 
     def test_other_policies_do_not_change_the_numbers(self):
         (alone,) = simulate(BestArm(), PAPER, [RoundRobin()], runs=200, seed=5)
@@ -247,6 +282,12 @@ def test_the_error_bound_is_clopper_pearson(wrong, number):
 
 
 class TestReplay:
+    def test_only_0_and_1_are_0_1_outcomes(self):
+        assert Replay(("a", "b"), [0.0, 1.0], [[1, 2], [2, 1]]).noise == Binary()
+        assert Replay(("a", "b"), [0.0, 0.5, 1.0], [[1, 2, 3], [3, 2, 1]]).noise == Bounded(0.0, 1.0)
+        with pytest.raises(InputError, match="a row for each name and a column for each outcome"):
+            Replay(("a", "b"), [0.0, 1.0], [[1, 2]])
+
     table = Replay(("a", "b"), np.array([0.0, 1.0, 2.0]), np.array([[5.0, 3.0, 2.0], [2.0, 2.0, 6.0]]))
 
     def test_truth_and_noise(self):

@@ -47,9 +47,12 @@ class Place(NamedTuple):
 
 
 def done(
-    work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], number: int, workers: int = 1, cluster: Any = None
+    work: Callable[[list[Any]], list[Any]], jobs: Iterable[Any], number: int, workers: int = 1, cluster: Any = None
 ) -> Iterator[tuple[int, Any]]:
-    """What `work` makes of each of `number` jobs, with the place of the job in the list, as they are done."""
+    """What `work` makes of each of `number` jobs, with the place of the job in the list, as they are done.
+
+    `work` is called with some jobs at a time and returns one result for each.
+    """
     with _processes(min(workers, number)) if cluster is None else _on(cluster) as place:
         yield from _bundled(work, jobs, number, place)
 
@@ -203,7 +206,7 @@ def _check_versions(client: Any) -> None:
 
 
 def _bundled(
-    work: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], number: int, place: Place
+    work: Callable[[list[Any]], list[Any]], jobs: Iterable[Any], number: int, place: Place
 ) -> Iterator[tuple[int, Any]]:
     """Keep every slot busy with one bundle under way and one waiting, and hand on what comes back."""
     numbered = iter(enumerate(jobs))
@@ -237,7 +240,9 @@ def _bundled(
             future.cancel()
 
 
-def _sent(place: Place, work: Callable[..., Any], bundle: list[tuple[int, Any]]) -> Future[tuple[float, bytes]]:
+def _sent(
+    place: Place, work: Callable[[list[Any]], list[Any]], bundle: list[tuple[int, Any]]
+) -> Future[tuple[float, bytes]]:
     try:
         packed = place.packed((work, bundle))
     except (TypeError, AttributeError, pickle.PicklingError):
@@ -256,5 +261,5 @@ def _worked(packed: bytes) -> tuple[float, bytes]:
     """Runs where the work is done: how long it took, and the results with the places of their jobs, pickled."""
     work, bundle = pickle.loads(packed)
     start = time.perf_counter()
-    results = [(place, work(*job)) for place, job in bundle]
+    results = list(zip([place for place, _ in bundle], work([job for _, job in bundle]), strict=True))
     return time.perf_counter() - start, pickle.dumps(results, protocol=pickle.HIGHEST_PROTOCOL)

@@ -207,6 +207,12 @@ class Replay:
     counts: Floats  # (K, m)
     replacement: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcomes", np.asarray(self.outcomes, dtype=np.float64))
+        object.__setattr__(self, "counts", np.asarray(self.counts, dtype=np.float64))
+        if self.counts.shape != (len(self.names), self.outcomes.size):
+            raise InputError("`counts` must have a row for each name and a column for each outcome.")
+
     @classmethod
     def from_csv(cls, path: str | Path, instance: str | None = None, replacement: bool = True) -> Replay:
         """The table `arm,outcome,count` of a file, or of one `instance` in it."""
@@ -221,8 +227,9 @@ class Replay:
     @property
     def noise(self) -> noise.Noise:
         """0/1 outcomes, or bounded by the smallest and largest outcome in the table."""
-        low, high = float(self.outcomes.min()), float(self.outcomes.max())
-        return noise.Binary() if (low, high) == (0.0, 1.0) else noise.Bounded(low, high)
+        if set(self.outcomes.tolist()) <= {0.0, 1.0}:
+            return noise.Binary()
+        return noise.Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
 
     def world(self, rng: Generator, runs: int) -> World:
         """The true means; without replacement also all outcomes that are left."""

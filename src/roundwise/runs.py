@@ -6,7 +6,7 @@ for another memory layout, so sums over arms go through `total`, which always ad
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,17 +16,22 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Tree = TypeVar("Tree")
 
+_FEW = 32  # arms that are added one after the other
+
 
 def total(values: ArrayLike) -> Floats:
     """Sum over the last axis, (K)->(): the same bits for one run or many, in any memory layout."""
-    rest = np.array(values, dtype=np.float64, order="K")
-    if rest.shape[-1] == 0:
-        return np.zeros(rest.shape[:-1])
-    while (length := rest.shape[-1]) > 1:
-        half = (length + 1) // 2
-        rest[..., : length - half] += rest[..., half:]
-        rest = rest[..., :half]
-    return rest[..., 0]
+    rest = np.asarray(values, dtype=np.float64)
+    if rest.shape[-1] > _FEW:  # halves are added until few are left
+        rest = np.array(rest, order="K")
+        while (length := rest.shape[-1]) > _FEW:
+            half = (length + 1) // 2
+            rest[..., : length - half] += rest[..., half:]
+            rest = rest[..., :half]
+    if rest.size == rest.shape[-1]:
+        return np.asarray(rest.cumsum(axis=-1)[..., -1] if rest.size else rest.sum(axis=-1))
+    # with the runs contiguous NumPy adds arm after arm, as `cumsum` does; otherwise it would add in pairs
+    return np.asarray(np.add.reduce(np.asfortranarray(rest), axis=-1))
 
 
 def zeros(shape: tuple[int, ...]) -> Floats:
@@ -52,6 +57,13 @@ def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
         return found
 
     return mapped(taken, tree)
+
+
+def stacked(trees: Sequence[Tree]) -> Tree:
+    """The runs of several arrays, or of (named) tuples of arrays, one after the other, runs contiguous."""
+    if len(trees) == 1:
+        return trees[0]
+    return mapped(lambda *arrays: np.concatenate([a.transpose() for a in arrays], axis=-1).transpose(), *trees)
 
 
 def merged(mask: Bools, one: Tree, other: Tree) -> Tree:

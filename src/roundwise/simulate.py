@@ -1,15 +1,17 @@
 """Many runs of a policy in a fake or replayed world.
 
-Runs are computed in blocks of a fixed size, each with random generators of its own that depend on the seed and the
-number of the block only: the numbers are the same however many blocks are computed at once, and where. All policies
-see the same instances and the same stream of noise, so adding a policy changes nothing for the others.
+Runs come in blocks of a fixed size, each with random generators of its own that depend on the seed and the number of
+the block only. No arithmetic mixes runs, so blocks may be stacked to be computed faster: the numbers are the same
+however many are computed at once, and where. All policies see the same instances and the same stream of noise, so
+adding a policy changes nothing for the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +22,38 @@ from roundwise.noise import Gaussian, Noise, Poisson, UnknownVariance
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
-from roundwise.record import Batch, Plan, Trial, joined
-from roundwise.runs import Floats, take
+from roundwise.record import Batch, Trial, joined
+from roundwise.runs import Floats, stacked, take
 from roundwise.summary import Summary, sample_lower_bound, summarised
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
     from roundwise.cluster import Cluster
 
-Job = tuple[Any, ...]  # what `_block` is called with
 Watch = Mapping[str, Callable[[Trial], NDArray[Any]]]
+
+LOT = 80_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
+
+
+class Setting(NamedTuple):
+    """What the blocks of the same runs share."""
+
+    problem: Problem
+    environment: Environment
+    name: str
+    policy: Policy
+    seed: int
+    keep_counts: bool
+    limits: tuple[float, float]  # of samples and batches
+    watch: Watch
+
+
+class Job(NamedTuple):
+    """One block of runs, not yet computed."""
+
+    setting: Setting
+    block: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -169,11 +193,9 @@ def blocks(
         raise InputError("`max_samples` and `max_batches` must be positive.")
     limits = (min(max_samples, 2.0**53), max_batches)
     size = block_size(problem.arms)
-    rest = (keep_counts, limits, watch or {})
-    return (
-        (problem, environment, name, policy, seed, block, min(size, runs - block * size), *rest)
-        for block in range(number_of_blocks(problem.arms, runs))
-    )
+    setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
+    number = number_of_blocks(problem.arms, runs)
+    return (Job(setting, block, min(size, runs - block * size)) for block in range(number))
 
 
 def number_of_blocks(arms: int, runs: int) -> int:
@@ -182,7 +204,7 @@ def number_of_blocks(arms: int, runs: int) -> int:
 
 
 def block_size(arms: int) -> int:
-    """How many runs share a block: enough to be fast, few enough to be small."""
+    """How many runs share random generators: few enough to be small."""
     return max(1, min(1000, 2_000_000 // arms))
 
 
@@ -196,35 +218,45 @@ def _labelled(policies: Sequence[Policy]) -> Iterator[tuple[str, Policy]]:
 def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | None) -> Iterator[tuple[int, Runs]]:
     """The blocks of these jobs as they are done, each with the place of its job: here, or wherever there is help."""
     if cluster is None and (workers == 1 or number == 1):
-        yield from ((place, _block(*job)) for place, job in enumerate(jobs))
+        yield from enumerate(part for lot in _lots(jobs) for part in _together(lot))
         return
     from roundwise.cluster import done  # slow to import, so only here
 
-    yield from done(_block, jobs, number, workers, cluster)
+    yield from done(_all, jobs, number, workers, cluster)
 
 
-def _block(
-    problem: Problem,
-    environment: Environment,
-    name: str,
-    policy: Policy,
-    seed: int,
-    block: int,
-    size: int,
-    keep_counts: bool,
-    limits: tuple[float, float],
-    watch: Watch,
-) -> Runs:
-    """One block of runs, in lockstep; a run that is done is dropped."""
-    world_rng, noise_rng = (
-        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)
-    )
-    world = environment.world(world_rng, size)
-    truth = world.means
+def _all(jobs: Iterable[Job]) -> list[Runs]:
+    return [part for lot in _lots(jobs) for part in _together(lot)]
+
+
+def _lots(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    """Blocks of the same setting that follow each other, as many as are fast to compute at once."""
+    lot: list[Job] = []
+    for job in jobs:
+        size = sum(each.size for each in lot) + job.size
+        if lot and (job.setting is not lot[0].setting or size * job.setting.problem.arms > LOT):
+            yield lot
+            lot = []
+        lot.append(job)
+    if lot:
+        yield lot
+
+
+def _together(lot: Sequence[Job]) -> list[Runs]:
+    """Blocks of runs in lockstep; a run that is done is dropped."""
+    problem, environment, name, policy, seed, keep_counts, limits, watch = lot[0].setting
+    rngs = [
+        [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(job.block, stream))) for stream in (0, 1)]
+        for job in lot
+    ]
+    worlds = [environment.world(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
+    truth = stacked([world.means for world in worlds])
     known_sigma = not isinstance(problem.noise, Poisson | UnknownVariance)
     sigma = problem.sigma if known_sigma else environment.sigma
-    complexity = problem.question.complexity(world.means, sigma=sigma).value
+    complexity = problem.question.complexity(truth, sigma=sigma).value
     exact = isinstance(environment.noise, Gaussian) and sigma == environment.sigma
+    ends = np.cumsum([job.size for job in lot])
+    size = int(ends[-1])
     samples, batches = np.empty(size), np.empty(size)
     decided = np.zeros(size, dtype=np.bool_)
     answer = np.zeros_like(problem.question.answer(truth))
@@ -234,7 +266,13 @@ def _block(
     alive = np.arange(size)
     trial = begin(problem, policy, (size,))
     while alive.size:
-        batch, world = _pulled(problem, environment, noise_rng, world, trial.plan)
+        pulled = []
+        for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
+            if start < end:
+                pulls = trial.plan.pulls[start:end]
+                batch, worlds[i] = _pulled(problem, environment, rngs[i][1], worlds[i], pulls, trial.plan.parts)
+                pulled.append(batch)
+        batch = stacked(pulled)
         trial = advance(problem, policy, trial, batch)
         record = trial.record
         used_up = batch.counts.sum(axis=-1) == 0
@@ -250,29 +288,45 @@ def _block(
         for key, look in watch.items():
             seen = look(trial)[over]
             watched.setdefault(key, np.empty(size, dtype=seen.dtype))[who] = seen
+        for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
+            worlds[i] = take(worlds[i], np.flatnonzero(~over[start:end]))
         rest = np.flatnonzero(~over)
-        alive, trial, world = alive[rest], take(trial, rest), take(world, rest)
+        alive, trial = alive[rest], take(trial, rest)
     correct = decided & problem.question.correct(answer, truth)
     doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
     bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
-    return Runs(
-        name, problem, samples, batches, decided, answer, correct, complexity, counts, watched, doubt, bound_for
-    )
+    return [
+        Runs(
+            name,
+            problem,
+            samples[start:end],
+            batches[start:end],
+            decided[start:end],
+            answer[start:end],
+            correct[start:end],
+            complexity[start:end],
+            None if counts is None else counts[start:end],
+            {key: seen[start:end] for key, seen in watched.items()},
+            doubt,
+            bound_for,
+        )
+        for start, end in pairwise([0, *ends])
+    ]
 
 
 def _pulled(
-    problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, plan: Plan
+    problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, pulls: Floats, parts: int
 ) -> tuple[Batch, Any]:
     """What comes back for a plan, in the detail and the parts that are asked for."""
     needs = problem.noise.needs
-    if plan.parts == 1:
-        return environment.pull(rng, world, plan.pulls, needs)
-    parts = []
-    for i in range(plan.parts):
-        part = np.floor(plan.pulls * (i + 1) / plan.parts) - np.floor(plan.pulls * i / plan.parts)
+    if parts == 1:
+        return environment.pull(rng, world, pulls, needs)
+    pulled = []
+    for i in range(parts):
+        part = np.floor(pulls * (i + 1) / parts) - np.floor(pulls * i / parts)
         batch, world = environment.pull(rng, world, part, needs)
-        parts.append(batch)
-    return joined(parts), world
+        pulled.append(batch)
+    return joined(pulled), world
 
 
 def joined_runs(parts: list[Runs]) -> Runs:

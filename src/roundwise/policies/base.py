@@ -73,11 +73,12 @@ def filled(lower: Floats, wanted: Floats, amount: Floats) -> Floats:
     while True:
         above = excess > cut[..., None]
         number = np.maximum(above.sum(axis=-1), 1)
-        following = (total(np.where(above, excess, 0.0)) - room) / number
+        following = (total(above * excess) - room) / number
         if not (following > cut).any():
             break
         cut = np.maximum(cut, following)
-    return np.where(room[..., None] > 0, lower + np.maximum(excess - cut[..., None], 0.0), lower)
+    cut = np.where(room > 0, cut, np.inf)
+    return np.asarray(lower + np.maximum(excess - cut[..., None], 0.0))
 
 
 def grid_step(first: float, growth: float, step: Floats, samples: Floats) -> Floats:

@@ -68,7 +68,7 @@ class BestArm:
         counts = np.asarray(counts, dtype=np.float64)
         best = total(np.where(leads, counts, 0.0))[..., None]
         both = counts + best
-        costs = gaps * gaps * (counts * best / np.where(both > 0, both, 1.0))
+        costs = gaps * gaps * (counts * best / np.maximum(both, 1e-300))
         least = np.where(leads, np.inf, costs).min(axis=-1)
         return np.asarray(np.where(unique, least, 0.0) / (2 * sigma**2))
 
@@ -81,11 +81,12 @@ class BestArm:
         method from y = 2/min c rises to the root (STACK.md, section 1).
         """
         gaps, leads, possible = self._gaps(finite(means))
-        gaps = np.where(leads, np.inf, gaps - 2 * column(radius))
+        radius = 2 * column(radius)
+        gaps = np.where(leads, np.inf, gaps - radius if radius.any() else gaps)
         smallest = gaps.min(axis=-1)
         possible = possible & (smallest > 0)
         smallest = np.where(possible, smallest, 1.0)
-        ratios = np.where(leads, np.inf, np.maximum(gaps / smallest[..., None], 1.0))
+        ratios = np.maximum(gaps / smallest[..., None], 1.0)
         value, share = _others(ratios * ratios)
         total_share = total(share)
         weights = np.where(leads, 1.0, share) / (1.0 + total_share)[..., None]
@@ -127,7 +128,7 @@ class BestArm:
             leads = np.arange(means.shape[-1]) == means.argmax(axis=-1)[..., None]
             return gaps + self.tolerance, leads, np.ones(means.shape[:-1], dtype=np.bool_)
         leads = gaps == 0
-        return gaps, leads, np.asarray(total(leads) == 1)
+        return gaps, leads, np.asarray(leads.sum(axis=-1) == 1)
 
 
 def star(costs: Floats, leads: Bools) -> Floats:
@@ -143,12 +144,17 @@ def _others(costs: Floats) -> tuple[Floats, Floats]:
     """y and u of `BestArm.complexity`, for costs in units of the smallest (infinite for the best arm)."""
     level = np.full(costs.shape[:-1], 2.0)
     active = np.ones(level.shape, dtype=np.bool_)
+    share, power = np.empty_like(costs), np.empty_like(costs)
     while True:
-        share = 1.0 / (costs * level[..., None] - 1.0)
-        squares = share * share
-        second, third = total(squares), total(squares * share)
-        step = (second * np.sqrt(second) - second) / (second + third)
-        # a run stops on its own when the next step would change nothing (quadratic convergence)
+        np.multiply(costs, level[..., None], out=share)
+        share -= 1.0
+        np.divide(1.0, share, out=share)
+        if not active.any():
+            return level, share
+        np.multiply(share, share, out=power)
+        second = total(power)
+        power *= share
+        step = (second * np.sqrt(second) - second) / (second + total(power))
+        # a run stops on its own, with a step that leaves an error of its square (quadratic convergence)
         level = np.where(active, level * (1.0 + np.maximum(step, 0.0)), level)
-        if not (active := active & (step > 1e-9)).any():
-            return level, 1.0 / (costs * level[..., None] - 1.0)
+        active &= step > 1e-6
