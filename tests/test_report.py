@@ -30,7 +30,8 @@ from roundwise import (
     conclusion,
     create_study,
 )
-from roundwise.report import _odds, json_text, report_of
+from roundwise.report import report_of
+from roundwise.report.words import odds
 from roundwise.stopping.claims import claims
 from test_study import ARMS, QUESTIONS, World, finished
 
@@ -111,7 +112,7 @@ def _unmarked(text):
 
 class TestForms:
     def test_four_forms_say_the_same(self, odd):
-        plain, page, text = json.loads(json_text(odd)), Page(odd.html()), odd.text()
+        plain, page, text = json.loads(odd.json()), Page(odd.html()), odd.text()
         arms, evidence = pipes(odd.markdown())
         assert [row[0] for row in arms[1:]] == [each["name"] for each in plain["arms"]] == list(ODD)
         assert [cell for table in (arms, evidence) for row in table for cell in row] == page.cells
@@ -122,9 +123,9 @@ class TestForms:
             assert re.search(rf"^{re.escape(row[0])} +{row[1]} +{re.escape(row[2])} ", text, flags=re.MULTILINE)
         for row, claim, found in zip(evidence[1:], plain["claims"], odd.claims, strict=True):
             assert row[0] == claim["claim"] == found.words
-            assert row[2] == _odds(claim["log_bar"])
+            assert row[2] == odds(claim["log_bar"])
             assert row[3] == ("shown" if claim["shown"] else "open")
-            assert row[1].removeprefix("almost ") == _odds(claim["log_evidence"])
+            assert row[1].removeprefix("almost ") == odds(claim["log_evidence"])
             assert f"{row[1]}  {row[2]}  {row[3]}" in re.sub(" +", "  ", text).replace("  :  ", " : ")
         for form in (odd.markdown(), odd.html(), text):
             assert str(odd.samples) in form
@@ -155,7 +156,7 @@ class TestForms:
         for policy in (Wager(), PET(), TrackAndStop(), OptBBAI()):
             live = study(policy=policy)
             for report in (live.report(), report_of(live.state, intervals=False)):
-                plain = json.loads(json_text(report), parse_constant=pytest.fail)
+                plain = json.loads(report.json(), parse_constant=pytest.fail)
                 assert (plain["answer"], plain["samples"]) == (None, 0)
                 assert [arm["mean"] for arm in plain["arms"]] == [None] * 4
                 Page(report.html())
@@ -239,12 +240,12 @@ class TestTheEvidenceIsTheStoppingRule:
         claim = odd.claims[0]._replace(evidence=math.log(19.9), bar=math.log(20), shown=False)
         assert "almost 20 : 1" in replace(odd, claims=[claim]).text()
 
-    def test_odds(self):
-        assert _odds(math.log(20)) == "20 : 1"
-        assert _odds(0.0) == "1 : 1"
-        assert _odds(math.log(0.3)) == "0.3 : 1"
-        assert _odds(math.log(1234567)) == "1 234 567 : 1"
-        assert _odds(1000.0) == "10^434 : 1"
+    def testodds(self):
+        assert odds(math.log(20)) == "20 : 1"
+        assert odds(0.0) == "1 : 1"
+        assert odds(math.log(0.3)) == "0.3 : 1"
+        assert odds(math.log(1234567)) == "1 234 567 : 1"
+        assert odds(1000.0) == "10^434 : 1"
 
 
 class TestIntervals:

@@ -175,7 +175,6 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Everything there is to say about a study, with intervals."""
-    from roundwise.report import json_text
     from roundwise.study import load_study
 
     endings = (".html", ".md", ".json")
@@ -188,7 +187,7 @@ def report(
         _print(found.plain() if as_json else None, found.text())
         return
     kind = out.suffix.lower()
-    text = found.html() if kind == ".html" else found.markdown() if kind == ".md" else json_text(found)
+    text = found.html() if kind == ".html" else found.markdown() if kind == ".md" else found.json()
     out.write_text(text, encoding="utf-8")
     print(f"{name}: {found.headline}.\nThe report is in {out}.")
     if found.status == "undecided":
