@@ -24,6 +24,7 @@ slow: .venv/dev.ok
 
 bench: .venv/dev.ok
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/peers.py
 
 # `uv` installs faster; where it cannot be had, pip does the same
 .venv/bin/python:

@@ -43,6 +43,13 @@ class Counting(GaussianArms):
         return super().pull(rng, world, pulls, needs)
 
 
+def draw(rng, normals, piece=80_000):
+    """Draw so many normals into memory that is there already: the fastest way NumPy has."""
+    room = np.empty(min(piece, normals))
+    for left in range(normals, 0, -piece):
+        rng.standard_normal(out=room[: min(piece, left)])
+
+
 def against_floor(policy, runs, arms=10, repeat=5):
     """CPU time of the runs, how many normals they draw, and what these alone take."""
     Counting.drawn = 0
@@ -51,7 +58,7 @@ def against_floor(policy, runs, arms=10, repeat=5):
     normals, rng = Counting.drawn, np.random.default_rng(0)
     work, floor = np.inf, np.inf
     for _ in range(repeat):  # in turns, so that both see the same machine
-        floor = min(floor, cpu(lambda: rng.standard_normal(normals), 1))
+        floor = min(floor, cpu(lambda: draw(rng, normals), 1))
         work = min(work, cpu(lambda: simulate(BestArm(), GaussianArms(RandomGaps(arms)), [policy], **options), 1))
     return work, normals, floor, found
 
@@ -105,7 +112,7 @@ def growing_runs():
     for name, policy in {**POLICIES, "Wager": Wager()}.items():
         cells = []
         for runs in sizes[: 4 if name == "Wager" else None]:
-            work, _, floor, _ = against_floor(policy, runs, repeat=max(1, min(20, 20_000 // runs)))
+            work, _, floor, _ = against_floor(policy, runs, repeat=max(2, min(20, 20_000 // runs)))
             cells.append(f"{1e6 * work / runs:.1f} µs ({work / floor:.1f})")
         row(name, *cells, *["-"] * (len(sizes) - len(cells)))
 
@@ -160,13 +167,13 @@ def millions(workers, runs=10_000_000, delta=0.001):
         f"The error rate at delta = {delta:g} from {runs:,} runs, {workers} workers",
         "policy", "instance", "wall-clock time", "wrong", "95 % upper bound", "peak memory",
     )  # fmt: skip
-    two = GaussianArms([0.5, 0.0])
+    two = GaussianArms([0.01, 0.0])
     for name, label, policy, world in (
         ("PET", "the paper's", PET(), PAPER),
         ("Round Robin", "the paper's", RoundRobin(), PAPER),
         ("Track-and-Stop", "the paper's", TrackAndStop(), PAPER),
         ("Wager", "the paper's", Wager(), PAPER),
-        ("Wager", "two arms, gap 0.5", Wager(), two),
+        ("Wager", "two arms, gap 0.01", Wager(), two),
     ):
         begun = time.perf_counter()
         (found,) = simulate(

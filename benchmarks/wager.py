@@ -4,7 +4,6 @@ Times are CPU times of one process, the least of several; never a test, because 
 """
 
 import argparse
-import time
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from roundwise import (
     Poisson,
     PoissonArms,
     Problem,
-    RandomGaps,
     Replay,
     RoundRobin,
     SubGaussian,
@@ -37,9 +35,8 @@ from roundwise import (
 )
 from roundwise.record import Batch
 from roundwise.trial import advance, begin
+from run import PAPER, SIGMA_1, cpu, row
 
-SIGMA_1 = SubGaussian(1.0)
-PAPER = GaussianArms(RandomGaps())
 LOCATELLI = (0.1, 0.1, 0.1, 0.35, 0.45, 0.55, 0.65, 0.9, 0.9, 0.9)
 
 INSTANCES = {
@@ -64,16 +61,6 @@ HELD_OUT = {
     "minimum below 0: five arms, one at -0.2": (MinimumBelow(0.0), GaussianArms([-0.2, 0.0, 0.1, 0.2, 0.5])),
     "any above 0: eight arms, all below": (AnyAbove(0.0), GaussianArms(-np.linspace(0.1, 0.6, 8))),
 }
-
-
-def cpu(work, repeat=5):
-    """The least CPU time of several calls, in seconds."""
-    times = []
-    for _ in range(repeat):
-        begun = time.process_time()
-        work()
-        times.append(time.process_time() - begun)
-    return min(times)
 
 
 def decisions():
@@ -119,10 +106,6 @@ def beside_pet(runs=1000):
 
 
 # ------------------------------------------------------------------------------------------------------------- tables
-
-
-def row(*cells):
-    print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def header(*cells):
