@@ -37,7 +37,8 @@ Policies = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
-        help=f"A policy, repeatable: {', '.join(POLICIES)}. Settings follow a colon: pet:guess=4,threshold=pairwise.",
+        help=f"A policy, repeatable: {', '.join(POLICIES)}. Settings follow a colon, as in pet:guess=4; "
+        "a wrong one is answered with all there are.",
         metavar="NAME[:SETTINGS]",
     ),
 ]
