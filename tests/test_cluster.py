@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -144,7 +145,7 @@ class TestMistakes:
             run(10, cluster=client)
 
     def test_another_version_on_the_workers(self, client, monkeypatch):
-        monkeypatch.setattr("roundwise.__version__", "0.0.0")
+        monkeypatch.setattr(places, "__version__", "0.0.0")
         with pytest.raises(places.ClusterError, match=r"but 0\.0\.0 is used here"):
             run(10, cluster=client)
 
@@ -177,7 +178,33 @@ class TestLosses:
         ):
             run(10, cluster=empty.scheduler_address)
 
-    def test_a_scheduler_that_dies(self, tmp_path, monkeypatch):
+    def test_workers_that_come_late_are_used(self, monkeypatch, alone):
+        monkeypatch.setattr(places, "RECENT", 0.0)
+        with distributed.LocalCluster(n_workers=0, threads_per_worker=1, **LOOPBACK) as growing:
+            threading.Timer(1.0, growing.scale, [2]).start()
+            same(run(cluster=growing.scheduler_address), alone)
+
+        class Client:
+            threads = {}
+
+            def nthreads(self):
+                if self.threads is None:
+                    raise OSError
+                return self.threads
+
+        client = Client()
+        slots = places._threads(client)
+        assert slots() == 2
+        client.threads = {"a": 4, "b": 3}
+        assert slots() == 7
+        client.threads = None  # the connection is lost
+        assert slots() == 7
+
+    def test_a_late_worker_of_another_version_is_refused(self):
+        with pytest.raises(places.ClusterError, match="The cluster has roundwise .*, but 0.0.1 is used here"):
+            places._worked("0.0.1", b"")
+
+    def test_a_scheduler_that_dies(self, tmp_path, monkeypatch, capfd):
         monkeypatch.setattr(places, "CONNECT", 3.0)
         path = tmp_path / "scheduler.json"
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -198,6 +225,7 @@ class TestLosses:
             try:
                 with pytest.raises(places.ClusterError, match="connection to the scheduler of the cluster was lost"):
                     run(100_000, cluster=path, progress=lambda done: scheduler.kill())
+                assert "Traceback" not in capfd.readouterr().err
             finally:
                 worker.kill()
                 worker.wait()

@@ -682,3 +682,19 @@ def test_noise():
     assert Binary().sigma == Bounded(0, 1).sigma == 0.5
     assert Problem(BestArm(), 2).sigma == 1
     assert Problem(BestArm(), 2, noise=Binary()).sigma == 0.5
+
+
+@pytest.mark.parametrize("question", [BestArm(), BestArm(0.1), TopK(1), Above(0.4), MinimumBelow(0.1), AnyAbove(1.2)])
+def test_runs_are_broadcast(question):
+    """A radius for each run, counts for each run, means for each run: whatever has fewer axes is repeated."""
+    means, counts = np.array([1.0, 0.5, 0.2]), np.array([[10.0, 20.0, 30.0], [1.0, 2.0, 3.0]])
+    for radius in ([0.0, 0.0], [0.0, 0.01], [0.0]):
+        found = question.complexity(means, radius)
+        assert found.weights.shape == (len(radius), 3)
+        for one, each in zip(found.value, radius, strict=True):
+            assert one == question.complexity(means, each).value
+    np.testing.assert_array_equal(question.evidence(counts, means), [question.evidence(n, means) for n in counts])
+    several = np.stack([means, means[::-1]])
+    np.testing.assert_array_equal(
+        question.evidence(counts[0], several), [question.evidence(counts[0], each) for each in several]
+    )

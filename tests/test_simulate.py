@@ -255,11 +255,40 @@ class TestResults:
 
     @pytest.mark.parametrize(
         ("options", "message"),
-        [({"runs": 0}, "`runs` is 0"), ({"workers": 0}, "`workers` is 0"), ({"delta": 5}, "For 5 % write 0.05")],
+        [
+            ({"runs": 0}, "`runs` is 0, but must be a whole number of at least 1"),
+            ({"runs": 1.5}, "`runs` is 1.5"),
+            ({"runs": None}, "`runs` is None"),
+            ({"workers": 0}, "`workers` is 0"),
+            ({"workers": 1.5}, "`workers` is 1.5"),
+            ({"seed": -1}, "`seed` is -1, but must be a whole number of at least 0"),
+            ({"seed": math.nan}, "`seed` is nan"),
+            ({"delta": 5}, "For 5 % write 0.05"),
+            ({"watch": {"all": lambda trial: 1.0}}, "The watch 'all' must return one value for each run"),
+        ],
     )
     def test_errors(self, options, message):
         with pytest.raises(InputError, match=message):
             simulate(BestArm(), GaussianArms([1, 0]), [PET()], **options)
+
+    def test_numbers_that_are_whole_will_do(self):
+        (one,) = simulate(BestArm(), GaussianArms([1, 0]), [PET()], runs=1e1, seed=2.0)
+        (other,) = simulate(BestArm(), GaussianArms([1, 0]), [PET()], runs=10, seed=2)
+        same(one, other)
+
+    def test_no_policies(self):
+        assert simulate(BestArm(), GaussianArms([1, 0]), [], workers=2) == []
+
+    def test_a_watch_of_any_kind(self):
+        """What is watched is not cut to what the first runs to finish had."""
+        watch = {
+            "words": lambda trial: np.where(trial.record.batches > 8, "late indeed", "soon"),
+            "arms": lambda trial: trial.record.counts,
+        }
+        (runs,) = simulate(BestArm(), PAPER, [RoundRobin()], runs=50, keep_counts=True, watch=watch)
+        assert set(runs.watched["words"]) == {"late indeed", "soon"}
+        np.testing.assert_array_equal(runs.watched["words"] == "soon", runs.batches <= 8)
+        np.testing.assert_array_equal(runs.watched["arms"], runs.counts)
 
     def test_progress_counts_every_run(self):
         seen = []

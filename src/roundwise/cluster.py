@@ -8,17 +8,20 @@ that millions of jobs need neither memory nor patience. `distributed` is importe
 from __future__ import annotations
 
 import json
+import logging
+import math
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from roundwise import __version__
 from roundwise.errors import InputError, RoundwiseError
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 LASTS = 0.5  # seconds a bundle should take: far more than the 2-3 ms that sending it costs
 MOST = 64  # jobs in a bundle
 CONNECT = 10.0  # seconds to wait for the scheduler of a cluster
+RECENT = 2.0  # seconds for which the number of workers is taken as known
 PATIENCE = 60.0  # seconds to wait for a cluster without any worker
 ASKED = "__import__('roundwise').__version__"  # of scheduler and workers
 
@@ -41,7 +45,7 @@ class Place(NamedTuple):
     """Somewhere to send work."""
 
     executor: Executor
-    slots: int  # how many bundles are worked on at once
+    slots: Callable[[], int]  # how many bundles are worked on at once: workers come and go
     packed: Callable[[Any], bytes]  # how a bundle is pickled: here, so that no worker chokes on what it cannot read
     check: Callable[[], None]  # raises a ClusterError if nobody is there to work
 
@@ -80,7 +84,12 @@ def connected(cluster: Cluster) -> Iterator[Any]:
             f"`cluster` is a {type(cluster).__name__}, but must be an address, a scheduler file "
             "or a distributed Client."
         )
-    address = _address(cluster)
+    with _silence("distributed", "tornado"), _opened(kind, _address(cluster)) as client:
+        yield client
+
+
+@contextmanager
+def _opened(kind: Any, address: str) -> Iterator[Any]:
     try:
         client = kind(address, timeout=CONNECT, set_as_default=False)
     except OSError:
@@ -97,6 +106,20 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         yield client
     finally:
         client.close()
+
+
+@contextmanager
+def _silence(*families: str) -> Iterator[None]:
+    """Keep libraries from printing tracebacks of what is said in a sentence of ours."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in families]
+    loggers = [each for each in map(logging.getLogger, names) if not each.disabled]
+    for each in loggers:
+        each.disabled = True
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.disabled = False
 
 
 def _address(cluster: str | Path) -> str:
@@ -123,7 +146,7 @@ def _address(cluster: str | Path) -> str:
 def _processes(number: int) -> Iterator[Place]:
     pool = ProcessPoolExecutor(number, initializer=_follow_parent)
     try:
-        yield Place(pool, number, pickle.dumps, lambda: None)
+        yield Place(pool, lambda: number, pickle.dumps, lambda: None)
     except BrokenProcessPool:
         raise ClusterError(
             "A worker process was killed, perhaps because memory ran out; try fewer `workers`, or a cluster, "
@@ -168,7 +191,7 @@ def _on(cluster: Cluster) -> Iterator[Place]:
         _check_versions(client)
         executor = client.get_executor(pure=False)
         try:
-            yield Place(executor, max(2, sum(client.nthreads().values())), dumps, check)
+            yield Place(executor, _threads(client), dumps, check)
         except KilledWorker as error:
             raise ClusterError(
                 f"{error.allowed_failures + 1} workers of the cluster died during the same piece of work, perhaps "
@@ -184,13 +207,27 @@ def _on(cluster: Cluster) -> Iterator[Place]:
             executor.shutdown(wait=False)
 
 
+def _threads(client: Any) -> Callable[[], int]:
+    """How many threads the workers have, asked again when the last answer is old."""
+    known, asked = 0, -math.inf
+
+    def now() -> int:
+        nonlocal known, asked
+        if time.monotonic() > asked + RECENT:
+            # a lost connection is noticed by the futures
+            with suppress(OSError, TimeoutError):
+                known = sum(client.nthreads().values())
+            asked = time.monotonic()
+        return max(2, known)
+
+    return now
+
+
 def _check_versions(client: Any) -> None:
     """Raise a ClusterError unless scheduler and workers have this roundwise: numbers are the same only with it.
 
     A worker that is sent what it cannot import gives up altogether, so it is asked in words that need no import.
     """
-    from roundwise import __version__
-
     try:
         found = [client.run_on_scheduler(eval, ASKED), *client.run(eval, ASKED).values()]
     except ModuleNotFoundError as error:
@@ -199,10 +236,13 @@ def _check_versions(client: Any) -> None:
         ) from None
     for version in found:
         if version != __version__:
-            raise ClusterError(
-                f"The cluster has roundwise {version}, but {__version__} is used here; numbers are the same only with "
-                "the same version."
-            )
+            raise _other_version(version, __version__)
+
+
+def _other_version(there: str, here: str) -> ClusterError:
+    return ClusterError(
+        f"The cluster has roundwise {there}, but {here} is used here; numbers are the same only with the same version."
+    )
 
 
 def _bundled(
@@ -215,8 +255,9 @@ def _bundled(
     size, sent = 1, 0
     try:
         while True:
-            while len(flying) < 2 * place.slots:
-                share = (number - sent) // (2 * place.slots)  # towards the end small bundles, so that all end together
+            most = 2 * place.slots()
+            while len(flying) < most:
+                share = (number - sent) // most  # towards the end small bundles, so that all end together
                 bundle = list(islice(numbered, max(1, min(size, share))))
                 if not bundle:
                     break
@@ -249,7 +290,7 @@ def _sent(
         raise InputError(
             "`workers` and `cluster` need means, policies and watches that can be sent to another process."
         ) from None
-    return place.executor.submit(_worked, packed)
+    return place.executor.submit(_worked, __version__, packed)
 
 
 def _received(future: Future[tuple[float, bytes]]) -> tuple[float, list[tuple[int, Any]]]:
@@ -257,8 +298,10 @@ def _received(future: Future[tuple[float, bytes]]) -> tuple[float, list[tuple[in
     return seconds, pickle.loads(results)
 
 
-def _worked(packed: bytes) -> tuple[float, bytes]:
+def _worked(version: str, packed: bytes) -> tuple[float, bytes]:
     """Runs where the work is done: how long it took, and the results with the places of their jobs, pickled."""
+    if version != __version__:  # a worker that came after `_check_versions`
+        raise _other_version(__version__, version)
     work, bundle = pickle.loads(packed)
     start = time.perf_counter()
     results = list(zip([place for place, _ in bundle], work([job for _, job in bundle]), strict=True))

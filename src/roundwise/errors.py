@@ -32,3 +32,15 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names)}."
     return InputError(f"There is no {kind} called '{name}'. {hint}")
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """The value as a whole number of at least so much, also of 1e6; an InputError if it is none."""
+    try:
+        number = int(value)  # type: ignore[call-overload]
+        good = number == value and number >= least and not isinstance(value, bool | str)
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    if not good:
+        raise InputError(f"`{name}` is {value!r}, but must be a whole number of at least {least}.")
+    return int(number)

@@ -51,8 +51,8 @@ def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
 
     def taken(array: NDArray[Any]) -> NDArray[Any]:
         if id(array) not in done:
-            # along the last axis of the transpose, which keeps the runs contiguous
-            done[id(array)] = np.take(array.transpose(), index, axis=-1).transpose()
+            # along the last axis of the transpose, which keeps the runs contiguous; "clip" only skips a check
+            done[id(array)] = np.take(array.transpose(), index, axis=-1, mode="clip").transpose()
         found: NDArray[Any] = done[id(array)]
         return found
 

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.environments import Environment, mismatch
-from roundwise.errors import InputError
+from roundwise.errors import InputError, whole_number
 from roundwise.noise import Gaussian, Noise, Poisson, UnknownVariance
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.record import Batch, Trial, joined
-from roundwise.runs import Floats, stacked, take
+from roundwise.runs import Bools, Floats, stacked, take
 from roundwise.summary import Summary, sample_lower_bound, summarised
 from roundwise.trial import advance, begin, conclusion
 
@@ -165,9 +165,7 @@ def simulate(
 
 def check_place(workers: int, cluster: Cluster | None) -> None:
     """Raise an InputError unless it is clear where to compute."""
-    if workers < 1:
-        raise InputError(f"`workers` is {workers}, but must be at least 1.")
-    if workers > 1 and cluster is not None:
+    if whole_number("workers", workers, 1) > 1 and cluster is not None:
         raise InputError("Give either `workers` or `cluster`: a cluster has workers of its own.")
 
 
@@ -185,10 +183,7 @@ def blocks(
     watch: Watch | None = None,
 ) -> Iterator[Job]:
     """The blocks that make up these runs, not yet computed: `computed` does that, wherever it is told to."""
-    if runs < 1:
-        raise InputError(f"`runs` is {runs}, but must be at least 1.")
-    if seed < 0 or seed != int(seed):
-        raise InputError(f"`seed` is {seed}, but must be a whole number of at least 0.")
+    runs, seed = whole_number("runs", runs, 1), whole_number("seed", seed, 0)
     if not (max_samples > 0 and max_batches > 0):
         raise InputError("`max_samples` and `max_batches` must be positive.")
     limits = (min(max_samples, 2.0**53), max_batches)
@@ -217,7 +212,7 @@ def _labelled(policies: Sequence[Policy]) -> Iterator[tuple[str, Policy]]:
 
 def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | None) -> Iterator[tuple[int, Runs]]:
     """The blocks of these jobs as they are done, each with the place of its job: here, or wherever there is help."""
-    if cluster is None and (workers == 1 or number == 1):
+    if cluster is None and (workers == 1 or number <= 1):
         yield from enumerate(part for lot in _lots(jobs) for part in _together(lot))
         return
     from roundwise.cluster import done  # slow to import, so only here
@@ -261,7 +256,8 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     decided = np.zeros(size, dtype=np.bool_)
     answer = np.zeros_like(problem.question.answer(truth))
     counts = np.empty((size, problem.arms)) if keep_counts else None
-    watched: dict[str, NDArray[Any]] = {}
+    watched: dict[str, list[NDArray[Any]]] = {key: [] for key in watch}
+    ended: list[NDArray[np.intp]] = []
 
     alive = np.arange(size)
     trial = begin(problem, policy, (size,))
@@ -285,13 +281,15 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         answer[who] = conclusion(problem, policy, trial)[over]
         if counts is not None:
             counts[who] = record.counts[over]
+        ended.append(who)
         for key, look in watch.items():
-            seen = look(trial)[over]
-            watched.setdefault(key, np.empty(size, dtype=seen.dtype))[who] = seen
+            watched[key].append(_looked(key, look(trial), over))
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
             worlds[i] = take(worlds[i], np.flatnonzero(~over[start:end]))
         rest = np.flatnonzero(~over)
+        trial = trial._replace(batch=Batch(record.counts, record.totals))  # it has had its use; these are taken anyway
         alive, trial = alive[rest], take(trial, rest)
+    seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
     correct = decided & problem.question.correct(answer, truth)
     doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
     bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
@@ -306,12 +304,20 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
             correct[start:end],
             complexity[start:end],
             None if counts is None else counts[start:end],
-            {key: seen[start:end] for key, seen in watched.items()},
+            {key: column[start:end] for key, column in seen.items()},
             doubt,
             bound_for,
         )
         for start, end in pairwise([0, *ends])
     ]
+
+
+def _looked(key: str, seen: Any, over: Bools) -> NDArray[Any]:
+    values = np.asarray(seen)
+    if values.shape[:1] != over.shape:
+        raise InputError(f"The watch '{key}' must return one value for each run, {over.size} now.")
+    found: NDArray[Any] = values[over]
+    return found
 
 
 def _pulled(

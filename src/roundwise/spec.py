@@ -74,8 +74,8 @@ def policy_of(spec: Mapping[str, Any]) -> Policy:
     fields = dict(spec)
     threshold = fields.pop("threshold", None)
     if threshold is not None:
-        if threshold not in THRESHOLDS:
-            raise unknown("threshold", threshold, THRESHOLDS)
+        if str(threshold) not in THRESHOLDS:
+            raise unknown("threshold", str(threshold), THRESHOLDS)
         fields["stopping"] = GLR(THRESHOLDS[threshold])
     return _made("policy", POLICIES, fields)
 
@@ -93,11 +93,25 @@ def _made(kind: str, kinds: Mapping[str, type[Any]], spec: Mapping[str, Any]) ->
     name = str(fields.pop("name", ""))
     if name not in kinds:
         raise unknown(kind, name, kinds)
-    known = {field.name for field in dataclasses.fields(kinds[name])}
-    for field in fields:
-        if field not in known:
-            raise unknown(f"setting of the {kind} '{name}'", field, known)
+    known = {field.name: field for field in dataclasses.fields(kinds[name])}
+    for key, value in fields.items():
+        if key not in known:
+            raise unknown(f"setting of the {kind} '{name}'", key, known)
+        wanted = _WORDS.get(str(known[key].type).removesuffix(" | None"))
+        if wanted is not None and (isinstance(value, bool), isinstance(value, int | float)) not in wanted[1]:
+            raise InputError(f"The {kind} '{name}' cannot be made: `{key}` is {value!r}, but must be {wanted[0]}.")
+    for key, field in known.items():
+        if key not in fields and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise InputError(f"The {kind} '{name}' cannot be made without `{key}`.")
     try:
         return kinds[name](**{key: tuple(v) if key == "names" else v for key, v in fields.items()})
     except TypeError as error:
         raise InputError(f"The {kind} '{name}' cannot be made: {error}.") from None
+
+
+# what a setting must be, by its type: in words, and whether that is a truth value and a number for Python
+_WORDS = {
+    "bool": ("true or false", {(True, True)}),
+    "int": ("a whole number", {(False, True)}),
+    "float": ("a number", {(False, True)}),
+}

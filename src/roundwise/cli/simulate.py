@@ -81,6 +81,9 @@ def simulate(
     max_samples: Annotated[
         float, typer.Option("--max-samples", help="End a run undecided after so many samples.")
     ] = math.inf,
+    max_batches: Annotated[
+        float, typer.Option("--max-batches", help="End a run undecided after so many batches.")
+    ] = math.inf,
     out: Annotated[Path | None, typer.Option("--out", help="Write every run to this Parquet file.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -105,6 +108,7 @@ def simulate(
             workers=workers,
             cluster=cluster,
             max_samples=max_samples,
+            max_batches=max_batches,
             progress=advance,
         )
     if out is not None:

@@ -16,7 +16,7 @@ from roundwise.errors import InputError
 from roundwise.problem import Problem
 from roundwise.questions import Complexity, Question
 from roundwise.record import Plan, Trial
-from roundwise.runs import Floats, total, zeros
+from roundwise.runs import Floats, take, total, zeros
 from roundwise.stopping import Stopping
 
 
@@ -66,19 +66,26 @@ def complexity_within(
 
 def filled(lower: Floats, wanted: Floats, amount: Floats) -> Floats:
     """max(lower, wanted - c) with c such that it adds up to `amount`; `lower` if that is more already."""
-    room = amount - total(lower)
+    room = np.asarray(amount - total(lower))
     excess = wanted - lower
-    # c rises to where sum max(excess - c, 0) = room: the average over who is above it, until nobody drops out
-    cut = (total(excess) - room) / lower.shape[-1]
-    while True:
-        above = excess > cut[..., None]
-        number = np.maximum(above.sum(axis=-1), 1)
-        following = (total(above * excess) - room) / number
-        if not (following > cut).any():
-            break
-        cut = np.maximum(cut, following)
+    cut = _cut(excess.reshape(-1, excess.shape[-1]), room.reshape(-1)).reshape(room.shape)
     cut = np.where(room > 0, cut, np.inf)
     return np.asarray(lower + np.maximum(excess - cut[..., None], 0.0))
+
+
+def _cut(excess: Floats, room: Floats) -> Floats:
+    """c with sum max(excess - c, 0) = room: it rises to the average over who is above it, until nobody drops out."""
+    cut = (total(excess) - room) / excess.shape[-1]
+    left, least = np.arange(len(cut)), cut
+    while True:
+        above = excess > least[:, None]
+        higher = (total(above * excess) - room) / np.maximum(above.sum(axis=-1), 1)
+        rising = np.flatnonzero(higher > least)
+        if not rising.size:
+            return cut
+        left, least = left[rising], higher[rising]
+        cut[left] = least
+        excess, room = take((excess, room), rising)
 
 
 def grid_step(first: float, growth: float, step: Floats, samples: Floats) -> Floats:

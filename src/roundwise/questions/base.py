@@ -134,6 +134,8 @@ def spread_over(means: Floats, radius: ArrayLike) -> tuple[Floats, Floats]:
 def complexity_where(possible: Bools, value: Floats, weights: Floats) -> Complexity:
     """The complexity where it is finite; elsewhere infinity and equal weights."""
     possible = possible & np.isfinite(value)
+    if possible.all():
+        return Complexity(value, weights)
     return Complexity(
         np.where(possible, value, np.inf), np.where(possible[..., None], weights, 1.0 / weights.shape[-1])
     )

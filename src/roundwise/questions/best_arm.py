@@ -67,8 +67,10 @@ class BestArm:
         gaps, leads, unique = self._gaps(finite(means))
         counts = np.asarray(counts, dtype=np.float64)
         best = total(np.where(leads, counts, 0.0))[..., None]
-        both = counts + best
-        costs = gaps * gaps * (counts * best / np.maximum(both, 1e-300))
+        costs = counts + best
+        np.maximum(costs, 1e-300, out=costs)
+        np.divide(counts * best, costs, out=costs)
+        costs = costs * np.square(gaps, out=gaps)
         least = np.where(leads, np.inf, costs).min(axis=-1)
         return np.asarray(np.where(unique, least, 0.0) / (2 * sigma**2))
 
@@ -82,12 +84,13 @@ class BestArm:
         """
         gaps, leads, possible = self._gaps(finite(means))
         radius = 2 * column(radius)
-        gaps = np.where(leads, np.inf, gaps - radius if radius.any() else gaps)
+        gaps = np.where(leads, np.inf, gaps - radius if radius.ndim > 1 or radius.any() else gaps)
         smallest = gaps.min(axis=-1)
         possible = possible & (smallest > 0)
         smallest = np.where(possible, smallest, 1.0)
-        ratios = np.maximum(gaps / smallest[..., None], 1.0)
-        value, share = _others(ratios * ratios)
+        gaps /= smallest[..., None]
+        np.maximum(gaps, 1.0, out=gaps)
+        value, share = _others(np.square(gaps, out=gaps))
         total_share = total(share)
         weights = np.where(leads, 1.0, share) / (1.0 + total_share)[..., None]
         return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), weights)
@@ -128,6 +131,8 @@ class BestArm:
             leads = np.arange(means.shape[-1]) == means.argmax(axis=-1)[..., None]
             return gaps + self.tolerance, leads, np.ones(means.shape[:-1], dtype=np.bool_)
         leads = gaps == 0
+        if np.count_nonzero(leads) == leads.size // leads.shape[-1]:  # each run has one at least: no ties
+            return gaps, leads, np.ones(leads.shape[:-1], dtype=np.bool_)
         return gaps, leads, np.asarray(leads.sum(axis=-1) == 1)
 
 
