@@ -98,7 +98,10 @@ class GaussianArms:
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
         totals = rng.standard_normal(pulls.shape[::-1]).transpose()
-        totals *= self.sigma * np.sqrt(pulls)
+        scale = np.sqrt(pulls)
+        if self.sigma != 1.0:
+            scale *= self.sigma
+        totals *= scale
         totals += pulls * world.means
         if needs == "sums":
             return Batch(pulls, totals), world

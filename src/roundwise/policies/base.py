@@ -43,7 +43,9 @@ class Policy(Protocol):
 
 def whole(pulls: Floats) -> Floats:
     """Pulls rounded up to whole numbers, but not for a rounding error."""
-    return np.maximum(np.ceil(pulls - 1e-6), 0.0)
+    rounded = np.asarray(pulls - 1e-6)
+    np.ceil(rounded, out=rounded)
+    return np.maximum(rounded, 0.0, out=rounded)
 
 
 def everywhere(runs: tuple[int, ...], arms: int, pulls: float) -> Floats:

@@ -78,9 +78,9 @@ class BestArm:
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """T* and w*; over a ball all gaps shrink by twice the radius (Lemma 3.12).
 
-        With c_b = gap_b^2 / (2 sigma^2) and y = n_best, n_b = y u_b and u_b = 1/(c_b y - 1), the optimum has
+        With d_b = 2 sigma^2 / gap_b^2 and y = n_best, n_b = y u_b and u_b = d_b / (y - d_b), the optimum has
         sum_b u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's
-        method from y = 2/min c rises to the root (STACK.md, section 1).
+        method from y = 2 max d rises to the root (STACK.md, section 1).
         """
         gaps, leads, possible = self._gaps(finite(means))
         radius = 2 * column(radius)
@@ -88,8 +88,8 @@ class BestArm:
         smallest = gaps.min(axis=-1)
         possible = possible & (smallest > 0)
         smallest = np.where(possible, smallest, 1.0)
-        gaps /= smallest[..., None]
-        np.maximum(gaps, 1.0, out=gaps)
+        np.divide(smallest[..., None], gaps, out=gaps)
+        np.minimum(gaps, 1.0, out=gaps)
         value, share = _others(np.square(gaps, out=gaps))
         total_share = total(share)
         weights = np.where(leads, 1.0, share) / (1.0 + total_share)[..., None]
@@ -141,19 +141,18 @@ def star(costs: Floats, leads: Bools) -> Floats:
     smallest = np.where(leads, np.inf, costs).min(axis=-1)
     possible = np.asarray((smallest > 0) & np.isfinite(smallest))
     unit = np.where(possible, smallest, 1.0)[..., None]
-    level, share = _others(np.where(leads, np.inf, np.maximum(costs / unit, 1.0)))
+    level, share = _others(np.where(leads, 0.0, np.minimum(unit / costs, 1.0)))
     return np.where(possible[..., None], np.where(leads, 1.0, share) * level[..., None] / unit, 0.0)
 
 
-def _others(costs: Floats) -> tuple[Floats, Floats]:
-    """y and u of `BestArm.complexity`, for costs in units of the smallest (infinite for the best arm)."""
-    level = np.full(costs.shape[:-1], 2.0)
+def _others(d: Floats) -> tuple[Floats, Floats]:
+    """y and u of `BestArm.complexity`, for d in units of the largest (0 for the best arm)."""
+    level = np.full(d.shape[:-1], 2.0)
     active = np.ones(level.shape, dtype=np.bool_)
-    share, power = np.empty_like(costs), np.empty_like(costs)
+    share, power = np.empty_like(d), np.empty_like(d)
     while True:
-        np.multiply(costs, level[..., None], out=share)
-        share -= 1.0
-        np.divide(1.0, share, out=share)
+        np.subtract(level[..., None], d, out=share)
+        np.divide(d, share, out=share)
         if not active.any():
             return level, share
         np.multiply(share, share, out=power)
