@@ -152,7 +152,10 @@ def print_summaries(summaries: list[Summary], delta: float) -> None:
     else:
         print(f"For comparison, the lower bound for {summaries[0].bound_for}: {least}; these rewards may need fewer.")
     if undecided:
-        print("Undecided runs reached a limit (--max-samples, --max-batches, or 2^53 samples) or used up their data before they could stop.")
+        print(
+            "Undecided runs reached a limit (--max-samples, --max-batches, or 2^53 samples) or used up their data "
+            "before they could stop."
+        )
     for each in summaries:
         if each.doubt:
             print(f"* {each.policy}: {each.doubt}.")
