@@ -628,6 +628,32 @@ class TestPredictability:
 
 
 class TestLimits:
+    @pytest.mark.parametrize(("arms", "room", "least"), [(20, 20, 0), (20, 33, 0), (3, 3, 0), (6, 40, 5)])
+    def test_no_arm_is_starved_by_a_small_batch(self, arms, room, least):
+        """Batches are full, every arm keeps its floor (Theorem 9 needs it), and the study ends."""
+        problem, policy = Problem(BestArm(), arms, 0.05, SIGMA_1), Wager(max_batch=room, min_per_arm=least)
+        rng, means = np.random.default_rng(1), np.r_[0.8, np.zeros(arms - 1)]
+        trial = begin(problem, policy)
+        for r in range(300):
+            pulls = trial.plan.pulls
+            assert pulls.sum() <= room
+            assert ((pulls == 0) | (pulls >= least)).all()
+            assert r == 0 or pulls.sum() >= 0.9 * room
+            trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
+            assert (trial.record.counts >= math.floor(0.05 * trial.record.samples / arms)).all()
+            if trial.done:
+                break
+        assert trial.done
+        assert conclusion(problem, policy, trial) == 0
+
+    def test_an_unknown_deviation_needs_two_results_of_an_arm(self):
+        problem = Problem(BestArm(), 5, 0.05, UnknownVariance())
+        with pytest.raises(
+            InputError, match="5 arms need at least 10 pulls a batch, because the deviation is estimated"
+        ):
+            begin(problem, Wager(max_batch=9))
+        begin(problem, Wager(max_batch=10))
+
     @pytest.mark.parametrize("policy", [Wager(max_batch=60), Wager(max_batch=60, batch_price=5000.0)])
     def test_no_batch_is_larger_than_the_limit(self, policy):
         problem = Problem(BestArm(), 5, 0.1, SIGMA_1)

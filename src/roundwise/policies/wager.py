@@ -62,7 +62,9 @@ class Wager:
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The same for every arm."""
         each = self.first_pulls if self.batch_price is None else max(10.0, self.batch_price / problem.arms)
-        pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), self.max_batch, self.min_per_arm)
+        if self.max_batch is not None:
+            each = min(math.ceil(each), self.max_batch // problem.arms)
+        pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
         return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=PARTS)
 
     @quiet
@@ -77,8 +79,9 @@ class Wager:
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
-        floor = whole((FLOOR * (samples + size) / problem.arms)[..., None] - counts)
-        pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm)
+        after = samples + (size if self.max_batch is None else np.minimum(size, self.max_batch))
+        floor = whole((FLOOR * after / problem.arms)[..., None] - counts)
+        pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
         return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice))
 
     def _growth(self, samples: Floats) -> Floats:
