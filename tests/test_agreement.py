@@ -160,3 +160,20 @@ def test_the_report_warns(tmp_path, policy, words):
         assert "b in batch" in note
         assert "the guarantee does not hold" in note
         assert note in study.report().text()
+
+
+def test_the_report_says_that_all_arms_moved_together(tmp_path):
+    """The decision does not mind; the means and their intervals do."""
+    options = {
+        "question": BestArm(),
+        "arms": ("a", "b"),
+        "noise": Gaussian(1.0),
+        "storage": f"sqlite:///{tmp_path}/s.db",
+    }
+    with create_study("s", **options) as study:
+        for shift in (0.0, 3.0):
+            pulls = dict(study.ask().table)
+            sums = [pulls["a"] * (shift + 0.1), pulls["b"] * shift]
+            report = study.tell({"arm": ["a", "b"], "count": [pulls["a"], pulls["b"]], "sum": sums})
+        assert [each for each in report.warnings if "All arms moved together" in each]
+        assert not [each for each in report.warnings if "do not agree" in each]

@@ -1,5 +1,6 @@
 """Intervals from the same bets: they hold at all times, and they say what the decision says."""
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from roundwise import (
+    Above,
     BernoulliArms,
     BestArm,
     Binary,
@@ -20,10 +22,10 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.record import joined
+from roundwise.record import Batch, joined
 from roundwise.runs import mapped
 from roundwise.stopping.intervals import behind_best, leader_differences, mean_intervals
-from roundwise.trial import advance, begin
+from roundwise.trial import advance, begin, conclusion
 
 
 def studied(problem, environment, policy, seed, most=30):
@@ -130,3 +132,28 @@ def test_differences_do_not_see_a_shift_of_a_whole_batch():
         strict=True,
     ):
         np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_differences_pay_for_the_choice_of_the_leader():
+    """300 equal arms: the one that leads is the luckiest. Unpaid, a third of the intervals would miss 0."""
+    problem, policy = Problem(BestArm(), 300, 0.2, Gaussian(1.0)), Wager()
+    missed = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        batches = [Batch(np.full(300, 50.0), rng.normal(0.0, math.sqrt(50.0), 300)) for _ in range(12)]
+        found = leader_differences(problem, policy.stopping, batches)
+        missed.append(((found.lower > 1e-9) | (found.upper < -1e-9)).mean())
+    assert np.mean(missed) < 0.2
+
+
+@pytest.mark.parametrize("noise", [SubGaussian(1.0), UnknownVariance()], ids=lambda noise: type(noise).__name__)
+def test_what_is_decided_about_a_level_is_outside_the_bounds(noise):
+    """A study that says that an arm is above has the level below the lower bound of this arm, and so on."""
+    problem, policy = Problem(Above(0.5), 3, 0.05, noise), Wager()
+    for seed in range(20):
+        trial, batches = studied(problem, GaussianArms([0.9, 0.2, 0.1]), policy, seed, most=30)
+        assert trial.done
+        found, above = mean_intervals(problem, policy.stopping, batches), conclusion(problem, policy, trial)
+        assert (found.lower[above] >= 0.5 - 1e-6).all()
+        assert (found.upper[~above] <= 0.5 + 1e-6).all()
+        assert np.isfinite([found.lower, found.upper]).all()

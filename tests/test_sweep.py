@@ -1,5 +1,6 @@
 """Sweeps: the cells of a file, each stored whole and once, whatever interrupts."""
 
+import dataclasses
 import json
 import os
 import re
@@ -13,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import roundwise.cli.sweep  # noqa: F401 - registers the command
+import roundwise.cli.output
+import roundwise.cli.sweep
 from roundwise import PET, BestArm, DataError, GaussianArms, RandomGaps, TopK, simulate
 from roundwise.cli import main
-from roundwise.sweep import folder_of_cells, is_finished, read_grid, run_cells, summary_row
+from roundwise.figures.sweep import draw, sweep_figure
+from roundwise.sweep import folder_of_cells, is_finished, read_grid, relabel, run_cells, summary_row
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -160,6 +163,28 @@ class TestGrid:
         assert len(grid.cells) == 12 + 6
         assert grid.impossible == ["opt-bbai on top-k:k=2: The policy 'opt-bbai' answers 'best-arm' only, not 'top-k'."]
 
+    def test_what_cannot_be_asked_of_an_instance_is_left_out_and_said(self, tmp_path):
+        grid = read_grid(write(tmp_path, SMALL.replace("k = 2", "k = 3")))
+        assert len(grid.cells) == 24 - 4
+        assert grid.impossible == ["top-k:k=3 on fixed: `k` is 3, but must be below the number of arms, which is 3."]
+
+    def test_nothing_that_can_be_asked(self, tmp_path):
+        only = SMALL.replace('[[question]]\nname = "best-arm"\n', "").replace("k = 2", "k = 4")
+        with pytest.raises(DataError, match="None of its combinations can be run. top-k:k=4 on fixed: .* is 3. top-k"):
+            read_grid(write(tmp_path, only))
+
+    def test_different_things_are_called_differently(self, tmp_path):
+        text = SMALL + "[[instance]]\nrandom = { arms = 4, low = 0.1, high = 0.5 }\n"
+        for level in (0, 1):
+            text += f'[[question]]\nname = "statements"\nforms = [[1, 0, 0], [0, 1, 0]]\nlevels = [{level}, 0.2]\n'
+        cells = read_grid(write(tmp_path, text)).cells
+        problems = {(cell.question, cell.instance): cell.content["question"] | cell.world for cell in cells}
+        assert {name for _, name in problems} == {
+            "fixed", "4 random arms", "4 random arms, sigma 2", "4 random arms (2)"
+        }  # fmt: skip
+        assert {asked for asked, _ in problems} == {"best-arm", "top-k:k=2", "statements", "statements (2)"}
+        assert len({json.dumps(each) for each in problems.values()}) == len(problems)
+
     @pytest.mark.parametrize(
         ("old", "new", "message"),
         [
@@ -173,7 +198,18 @@ class TestGrid:
             ("runs = 60", 'runs = "many"', '`runs` is "many"'),
             ("runs = 60", "runs = []", "`runs` is an empty list"),
             ("seed = 3", "seed = -3", "`seed` is -3"),
+            ("seed = 3", "seed = 9223372036854775808", "`seed` is 9223372036854775808, but must be at most"),
             ("seed = 3", "max_samples = 0", "`max_samples` is 0"),
+            ("seed = 3", "max_samples = [10, 20]", "`max_samples` is a list, .* give one number"),
+            ("seed = 3", "max_batches = [10]", "`max_batches` is a list"),
+            ("seed = 3", "max_batches = 0.5", "`max_batches` is 0.5, but must be a whole number of at least 1"),
+            ("seed = 3", "max_batches = 1.5", "`max_batches` is 1.5, but must be a whole number"),
+            ("seed = 3", "max_batches = inf", "`max_batches` is Infinity, .* for no limit leave it out"),
+            ("runs = 60", "runs = 1000000000000000", "`runs` is 1000000000000000, .* at most 1000000000; .* seeds"),
+            ("runs = 60", f"runs = 1{'0' * 400}", r"`runs` is 1000\d*\.\.\., but must be at most"),
+            ("[0.1, 0.01]", f"1{'0' * 400}", "`delta` is 1000"),
+            ('name = "fixed"', 'name = ["x"]', r'\[\[instance\]\] 1: `name` is \["x"\], but must be a text'),
+            ('name = "fixed"', "name = 3", "`name` is 3, but must be a text"),
             ("[0.1, 0.01]", "5", "For 5 % write 0.05"),
             ('"pet"', '"pat"', r"\[\[policy\]\] 1: There is no policy called 'pat'. Did you mean 'pet'"),
             ("guess = 4", "gues = 4", "setting of the policy 'pet' called 'gues'. Did you mean 'guess'"),
@@ -183,8 +219,20 @@ class TestGrid:
                 '"best"',
                 r"\[\[question\]\] 1: There is no question called 'best'. Did you mean 'best-arm'",
             ),
-            ("k = 2", "k = 9", "study.toml: "),
-            ("k = 2", "", "The question 'top-k' cannot be made"),
+            ("k = 2", "", r"\[\[question\]\] 2: The question 'top-k' cannot be made without `k`"),
+            ("k = 2", 'k = "two"', r"\[\[question\]\] 2: .*`k` is 'two', but must be a whole number"),
+            ('"top-k"\nk = 2', '"statements"', r"\[\[question\]\] 2: .* cannot be made without `forms`"),
+            ('"top-k"\nk = 2', '"statements"\nforms = "a"\nlevels = [1]', '`forms` is "a", but must be a list'),
+            ('"top-k"\nk = 2', '"statements"\nforms = [[1, 2], [1]]\nlevels = [1, 2]', "lists of equally many"),
+            (
+                '"top-k"\nk = 2',
+                '"largest"\nforms = [[1, 2, 0], [1, 0, 0]]\nnames = 3',
+                "`names` is 3, but must be a list",
+            ),
+            ("guess = 4", 'guess = "a"', r"\[\[policy\]\] 1: .*`guess` is 'a', but must be a number"),
+            ("guess = 4", "stopping = 4", "no setting of the policy 'pet' called 'stopping'"),
+            ('"pairwise"', "3", r"\[\[policy\]\] 2: There is no threshold called '3'"),
+            ('"track-and-stop"', '"wager"', "no setting of the policy 'wager' called 'threshold'"),
             ("means =", "mean =", r"\[\[instance\]\] 1: There is no setting of an instance called 'mean'"),
             ("means =", "random = {}\nmeans =", "either `means`, `random` or `data`"),
             ("[1.0, 0.5, 0.0]", '[1.0, "b"]', "`means` must be a list of numbers"),
@@ -214,6 +262,12 @@ def _without(table):
         "policy": '[[policy]]\nname = "pet"\n',
     }
     return "".join(text for name, text in tables.items() if name != table)
+
+
+def _columns(folder):
+    with duckdb.connect() as connection:
+        pattern = str(folder_of_cells(folder) / "*.parquet")
+        return connection.execute("select * from read_parquet(?) order by cell, run", [pattern]).fetchnumpy()
 
 
 class TestCells:
@@ -251,6 +305,42 @@ class TestCells:
                 "select count(*), count(distinct cell) from read_parquet(?)", [pattern]
             ).fetchone()
         assert found == (24 * 60, 24)
+
+    def test_blocks_are_not_counted_in_memory(self, tmp_path):
+        (cell,) = read_grid(write(tmp_path, _without(""))).cells
+        many = dataclasses.replace(cell, runs=10**15)
+
+        def stop(_):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run_cells([many, many], tmp_path, progress=stop)
+
+    def test_blocks_find_their_cells(self, tmp_path):
+        cells = [
+            dataclasses.replace(cell, runs=runs)
+            for cell, runs in zip(read_grid(write(tmp_path)).cells, (1, 1000, 1001, 2500), strict=False)
+        ]
+        run_cells(cells, tmp_path, workers=2)
+        assert [summary_row(cell, tmp_path)["runs"] for cell in cells] == [1, 1000, 1001, 2500]
+
+    def test_a_new_name_is_written_into_the_cell(self, tmp_path):
+        (old,) = read_grid(write(tmp_path, _without(""))).cells
+        run_cells([old], tmp_path)
+        before = _columns(tmp_path)
+        new = dataclasses.replace(old, instance="named otherwise")
+        relabel(new, tmp_path)
+        after = _columns(tmp_path)
+        assert list(after) == list(before)
+        assert set(after.pop("instance")) == {"named otherwise"}
+        for key, column in after.items():
+            np.testing.assert_array_equal(column, before[key])
+            assert column.dtype == before[key].dtype
+        (path,) = cells_in(tmp_path)
+        time_of_writing = path.stat().st_mtime_ns
+        relabel(new, tmp_path)
+        assert path.stat().st_mtime_ns == time_of_writing
+        assert not list(tmp_path.glob(".unfinished-*"))
 
     def test_a_damaged_cell_is_said(self, tmp_path):
         cell = read_grid(write(tmp_path)).cells[0]
@@ -293,9 +383,52 @@ class TestCommand:
         assert err.startswith("Cannot be run, left out: opt-bbai on top-k")
 
     def test_nothing_to_draw(self, sweep, tmp_path):
+        out = tmp_path / "out"
+        out.mkdir()
+        (out / "figure-sweep.png").touch()  # of an earlier sweep
         text = SMALL.replace("[0.1, 0.01]", "0.1\nmax_samples = 2")
-        code, out, _ = sweep(write(tmp_path, text), "--out", tmp_path / "out", "--json")
-        assert (code, len(json.loads(out)["files"])) == (0, 1)
+        code, said, _ = sweep(write(tmp_path, text), "--out", out)
+        assert code == 0
+        assert "No figure: 12 of 12 cells are left out: they have undecided runs" in said
+        assert not list(out.glob("figure-sweep.*"))
+        assert len(json.loads(sweep(write(tmp_path, text), "--out", out, "--json")[1])["files"]) == 1
+
+    def test_swapped_names_are_swapped_everywhere(self, sweep, tmp_path):
+        one, other = "[[instance]]\nname = 'A'\nmeans = [1, 0]\n", "[[instance]]\nname = 'B'\nmeans = [9, 0]\n"
+        rest, out = _without("instance"), tmp_path / "out"
+        sweep(write(tmp_path, "runs = 20\n" + rest + one + other), "--out", out)
+        swapped = (one + other).replace("'A'", "'C'").replace("'B'", "'A'").replace("'C'", "'B'")
+        code, text, _ = sweep(write(tmp_path, "runs = 20\n" + rest + swapped), "--out", out, "--json")
+        found = json.loads(text)
+        assert (code, found["computed"]) == (0, 0)
+        stored = _columns(out)
+        assert dict(zip(stored["cell"], stored["instance"], strict=True)) == {
+            row["cell"]: row["instance"] for row in found["cells"]
+        }
+        assert [row["instance"] for row in found["cells"]] == ["B", "A"]
+
+    def test_the_help_says_what_is_meant(self, sweep):
+        code, out, _ = sweep("--help")
+        text = " ".join(re.sub("[│╭╮╰╯─]", " ", out).split())
+        assert code == 0
+        assert "A TOML file that lists questions, instances and policies; docs/scale.md shows one." in text
+        assert "The folder for results; if not given, results/ and the name of the file." in text
+        assert "[]" not in text
+
+    @pytest.mark.parametrize("width", [80, 120, 160])
+    def test_names_are_not_broken(self, sweep, tmp_path, monkeypatch, width):
+        for module in (roundwise.cli.sweep, roundwise.cli.output):
+            monkeypatch.setattr(module, "console_width", lambda: width)
+        text = SMALL.replace('"top-k"\nk = 2', '"above"\nlevel = 0.45') + '[[policy]]\nname = "wager"\n'
+        code, out, _ = sweep(write(tmp_path, text), "--out", tmp_path / "out")
+        table = out[: out.index("36 cells")]
+        assert code == 0
+        assert max(len(line) for line in table.splitlines()) <= width
+        for name, times in {"above:level=0.45": 1, "wager": 12, "threshold=pairwise": 12, "pet:guess=4": 12}.items():
+            assert table.count(name) >= times
+        assert ("≤ (95 %) \n" in table) == (f"Too wide for {width} characters: ≤ (95 %)" not in table)
+        assert ("Too wide" in table) <= (width < 160)
+        assert "undecided" not in table
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -335,9 +468,9 @@ class TestInterruption:
         process.send_signal(blow)
         _, err = process.communicate(timeout=30)
         assert process.returncode == (-signal.SIGKILL if blow == signal.SIGKILL else 130)
-        assert "Traceback" not in err
-
         left = [cell for cell in grid.cells if is_finished(cell, out)]
+        said = f"Interrupted: {len(left)} of 20 cells are stored; run the same command to go on.\n"
+        assert err == ("" if blow == signal.SIGKILL else said)
         assert 2 <= len(left) == len(cells_in(out)) < 20
         rows = [summary_row(cell, out) for cell in left]
         assert all(row["runs"] == 5000 for row in rows)
@@ -347,6 +480,76 @@ class TestInterruption:
         assert (code, found["already_stored"], found["computed"]) == (0, len(left), 20 - len(left))
         assert [row for row in found["cells"] if row["cell"] in {each["cell"] for each in rows}] == rows
         assert {path: path.stat().st_mtime_ns for path in times} == times
+
+
+def rows_of(problems=1, deltas=(0.1, 0.01), seeds=(1,), runs=(100,), policies=("pet", "wager"), **other):
+    return [
+        {
+            "question": "best-arm", "instance": f"instance {i}", "noise": "binary", "policy": policy, "delta": delta,
+            "seed": seed, "runs": number, "undecided": 0.0, "sample_lower_bound": 100.0, "batches_mean": 3.0,
+            "samples_over_lower_bound": 2.0 + i,
+        } | other
+        for i in range(problems) for policy in policies for delta in deltas for seed in seeds for number in runs
+    ]  # fmt: skip
+
+
+class TestFigure:
+    @pytest.mark.parametrize("problems", [1, 4, 15, 24])
+    def test_a_panel_for_each_problem(self, problems):
+        figure = sweep_figure(rows_of(problems))
+        assert [panel.get_title(loc="left") for panel in figure.axes] == [
+            f"best-arm\ninstance {i}" for i in range(problems)
+        ]
+        (legend,) = figure.legends
+        assert [each.get_text() for each in legend.get_texts()] == ["pet", "wager"]
+
+    def test_more_panels_than_can_be_read(self, tmp_path):
+        files, left_out = draw(rows_of(30), tmp_path)
+        assert left_out == [
+            "the first 24 of 30 problems are drawn, the other 6 are left out; summary.csv and cells have all"
+        ]
+        assert "The first 24 of 30 problems are drawn" in files[1].read_text()
+
+    def test_runs_and_seeds_are_not_joined(self):
+        (panel,) = sweep_figure(rows_of(seeds=(1, 2, 3), runs=(10, 20))).axes
+        lines = [line for line in panel.lines if len(line.get_xdata()) == 2 and line.get_marker() != "None"]
+        assert len(lines) == 2 * 3 * 2
+        assert all(list(line.get_xdata()) == [0.01, 0.1] for line in lines)
+
+    def test_what_is_assumed_is_in_the_title_where_it_varies(self):
+        rows = rows_of() + rows_of(noise="sub-gaussian:sigma=1")
+        assert [panel.get_title(loc="left").splitlines()[-1] for panel in sweep_figure(rows).axes] == [
+            "assumed binary", "assumed sub-gaussian:sigma=1"
+        ]  # fmt: skip
+
+    def test_the_title_says_why_cells_are_left_out(self, tmp_path):
+        rows = rows_of() + rows_of(undecided=0.1) + rows_of(sample_lower_bound=0.0)[:1]
+        files, _ = draw(rows, tmp_path)
+        text = files[1].read_text()
+        assert "4 of 9 cells are left out: they have undecided runs, so their mean is cut off" in text
+        assert "1 of 9 cells are left out: their lower bound is 0 or infinite" in text
+
+    def test_forty_policies_look_different(self):
+        figure = sweep_figure(rows_of(policies=[f"policy {i}" for i in range(40)]))
+        looks = {(line.get_color(), line.get_marker()) for line in figure.legends[0].get_lines()}
+        assert len(looks) == 40
+
+    def test_a_name_is_not_a_formula(self, tmp_path):
+        draw(rows_of(instance="$5_ or ^$"), tmp_path)
+
+    @pytest.mark.parametrize("problems", [1, 4, 15, 24])
+    def test_titles_do_not_overlap(self, problems):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        rows = rows_of(problems, instance="a name that is as long as some people make them")
+        for i, row in enumerate(rows):
+            row["noise"] = f"bounded:low=0,high={i // 4}"
+        figure = sweep_figure(rows)
+        FigureCanvasAgg(figure).draw()
+        boxes = [panel.get_tightbbox() for panel in figure.axes]
+        boxes += [figure.legends[0].get_window_extent(), figure._suptitle.get_window_extent()]
+        assert not [(a, b) for i, a in enumerate(boxes) for b in boxes[i + 1 :] if a.padded(-2).overlaps(b.padded(-2))]
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
 
 
 def test_a_cluster_gives_the_same_cells(sweep, tmp_path):

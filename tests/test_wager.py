@@ -646,6 +646,15 @@ class TestLimits:
         assert trial.done
         assert conclusion(problem, policy, trial) == 0
 
+    def test_the_minimum_is_rounded_up_before_room_is_looked_for(self):
+        with pytest.raises(InputError, match="2 arms need at least 4 pulls a batch"):
+            begin(Problem(BestArm(), 2, 0.05, SIGMA_1), Wager(max_batch=3, min_per_arm=1.5))
+
+    @pytest.mark.parametrize("setting", [{"growth": math.inf}, {"batch_price": math.inf}, {"batch_price": 1e300}])
+    def test_settings_that_have_no_end(self, setting):
+        with pytest.raises(InputError, match="but must be"):
+            Wager(**setting)
+
     def test_an_unknown_deviation_needs_two_results_of_an_arm(self):
         problem = Problem(BestArm(), 5, 0.05, UnknownVariance())
         with pytest.raises(
@@ -752,3 +761,32 @@ def test_pairs_are_what_best_arm_bets_on():
     trial = play(problem, Wager(), normal(np.array([3.0, 0.0, 1.0])), 1, 1, 1).trial
     rivals = trial.plan.memory.choice.rivals.pieces
     same(rivals, pairs(np.array([[2, 0, 0]]), None))
+
+
+class TestWhatCanBeAsked:
+    @pytest.mark.parametrize(
+        ("question", "noise"),
+        [
+            (Above(1.5), Binary()),
+            (BestArm(1.0), Binary()),
+            (Statements.against_control(2, 0, 1.2), Binary()),
+            (MinimumBelow(-1.0), Poisson()),
+            (Above(1.5), Bounded(0.0, 1.0)),
+            (Statements([[1.0, 1.0]], [-0.5]), Poisson()),
+        ],
+    )
+    def test_what_is_certain_is_not_sampled_for(self, question, noise):
+        with pytest.raises(InputError, match="so the answer is certain without any"):
+            Problem(question, 2, 0.05, noise)
+
+    def test_counts_of_single_arms_against_levels(self):
+        """Statements about single rates are bet on with Poisson laws; sums of rates are refused before any batch."""
+        question = Statements([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0]], [2.0, -2.0])
+        problem, policy = Problem(question, 3, 0.05, Poisson()), Wager()
+        ended = play(problem, policy, poisson(np.array([4.0, 1.0, 1.0])), 50, 12, 1)
+        assert ended.done.all()
+        assert (ended.answer == [True, True]).all()
+        edge = play(problem, policy, poisson(np.array([2.0, 1.0, 2.0])), 500, 8, 1)  # both on their levels
+        assert kept(int(edge.done.sum()), 500, 0.05)
+        with pytest.raises(InputError, match="but not sums or multiples of arms"):
+            begin(Problem(Statements([[1.0, 1.0, -1.0]], [0.5]), 3, 0.05, Poisson()), policy)

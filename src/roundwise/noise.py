@@ -129,3 +129,12 @@ class Poisson:
     def sigma(self) -> float:
         """There is none: the tails are heavier than normal."""
         raise InputError("Poisson counts have no sigma: use the policy 'wager', which has bets made for them.")
+
+
+def range_of_means(noise: Noise) -> tuple[float, float]:
+    """Where means can lie at all."""
+    if isinstance(noise, Bounded):
+        return noise.low, noise.high
+    if isinstance(noise, Binary):
+        return 0.0, 1.0
+    return (0.0 if isinstance(noise, Poisson) else -math.inf), math.inf

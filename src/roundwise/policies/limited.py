@@ -121,7 +121,7 @@ def _places(need: Floats, totals: Floats) -> Floats:
 def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) -> None:
     """Raise an InputError unless a batch has room for every arm, twice where its own spread must be seen."""
     spread = isinstance(problem.noise, UnknownVariance)
-    room = problem.arms * max(2.0 if spread else 1.0, min_per_arm)
+    room = problem.arms * max(2 if spread else 1, math.ceil(min_per_arm))
     checked(min_per_arm >= 0, f"`min_per_arm` is {min_per_arm:g}, but must be at least 0.")
     why = ", because the deviation is estimated within each batch" if spread else ""
     checked(

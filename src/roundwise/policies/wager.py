@@ -14,7 +14,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.record import Plan, Trial
 from roundwise.runs import Floats, total
-from roundwise.stopping.betting import Betting, ledger_of
+from roundwise.stopping.betting import Betting, check_forms, ledger_of
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost
@@ -50,13 +50,16 @@ class Wager:
     name = "wager"
 
     def __post_init__(self) -> None:
-        checked(self.first_pulls >= 1, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
-        checked(self.growth > 0, f"`growth` is {self.growth:g}, but must be positive.")
+        checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
+        checked(0 < self.growth < 1e6, f"`growth` is {self.growth:g}, but must be positive (and below 1e6).")
         price = self.batch_price
-        checked(price is None or price > 0, f"`batch_price` is {price}, but must be a positive number of samples.")
+        checked(
+            price is None or 0 < price <= 2**53, f"`batch_price` is {price}, but must be a positive number of samples."
+        )
 
     def check(self, problem: Problem) -> None:
-        """Every question; a batch must have room for every arm."""
+        """Every question that the noise model has bets for; a batch must have room for every arm."""
+        check_forms(problem)
         check_room(problem, self.max_batch, self.min_per_arm)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from roundwise import __version__
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, range_of_means
 from roundwise.policies.limited import Limited
-from roundwise.questions import BestArm
+from roundwise.questions import BestArm, TopK
 from roundwise.report.report import Arm, Report
 from roundwise.report.words import batches, clause, number, sentence
 from roundwise.stopping.betting import Betting, ledger_of
 from roundwise.stopping.claims import Claim, claims
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
+from roundwise.stopping.intervals import about_level, behind_best, leader_differences, mean_intervals
 from roundwise.stopping.thresholds import Counts, Mixture, Sum
 from roundwise.study.agreement import disagreement
 from roundwise.study.replay import State
@@ -54,6 +55,7 @@ def report_of(state: State, intervals: bool) -> Report:
         _arms(state, intervals),
         shown,
         assumed_words(settings.noise),
+        "bounds, each" if isinstance(rule, Betting) and about_level(problem) else "interval",
         _warnings(state),
         doubt is None,
         _sentence(state, verdict, open_answers),
@@ -82,27 +84,26 @@ def assumed_words(noise: Noise) -> str:
 def _arms(state: State, intervals: bool) -> list[Arm]:
     settings, record = state.settings, state.trial.record
     problem, rule, size = settings.problem, settings.policy.stopping, len(settings.arms)
-    lower = upper = np.full(size, np.nan)
-    behind = np.full(size, np.nan)
+    lower = upper = behind = least = most = np.full(size, np.nan)
     batches = state.batches
     if intervals and batches and size <= MANY:
         if isinstance(rule, Betting):
-            from roundwise.stopping.intervals import behind_best, mean_intervals
-
             lower, upper = mean_intervals(problem, rule, batches)
             if isinstance(settings.question, BestArm) and not settings.question.tolerance:
                 behind = behind_best(problem, rule, batches)
+            elif isinstance(settings.question, BestArm | TopK):
+                least, most = leader_differences(problem, rule, batches)
         else:  # the deviation that the threshold bounds, all on one arm; some thresholds bound pairs of arms only
             whole = isinstance(rule, GLR) and isinstance(rule.threshold, Mixture | Counts | Sum)
             threshold = rule.threshold if isinstance(rule, GLR) and whole else Counts()
             bar = float(threshold.value(problem, record.counts))
             radius = problem.sigma * np.sqrt(2 * bar / np.maximum(record.counts, 1e-300))
-            low, high = _range(settings.noise)
+            low, high = range_of_means(settings.noise)
             lower, upper = np.maximum(record.means - radius, low), np.minimum(record.means + radius, high)
     return [
-        Arm(name, int(n), float(mean) if n else None, _known(low), _known(high), None if math.isnan(b) else float(b))
-        for name, n, mean, low, high, b in zip(
-            settings.arms, record.counts, record.means, lower, upper, behind, strict=True
+        Arm(name, int(n), float(mean) if n else None, *map(_known, others))
+        for name, n, mean, *others in zip(
+            settings.arms, record.counts, record.means, lower, upper, behind, least, most, strict=True
         )
     ]
 
@@ -159,9 +160,16 @@ def _disagreement(state: State) -> list[str]:
     settings, rule = state.settings, state.settings.policy.stopping
     counted = [each for each in state.asked if each.complete]
     shifts = isinstance(rule, Betting) and rule.shifts and ledger_of(settings.problem).shifts
-    found = disagreement(settings.problem, [each.batch for each in counted], shifts)
+    batches = [each.batch for each in counted]
+    found = disagreement(settings.problem, batches, shifts)
     if found is None or found.chance >= SURPRISING:
-        return []
+        moved = disagreement(settings.problem, batches, False) if shifts else None
+        if moved is None or moved.chance >= SURPRISING:
+            return []
+        return [
+            "All arms moved together between batches (a season, another grader). The decision compares arms within "
+            "batches, so it does not mind; means and their intervals mix the batches and do not hold."
+        ]
     beyond = ", beyond a shift of all arms together," if shifts else ""
     return [
         f"The batches do not agree: the means of the same arm differ between batches{beyond} as chance does once in "
@@ -216,9 +224,3 @@ def _by_name(names: tuple[str, ...], values: Any) -> dict[str, int]:
 
 def _known(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def _range(noise: Noise) -> tuple[float, float]:
-    if isinstance(noise, Binary):
-        return 0.0, 1.0
-    return (noise.low, noise.high) if isinstance(noise, Bounded) else (-math.inf, math.inf)

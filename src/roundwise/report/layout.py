@@ -87,12 +87,17 @@ def _arm_table(report: Report) -> list[list[str]]:
     behind = any(each.behind is not None for each in report.arms)
     shown = report.arms if len(report.arms) <= 60 else sorted(report.arms, key=lambda arm: -(arm.mean or 0.0))[:60]
     head = ["arm", "results", "mean"]
-    head += [f"{1 - report.delta:.4g} interval"] if bounds else []
+    trails = any(each.trails_most is not None for each in report.arms)
+    head += [f"{1 - report.delta:.4g} {report.ends}"] if bounds else []
+    head += ["behind the leader by"] if trails else []
     head += ["behind the best by"] if behind else []
     table = [head]
     for each in shown:
         row = [each.name, str(each.count), number(each.mean)]
         row += [f"{number(each.lower)} to {number(each.upper)}"] if bounds else []
+        if trails:
+            leads = each.trails_least == each.trails_most == 0.0
+            row.append("leads" if leads else f"{number(each.trails_least)} to {number(each.trails_most)}")
         if behind:
             best = "the best" if report.status == "decided" else "may be the best"
             row.append(f"at least {number(each.behind)}" if each.behind else best)

@@ -20,6 +20,8 @@ class Arm:
     lower: float | None  # None where it was not computed or nothing is known
     upper: float | None
     behind: float | None  # how far behind the best, at least
+    trails_least: float | None = None  # how far behind the arm that leads now, at least and at most
+    trails_most: float | None = None
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Report:
     arms: list[Arm]
     claims: list[Claim]
     assumed: str
+    ends: str  # of what the probability 1 - delta is, where bounds of means are shown: interval or each bound
     warnings: list[str]
     guarantee: bool  # whether the error probability is proved
     sentence: str  # for a protocol or a paper

@@ -22,7 +22,10 @@ from .bets_mixture import (
 _HUGE = 1e150  # new z beyond this count as this; larger ones would overflow when multiplied
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
 _SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
-_ROUGH = 0.2  # the step in log e_mix after which the search for the best cap stops: log c then lacks 1e-3 at most
+_ROUGH = (
+    0.2  # the step in log e_mix after which the search for the best cap stops: for needs of 0.1 or more, log c then
+)
+# lacks 1e-3 at most; for smaller ones it may lack more, which is no matter, because next to nothing is to be won
 _BLOCK = 4096  # elements worked on at a time, so that they stay in the cache
 _NODES = 8  # of the quadrature of the t bet
 

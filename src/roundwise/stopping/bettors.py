@@ -14,7 +14,6 @@ from typing import Protocol
 
 import numpy as np
 
-from roundwise.errors import InputError
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.record import Batch, Table
 from roundwise.runs import Bools, Floats, total, zeros
@@ -143,12 +142,21 @@ class PoissonBettor:
         return (total(past.totals) + 0.5) / (total(past.counts) + 0.5)
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
-        """Two rates, an offset apart; there is no bet for other forms."""
+        """Two rates, an offset apart, or single rates against levels; `check_forms` refuses others."""
         pieces = forecast.pieces
         if not pieces.pairs:
-            raise InputError("For Poisson counts only two arms at a time can be compared, not sums of arms.")
+            return self._singles(known, batch, pieces, need)
         sums = (*_pair(known.past, pieces), *_pair(batch, pieces))
         return _placed(bets.poisson_difference_bet, need, *sums, pieces.offsets)
+
+    def _singles(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+        factors = pieces.coefficients
+        here = np.abs(factors).argmax(axis=-1)[..., None]
+        factor = np.take_along_axis(factors, here, axis=-1)[..., 0]
+        arm = np.take_along_axis(pieces.arms, here, axis=-1)[..., 0]
+        sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
+        each = [np.take_along_axis(values, np.broadcast_to(arm, need.shape), axis=-1) for values in sums]
+        return _placed(bets.poisson_level_bet, need, *each, pieces.offsets / factor, factor > 0)
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A Poisson rate against the level."""
@@ -223,6 +231,11 @@ class BoundedBettor:
             last = [np.broadcast_to(each, need.shape)[wanted] for each in others]
             logs[wanted] = bet(*some, values, *counted, *last)
         return logs
+
+
+def single_arms(pieces: Halfspaces) -> bool:
+    """Whether every form is about one arm."""
+    return bool(((pieces.coefficients != 0).sum(axis=-1) == 1).all())
 
 
 def _spreads(batch: Batch) -> Floats:

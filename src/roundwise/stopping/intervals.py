@@ -1,8 +1,10 @@
 """Bounds that agree with the decision: made from the very bets that stop a study, at every time at once.
 
 The bets against "the mean is at most m" are those against the level m; a value m is outside once they have won
-1/delta (or 2/delta, for an interval with two ends). The bound on how far an arm is behind the best one is made from the
-bets that rule the arm out as best: it is positive just when the arm has been ruled out.
+1/delta, for a bound, or 2/delta, for an interval with two ends. Questions about a level are decided by bounds, so
+bounds are shown for them: a study that says which arms are above has the level outside the bounds of each (with exactly
+Gaussian bets, whose cap depends on what is needed, nearly always). The bound on how far an arm is behind the best one
+is made from the bets that rule it out as best: it is positive just when it has been ruled out.
 """
 
 from __future__ import annotations
@@ -13,15 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.noise import Binary, Bounded, Noise, Poisson
+from roundwise.noise import range_of_means
 from roundwise.problem import Problem
-from roundwise.questions import BestArm
+from roundwise.questions import Above, AnyAbove, BestArm, MinimumBelow
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.record import Batch
 from roundwise.runs import Bools, Floats
 from roundwise.stopping.betting import Betting, bettor_of
 
 _STEPS = 26  # of bisection: the bounds are exact to about a millionth of a standard error
+_NEAR = 8.0  # standard errors of the past within which a level is bet on as it is
 _WIDE = 60.0  # standard errors around the estimate in which a bound is looked for
 
 
@@ -33,10 +36,13 @@ class Interval(NamedTuple):
 
 
 def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Interval:
-    """For each arm an interval that holds its mean with probability at least 1 - delta, at all times. One run only."""
+    """For each arm an interval that holds its mean with probability at least 1 - delta, at all times. One run only.
+
+    For a question about a level each end holds with this probability, as its decision does.
+    """
     bettor = bettor_of(problem)
     placed, last = rule.replayed(problem, batches)
-    need = math.log(2 / problem.delta)
+    need = math.log((1 if about_level(problem) else 2) / problem.delta)
 
     def won(side: bool) -> Callable[[Floats], Floats]:
         above = np.asarray(side)
@@ -45,8 +51,13 @@ def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) ->
             """The most ever won against the mean being on the other side of the level."""
             gains, best = np.zeros(problem.arms), np.zeros(problem.arms)
             for bet in placed:
-                toward = (bet.known.past.means > level) == side
-                step = bettor.level(bet.known, bet.part, level, above, np.where(toward, need - gains, 0.0))
+                past = bet.known.past.means
+                toward = ((past > level) == side) & bet.live
+                with np.errstate(divide="ignore"):
+                    near = _NEAR * np.sqrt(bet.known.variance / bet.known.past.counts)
+                # what is won against a nearer level counts against one beyond it; on far ones bets would be too bold
+                at = np.maximum(level, past - near) if side else np.minimum(level, past + near)
+                step = bettor.level(bet.known, bet.part, at, above, np.where(toward, need - gains, 0.0))
                 gains = gains + step
                 best = np.maximum(best, gains)
             return best
@@ -56,18 +67,24 @@ def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) ->
     means = last.past.means
     with np.errstate(divide="ignore"):
         error = np.sqrt(last.variance / last.past.counts)
-    low, high = _range(problem.noise)
+    low, high = range_of_means(problem.noise)
     return Interval(_edge(won(True), means, error, need, -1.0, low), _edge(won(False), means, error, need, 1.0, high))
+
+
+def about_level(problem: Problem) -> bool:
+    """Whether the question is on which side of a level means lie."""
+    return isinstance(problem.question, Above | AnyAbove | MinimumBelow)
 
 
 def leader_differences(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Interval:
     """Leader minus arm, for the arm that leads now; each holds with probability at least 1 - delta at all times.
 
-    From the bets on pairs of arms within a batch, so a shift of a whole batch cancels; 0 for the leader. One run only.
+    From the bets on pairs of arms within a batch, so a shift of a whole batch cancels; 0 for the leader. Whichever of
+    the K - 1 others leads, the bound must hold: that is paid for. One run only.
     """
     bettor = bettor_of(problem)
     placed, last = rule.replayed(problem, batches)
-    need = math.log(2 / problem.delta)
+    need = math.log(2 * (problem.arms - 1) / problem.delta)
     leader = np.full(problem.arms, int(last.means.argmax()))
     ahead, behind = pairs(leader, None), pairs(np.arange(problem.arms), leader)
 
@@ -85,7 +102,7 @@ def leader_differences(problem: Problem, rule: Betting, batches: Sequence[Batch]
 
     final = last.forecast(ahead)
     error, itself = last.error(final), leader == np.arange(problem.arms)
-    low, high = _range(problem.noise)
+    low, high = range_of_means(problem.noise)
     lower = _edge(won(ahead, 1.0), final.value, error, need, -1.0, low - high)
     upper = _edge(won(behind, -1.0), final.value, error, need, 1.0, high - low)
     return Interval(np.where(itself, 0.0, lower), np.where(itself, 0.0, upper))
@@ -136,12 +153,3 @@ def _edge(
         out = most(middle) >= need
         inside, outside = np.where(out, inside, middle), np.where(out, middle, outside)
     return np.where(found, outside, limit)
-
-
-def _range(noise: Noise) -> tuple[float, float]:
-    """Where means can lie at all."""
-    if isinstance(noise, Bounded):
-        return noise.low, noise.high
-    if isinstance(noise, Binary):
-        return 0.0, 1.0
-    return (0.0 if isinstance(noise, Poisson) else -math.inf), math.inf

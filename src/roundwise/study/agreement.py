@@ -20,6 +20,7 @@ from roundwise.runs import Floats
 from roundwise.stopping.betting import bettor_of
 from roundwise.stopping.past import Past, known_from
 
+FEW = 20.0  # degrees of freedom from which on an arm has a variance of its own
 ENOUGH = 5.0  # events (and non-events) that a batch must be expected to have, for a normal law to be near
 
 
@@ -75,7 +76,10 @@ def _variance(problem: Problem, past: Past) -> Floats:
         return rates * (1.0 - rates)
     if isinstance(problem.noise, Poisson):
         return (past.totals + 0.5) / (past.counts + 1.0)
-    return np.full(problem.arms, float(bettor_of(problem).variance(past)))
+    pooled = float(bettor_of(problem).variance(past))
+    if isinstance(problem.noise, Bounded):  # arms may differ; one with few values borrows from all
+        return np.where(past.freedom >= FEW, (past.spreads + pooled) / (past.freedom + 1.0), pooled)
+    return np.full(problem.arms, pooled)
 
 
 def _usable(problem: Problem, past: Past, variance: Floats, batch: Batch) -> tuple[Floats, Floats]:

@@ -1,6 +1,6 @@
 """Sweeps: every combination of a file's questions, instances, policies and levels, each stored once it is finished."""
 
 from roundwise.sweep.grid import Cell, Grid, read_grid
-from roundwise.sweep.run import folder_of_cells, is_finished, run_cells, summary_row
+from roundwise.sweep.run import folder_of_cells, is_finished, relabel, run_cells, summary_row
 
-__all__ = ["Cell", "Grid", "folder_of_cells", "is_finished", "read_grid", "run_cells", "summary_row"]
+__all__ = ["Cell", "Grid", "folder_of_cells", "is_finished", "read_grid", "relabel", "run_cells", "summary_row"]

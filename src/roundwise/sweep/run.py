@@ -6,8 +6,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +54,10 @@ def run_cells(
     check_place(workers, cluster)
     _clear(folder)
     sizes = [number_of_blocks(cell.problem.arms, cell.runs) for cell in cells]
-    owner = np.repeat(np.arange(len(cells)), sizes)
-    ends = np.cumsum(sizes)
+    ends = list(accumulate(sizes))
     parts: dict[int, dict[int, Runs]] = {}
-    for place, part in computed(_jobs(cells), int(ends[-1]) if cells else 0, workers, cluster):
-        which = int(owner[place])
+    for place, part in computed(_jobs(cells), sum(sizes), workers, cluster):
+        which = bisect_right(ends, place)
         mine = parts.setdefault(which, {})
         mine[place] = part
         if len(mine) == sizes[which]:
@@ -70,6 +71,15 @@ def summary_row(cell: Cell, folder: Path) -> dict[str, Any]:
     """One row of the summary: what the cell is, and its runs in a few numbers."""
     summary = _stored(cell, folder).summary
     return {"cell": cell.digest, **cell.labels, **_numbers(summary)}
+
+
+def relabel(cell: Cell, folder: Path) -> None:
+    """Write the names of today into a finished cell that was stored under others; its runs stay as they are."""
+    before = _read(cell, folder, ", ".join(cell.labels), "where run = 0")
+    if all(list(before[key]) == [value] for key, value in cell.labels.items()):
+        return
+    columns = _read(cell, folder, "*")
+    _write(cell, columns | _constants(cell.labels, len(columns["run"])), folder)
 
 
 def _jobs(cells: Sequence[Cell]) -> Iterator[Job]:
@@ -91,25 +101,32 @@ def _path(cell: Cell, folder: Path) -> Path:
 
 
 def _store(cell: Cell, runs: Runs, folder: Path) -> None:
-    """Write beside, then rename: whoever looks sees the whole cell or none, also if two sweeps finish it at once."""
+    """Write the runs of a cell, each with what the cell is."""
     described = {
         "cell": cell.digest,
         **cell.labels,
         "caveat": runs.doubt or "",
         "lower_bound_for": runs.bound_for or "",
     }
-    columns = {key: _constant(value, cell.runs) for key, value in described.items()}
-    columns |= {key: column for key, column in runs.columns().items() if key != "policy"}
+    columns = {key: column for key, column in runs.columns().items() if key != "policy"}
+    _write(cell, _constants(described, cell.runs) | columns, folder)
+
+
+def _constants(values: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
+    """Columns that say the same in every run."""
+    return {
+        key: np.full(number, value, dtype=object if isinstance(value, str) else None) for key, value in values.items()
+    }
+
+
+def _write(cell: Cell, columns: Mapping[str, NDArray[Any]], folder: Path) -> None:
+    """Write beside, then rename: whoever looks sees the whole cell or none, also if two sweeps finish it at once."""
     path = _path(cell, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder) as beside:
         whole = Path(beside) / path.name
         write_parquet(whole, [columns])
         os.replace(whole, path)
-
-
-def _constant(value: Any, number: int) -> NDArray[Any]:
-    return np.full(number, value, dtype=object if isinstance(value, str) else None)
 
 
 def _clear(folder: Path) -> None:
@@ -120,19 +137,27 @@ def _clear(folder: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def _stored(cell: Cell, folder: Path) -> Runs:
-    """The runs of a finished cell, as far as a summary needs them."""
+def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, NDArray[Any]]:
+    """Columns of a finished cell."""
     try:
         import duckdb
     except ImportError:
         raise InputError("Parquet files need the extra 'sim': pip install 'roundwise[sim]'.") from None
     path = _path(cell, folder)
-    wanted = "samples, batches, decided, correct, complexity, caveat, lower_bound_for"
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
-            found = connection.execute(f"select {wanted} from read_parquet(?)", [str(path)]).fetchnumpy()
+            found: dict[str, NDArray[Any]] = connection.execute(
+                f"select {columns} from read_parquet(?) {which}", [str(path)]
+            ).fetchnumpy()
     except duckdb.Error:
         raise DataError(f"{path} cannot be read as a cell; delete it and run the sweep again.") from None
+    return found
+
+
+def _stored(cell: Cell, folder: Path) -> Runs:
+    """The runs of a finished cell, as far as a summary needs them."""
+    path = _path(cell, folder)
+    found = _read(cell, folder, "samples, batches, decided, correct, complexity, caveat, lower_bound_for")
     if len(found["samples"]) != cell.runs:
         raise DataError(
             f"{path} holds {len(found['samples'])} runs instead of {cell.runs}; delete it and run the sweep again."
