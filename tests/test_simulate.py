@@ -1,6 +1,5 @@
 """Simulation: the same numbers for a seed, the reference values, errors below delta."""
 
-import importlib
 import json
 import math
 
@@ -36,6 +35,7 @@ from roundwise import (
     TrackAndStop,
     TriBBAI,
     Wager,
+    lockstep,
     paper,
     simulate,
 )
@@ -80,11 +80,10 @@ class TestSeeds:
         ids=lambda value: getattr(value, "name", ""),
     )
     def test_blocks_that_are_stacked_do_not_change_the_numbers(self, monkeypatch, question, world, policy):
-        module = importlib.import_module("roundwise.simulate")  # `roundwise.simulate` is the function
-        monkeypatch.setattr(module, "block_size", lambda arms: 40)
+        monkeypatch.setattr(lockstep, "block_size", lambda arms: 40)
         found = []
         for lot in (1, 70 * world.arms, 10**9):  # one block at a time, a few, all
-            monkeypatch.setattr(module, "LOT", lot)
+            monkeypatch.setattr(lockstep, "LOT", lot)
             watch = {"open": lambda trial: trial.record.totals[:, 0]}
             options = {"runs": 210, "seed": 3, "keep_counts": True, "watch": watch, "max_batches": 12}
             found.append(simulate(question, world, [policy, PET()], **options))

@@ -120,6 +120,8 @@ def test_policies(policy):
         (policy_of, {"name": "pet", "guess": True}, "`guess` is True, but must be a number"),
         (policy_of, {"name": "wager", "max_batch": "9"}, "`max_batch` is '9', but must be a number"),
         (policy_of, {"name": "track-and-stop", "forced": 2}, "`forced` is 2, but must be true or false"),
+        (policy_of, {"name": "pet", "stopping": 3}, "is chosen by its `threshold`"),
+        (policy_of, {"name": "wager", "threshold": "sum"}, "'wager' has a stopping rule of its own"),
         (policy_of, {"name": "pet", "threshold": 3}, "There is no threshold called '3'"),
         (noise_of, {"name": "binery"}, "no noise model called 'binery'. Did you mean 'binary'"),
         (noise_of, {"name": "gaussian", "sigma": -1}, "`sigma` is -1"),

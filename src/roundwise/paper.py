@@ -18,9 +18,9 @@ from roundwise.noise import Gaussian, Noise, SubGaussian
 from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop, Wager
 from roundwise.questions import BestArm, MinimumBelow, Question
 from roundwise.record import Trial
-from roundwise.simulate import Runs, simulate
+from roundwise.simulate import simulate
 from roundwise.stopping import GLR, Pairwise
-from roundwise.summary import Summary
+from roundwise.summary import Runs, Summary
 
 DELTA = 0.05
 SWEEP = (2.0, 8.0, 128.0)  # c of Opt-BBAI beside its default 32

@@ -1,105 +1,25 @@
-"""Many runs of a policy in a fake or replayed world.
+"""Many runs of policies in a fake or replayed world.
 
-Runs come in blocks of a fixed size, each with random generators of its own that depend on the seed and the number of
-the block only. No arithmetic mixes runs, so blocks may be stacked to be computed faster: the numbers are the same
-however many are computed at once, and where. All policies see the same instances and the same stream of noise, so
-adding a policy changes nothing for the others.
+All policies see the same instances and the same stream of noise, so adding a policy changes nothing for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roundwise.environments import Environment, mismatch
-from roundwise.errors import InputError, whole_number
-from roundwise.noise import Gaussian, Noise, Poisson, UnknownVariance
+from roundwise.environments import Environment
+from roundwise.lockstep import Watch, blocks, check_place, computed
+from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
-from roundwise.record import Batch, Trial, joined
-from roundwise.runs import Bools, Floats, stacked, take
-from roundwise.summary import Summary, sample_lower_bound, summarised
-from roundwise.trial import advance, begin, conclusion
+from roundwise.summary import Runs, joined_runs
 
 if TYPE_CHECKING:
     from roundwise.cluster import Cluster
-
-Watch = Mapping[str, Callable[[Trial], NDArray[Any]]]
-
-LOT = 80_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
-
-
-class Setting(NamedTuple):
-    """What the blocks of the same runs share."""
-
-    problem: Problem
-    environment: Environment
-    name: str
-    policy: Policy
-    seed: int
-    keep_counts: bool
-    limits: tuple[float, float]  # of samples and batches
-    watch: Watch
-
-
-class Job(NamedTuple):
-    """One block of runs, not yet computed."""
-
-    setting: Setting
-    block: int
-    size: int
-
-
-@dataclass(frozen=True)
-class Runs:
-    """What happened in each run of one policy."""
-
-    policy: str
-    problem: Problem
-    samples: Floats  # (runs)
-    batches: Floats
-    decided: NDArray[np.bool_]  # False where a limit ended the run first
-    answer: NDArray[Any]  # meaningless where not decided
-    correct: NDArray[np.bool_]
-    complexity: Floats  # T* of the run's instance
-    counts: Floats | None = None  # (runs, K), on request
-    watched: dict[str, NDArray[Any]] = field(default_factory=dict)
-    doubt: str | None = None  # why there is no guarantee, or None
-    bound_for: str | None = None  # of which rewards the lower bound speaks, unless of these
-
-    @property
-    def summary(self) -> Summary:
-        """Means, errors and bounds of these runs."""
-        return summarised(self)
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """The runs as columns of a tidy table: policy, run, samples, batches, decided, answer, correct, complexity."""
-        table: dict[str, NDArray[Any]] = {
-            "policy": np.full(len(self.samples), self.policy),
-            "run": np.arange(len(self.samples)),
-            "samples": self.samples.astype(np.int64),
-            "batches": self.batches.astype(np.int64),
-            "decided": self.decided,
-            "answer": self._answers(),
-            "correct": self.correct,
-            "complexity": self.complexity,
-            "lower_bound": sample_lower_bound(self.complexity, self.problem.delta),
-            "guarantee": np.full(len(self.samples), self.doubt is None),
-        }
-        if self.counts is not None:
-            table |= {f"count_{i}": column.astype(np.int64) for i, column in enumerate(self.counts.T)}
-        return table | self.watched
-
-    def _answers(self) -> NDArray[Any]:
-        kinds, which = np.unique(self.answer, axis=0, return_inverse=True)
-        labels = np.array([str(self.problem.question.plain(kind)) for kind in kinds], dtype=np.str_)
-        return np.where(self.decided, labels[which.reshape(-1)], "undecided")
 
 
 def simulate(
@@ -163,198 +83,8 @@ def simulate(
     return [joined_runs(each) for each in found.values()]
 
 
-def check_place(workers: int, cluster: Cluster | None) -> None:
-    """Raise an InputError unless it is clear where to compute."""
-    if whole_number("workers", workers, 1) > 1 and cluster is not None:
-        raise InputError("Give either `workers` or `cluster`: a cluster has workers of its own.")
-
-
-def blocks(
-    problem: Problem,
-    environment: Environment,
-    name: str,
-    policy: Policy,
-    *,
-    runs: int,
-    seed: int,
-    keep_counts: bool = False,
-    max_samples: float = np.inf,
-    max_batches: float = np.inf,
-    watch: Watch | None = None,
-) -> Iterator[Job]:
-    """The blocks that make up these runs, not yet computed: `computed` does that, wherever it is told to."""
-    runs, seed = whole_number("runs", runs, 1), whole_number("seed", seed, 0)
-    if not (max_samples > 0 and max_batches > 0):
-        raise InputError("`max_samples` and `max_batches` must be positive.")
-    limits = (min(max_samples, 2.0**53), max_batches)
-    size = block_size(problem.arms)
-    setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
-    number = number_of_blocks(problem.arms, runs)
-    return (Job(setting, block, min(size, runs - block * size)) for block in range(number))
-
-
-def number_of_blocks(arms: int, runs: int) -> int:
-    """How many blocks these runs are computed in."""
-    return -(-runs // block_size(arms))
-
-
-def block_size(arms: int) -> int:
-    """How many runs share random generators: few enough to be small."""
-    return max(1, min(1000, 2_000_000 // arms))
-
-
 def _labelled(policies: Sequence[Policy]) -> Iterator[tuple[str, Policy]]:
     seen: dict[str, int] = {}
     for policy in policies:
         seen[policy.name] = seen.get(policy.name, 0) + 1
         yield policy.name if seen[policy.name] == 1 else f"{policy.name} ({seen[policy.name]})", policy
-
-
-def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | None) -> Iterator[tuple[int, Runs]]:
-    """The blocks of these jobs as they are done, each with the place of its job: here, or wherever there is help."""
-    if cluster is None and (workers == 1 or number <= 1):
-        yield from enumerate(part for lot in _lots(jobs) for part in _together(lot))
-        return
-    from roundwise.cluster import done  # slow to import, so only here
-
-    yield from done(_all, jobs, number, workers, cluster)
-
-
-def _all(jobs: Iterable[Job]) -> list[Runs]:
-    return [part for lot in _lots(jobs) for part in _together(lot)]
-
-
-def _lots(jobs: Iterable[Job]) -> Iterator[list[Job]]:
-    """Blocks of the same setting that follow each other, as many as are fast to compute at once."""
-    lot: list[Job] = []
-    for job in jobs:
-        size = sum(each.size for each in lot) + job.size
-        if lot and (job.setting is not lot[0].setting or size * job.setting.problem.arms > LOT):
-            yield lot
-            lot = []
-        lot.append(job)
-    if lot:
-        yield lot
-
-
-def _together(lot: Sequence[Job]) -> list[Runs]:
-    """Blocks of runs in lockstep; a run that is done is dropped."""
-    problem, environment, name, policy, seed, keep_counts, limits, watch = lot[0].setting
-    rngs = [
-        [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(job.block, stream))) for stream in (0, 1)]
-        for job in lot
-    ]
-    worlds = [environment.world(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
-    truth = stacked([world.means for world in worlds])
-    known_sigma = not isinstance(problem.noise, Poisson | UnknownVariance)
-    sigma = problem.sigma if known_sigma else environment.sigma
-    complexity = problem.question.complexity(truth, sigma=sigma).value
-    exact = isinstance(environment.noise, Gaussian) and sigma == environment.sigma
-    ends = np.cumsum([job.size for job in lot])
-    size = int(ends[-1])
-    samples, batches = np.empty(size), np.empty(size)
-    decided = np.zeros(size, dtype=np.bool_)
-    answer = np.zeros_like(problem.question.answer(truth))
-    counts = np.empty((size, problem.arms)) if keep_counts else None
-    watched: dict[str, list[NDArray[Any]]] = {key: [] for key in watch}
-    ended: list[NDArray[np.intp]] = []
-
-    alive = np.arange(size)
-    trial = begin(problem, policy, (size,))
-    while alive.size:
-        pulled = []
-        for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
-            if start < end:
-                pulls = trial.plan.pulls[start:end]
-                batch, worlds[i] = _pulled(problem, environment, rngs[i][1], worlds[i], pulls, trial.plan.parts)
-                pulled.append(batch)
-        batch = stacked(pulled)
-        trial = advance(problem, policy, trial, batch)
-        record = trial.record
-        used_up = batch.counts.sum(axis=-1) == 0
-        over = trial.done | used_up | (record.samples >= limits[0]) | (record.batches >= limits[1])
-        if not over.any():
-            continue
-        who = alive[over]
-        samples[who], batches[who] = record.samples[over], record.batches[over]
-        decided[who] = trial.done[over]
-        answer[who] = conclusion(problem, policy, trial)[over]
-        if counts is not None:
-            counts[who] = record.counts[over]
-        ended.append(who)
-        for key, look in watch.items():
-            watched[key].append(_looked(key, look(trial), over))
-        for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
-            worlds[i] = take(worlds[i], np.flatnonzero(~over[start:end]))
-        rest = np.flatnonzero(~over)
-        trial = trial._replace(batch=Batch(record.counts, record.totals))  # it has had its use; these are taken anyway
-        alive, trial = alive[rest], take(trial, rest)
-    seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
-    correct = decided & problem.question.correct(answer, truth)
-    doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
-    bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
-    return [
-        Runs(
-            name,
-            problem,
-            samples[start:end],
-            batches[start:end],
-            decided[start:end],
-            answer[start:end],
-            correct[start:end],
-            complexity[start:end],
-            None if counts is None else counts[start:end],
-            {key: column[start:end] for key, column in seen.items()},
-            doubt,
-            bound_for,
-        )
-        for start, end in pairwise([0, *ends])
-    ]
-
-
-def _looked(key: str, seen: Any, over: Bools) -> NDArray[Any]:
-    values = np.asarray(seen)
-    if values.shape[:1] != over.shape:
-        raise InputError(f"The watch '{key}' must return one value for each run, {over.size} now.")
-    found: NDArray[Any] = values[over]
-    return found
-
-
-def _pulled(
-    problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, pulls: Floats, parts: int
-) -> tuple[Batch, Any]:
-    """What comes back for a plan, in the detail and the parts that are asked for."""
-    needs = problem.noise.needs
-    if parts == 1:
-        return environment.pull(rng, world, pulls, needs)
-    pulled = []
-    for i in range(parts):
-        part = np.floor(pulls * (i + 1) / parts) - np.floor(pulls * i / parts)
-        batch, world = environment.pull(rng, world, part, needs)
-        pulled.append(batch)
-    return joined(pulled), world
-
-
-def joined_runs(parts: list[Runs]) -> Runs:
-    """Blocks of the same runs, one after the other."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-
-    def column(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    return Runs(
-        first.policy,
-        first.problem,
-        column("samples"),
-        column("batches"),
-        column("decided"),
-        column("answer"),
-        column("correct"),
-        column("complexity"),
-        None if first.counts is None else column("counts"),
-        {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched},
-        first.doubt,
-        first.bound_for,
-    )

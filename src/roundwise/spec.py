@@ -72,10 +72,15 @@ def policy_spec(policy: Policy) -> dict[str, Any]:
 def policy_of(spec: Mapping[str, Any]) -> Policy:
     """A policy from plain data."""
     fields = dict(spec)
+    if "stopping" in fields:
+        raise InputError("The stopping rule of a policy is chosen by its `threshold`.")
     threshold = fields.pop("threshold", None)
     if threshold is not None:
         if str(threshold) not in THRESHOLDS:
             raise unknown("threshold", str(threshold), THRESHOLDS)
+        name = str(fields.get("name", ""))
+        if name in POLICIES and not isinstance(POLICIES[name]().stopping, GLR):
+            raise InputError(f"The policy '{name}' has a stopping rule of its own, without a threshold.")
         fields["stopping"] = GLR(THRESHOLDS[threshold])
     return _made("policy", POLICIES, fields)
 

@@ -1,20 +1,64 @@
-"""Runs in a few numbers: means with their Monte-Carlo errors, quantiles, and what the error rate can be at most."""
+"""What happened in many runs, and in a few numbers: means with their errors, quantiles, what the error rate can be."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from roundwise.problem import Problem
 from roundwise.runs import Floats
 
-if TYPE_CHECKING:
-    from roundwise.simulate import Runs
-
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What happened in each run of one policy."""
+
+    policy: str
+    problem: Problem
+    samples: Floats  # (runs)
+    batches: Floats
+    decided: NDArray[np.bool_]  # False where a limit ended the run first
+    answer: NDArray[Any]  # meaningless where not decided
+    correct: NDArray[np.bool_]
+    complexity: Floats  # T* of the run's instance
+    counts: Floats | None = None  # (runs, K), on request
+    watched: dict[str, NDArray[Any]] = field(default_factory=dict)
+    doubt: str | None = None  # why there is no guarantee, or None
+    bound_for: str | None = None  # of which rewards the lower bound speaks, unless of these
+
+    @property
+    def summary(self) -> Summary:
+        """Means, errors and bounds of these runs."""
+        return summarised(self)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The runs as columns of a tidy table: policy, run, samples, batches, decided, answer, correct, complexity."""
+        table: dict[str, NDArray[Any]] = {
+            "policy": np.full(len(self.samples), self.policy),
+            "run": np.arange(len(self.samples)),
+            "samples": self.samples.astype(np.int64),
+            "batches": self.batches.astype(np.int64),
+            "decided": self.decided,
+            "answer": self._answers(),
+            "correct": self.correct,
+            "complexity": self.complexity,
+            "lower_bound": sample_lower_bound(self.complexity, self.problem.delta),
+            "guarantee": np.full(len(self.samples), self.doubt is None),
+        }
+        if self.counts is not None:
+            table |= {f"count_{i}": column.astype(np.int64) for i, column in enumerate(self.counts.T)}
+        return table | self.watched
+
+    def _answers(self) -> NDArray[Any]:
+        kinds, which = np.unique(self.answer, axis=0, return_inverse=True)
+        labels = np.array([str(self.problem.question.plain(kind)) for kind in kinds], dtype=np.str_)
+        return np.where(self.decided, labels[which.reshape(-1)], "undecided")
 
 
 @dataclass(frozen=True)
@@ -109,3 +153,28 @@ def sample_lower_bound(complexity: ArrayLike, delta: float) -> Floats:
         (1 - delta) / delta
     )  # kl(delta, 1 - delta); nothing to show past 1/2
     return np.asarray(complexity, dtype=np.float64) * divergence
+
+
+def joined_runs(parts: list[Runs]) -> Runs:
+    """Blocks of the same runs, one after the other."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    return Runs(
+        first.policy,
+        first.problem,
+        column("samples"),
+        column("batches"),
+        column("decided"),
+        column("answer"),
+        column("correct"),
+        column("complexity"),
+        None if first.counts is None else column("counts"),
+        {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched},
+        first.doubt,
+        first.bound_for,
+    )

@@ -47,7 +47,7 @@ def sweep(
 
     Cells that are already in the folder are not run again, so an interrupted sweep goes on where it was.
     """
-    from roundwise.simulate import check_place
+    from roundwise.lockstep import check_place
     from roundwise.sweep import is_finished, read_grid
 
     grid = read_grid(file)

@@ -9,7 +9,7 @@ import numpy as np
 
 from roundwise.figures.canvas import new_figure, save
 from roundwise.paper import Results
-from roundwise.simulate import Runs
+from roundwise.summary import Runs
 
 BEST_ARM = {name: name for name in ("PET", "Round Robin", "Track-and-Stop", "Opt-BBAI")}
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.errors import DataError, InputError
-from roundwise.simulate import Job, Runs, blocks, check_place, computed, joined_runs, number_of_blocks
-from roundwise.summary import Summary
+from roundwise.lockstep import Job, blocks, check_place, computed, number_of_blocks
+from roundwise.summary import Runs, Summary, joined_runs
 from roundwise.sweep.grid import Cell
 from roundwise.tables import write_parquet
 
