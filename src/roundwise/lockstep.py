@@ -20,7 +20,7 @@ from roundwise.noise import Gaussian, Poisson, UnknownVariance
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.record import Batch, Trial, joined
-from roundwise.runs import Bools, Floats, stacked, take
+from roundwise.runs import Floats, stacked, take
 from roundwise.summary import Runs
 from roundwise.trial import advance, begin, conclusion
 
@@ -158,15 +158,15 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         over = trial.done | used_up | (record.samples >= limits[0]) | (record.batches >= limits[1])
         if not over.any():
             continue
-        who = alive[over]
-        samples[who], batches[who] = record.samples[over], record.batches[over]
-        decided[who] = trial.done[over]
-        answer[who] = conclusion(problem, policy, trial)[over]
+        who, last = alive[over], take(trial, np.flatnonzero(over))
+        samples[who], batches[who] = last.record.samples, last.record.batches
+        decided[who] = last.done
+        answer[who] = conclusion(problem, policy, last)
         if counts is not None:
-            counts[who] = record.counts[over]
+            counts[who] = last.record.counts
         ended.append(who)
         for key, look in watch.items():
-            watched[key].append(_looked(key, look(trial), over))
+            watched[key].append(_looked(key, look(last), len(who)))
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
             worlds[i] = take(worlds[i], np.flatnonzero(~over[start:end]))
         rest = np.flatnonzero(~over)
@@ -195,12 +195,11 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     ]
 
 
-def _looked(key: str, seen: Any, over: Bools) -> NDArray[Any]:
+def _looked(key: str, seen: Any, runs: int) -> NDArray[Any]:
     values = np.asarray(seen)
-    if values.shape[:1] != over.shape:
-        raise InputError(f"The watch '{key}' must return one value for each run, {over.size} now.")
-    found: NDArray[Any] = values[over]
-    return found
+    if values.shape[:1] != (runs,):
+        raise InputError(f"The watch '{key}' must return one value for each run, {runs} now.")
+    return values
 
 
 def _pulled(
