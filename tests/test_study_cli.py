@@ -122,6 +122,26 @@ class TestCommands:
         assert "the verdict recomputed" in works("verify", "checkout")
         assert "checkout" in works("list")
 
+    def test_a_budget_ends_undecided_with_what_is_open(self, works, refused, tmp_path):
+        works(*NEW, "--binary", "--budget", 100)
+        works("ask", "checkout")
+        table(tmp_path / "1.csv", ("red", 30, 10), ("green", 30, 11), ("blue", 30, 1))
+        works("tell", "checkout", "1.csv")
+        assert "batch 2: 10 results" in works("ask", "checkout", "--out", "batch.csv")
+        rows = [line.split(",") for line in (tmp_path / "batch.csv").read_text().split()[1:]]
+        assert sum(int(pulls) for _, pulls in rows) == 10
+        table(tmp_path / "2.csv", *((arm, int(pulls), 1) for arm, pulls in rows))
+        out = works("tell", "checkout", "2.csv")
+        assert "undecided (the budget of 100 results is used up); " in out
+        assert "may" in out
+        assert "the budget of 100 results is used up" in works("ask", "checkout")
+        table(tmp_path / "3.csv", ("red", 5, 5))
+        assert "The budget of 'checkout', 100 results, is used up. Nothing was changed." in refused(
+            "tell", "checkout", "3.csv"
+        )
+        assert "2 plans and no verdict recomputed" in works("verify", "checkout")
+        assert "`budget` is 0" in refused("new", "other", "-q", "best-arm", "--arms", "a,b", "--binary", "--budget", 0)
+
     def test_names_with_blanks_can_be_pasted(self, works):
         works("new", "my study", "-q", "best-arm", "--arms", "a b, c d ", "--binary")
         assert "`roundwise tell 'my study' FILE`" in works("ask", "my study")

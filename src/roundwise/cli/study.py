@@ -55,6 +55,7 @@ def new(
     policy: Annotated[str, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = "wager",
     max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a batch.")] = None,
     min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
+    budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
     storage: Storage = None,
 ) -> None:
     """Create a study.
@@ -76,6 +77,7 @@ def new(
         policy=policy_from(policy),
         max_batch=max_batch,
         min_per_arm=min_per_arm,
+        budget=budget,
         storage=storage,
     ):
         print(f"Created '{name}': {asked.name} of {len(names)} arms, error at most {delta:g}.")

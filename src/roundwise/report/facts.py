@@ -39,7 +39,8 @@ def report_of(state: State, intervals: bool) -> Report:
     shown = claims(problem, rule, trial, settings.arms)
     open_answers = _open(state, shown)
     doubt = rule.doubt(problem)
-    headline = verdict["words"] if verdict is not None else f"undecided; {open_answers}"
+    why = f" (the budget of {settings.budget} results is used up)" if state.spent else ""
+    headline = verdict["words"] if verdict is not None else f"undecided{why}; {open_answers}"
     if state.closed is not None and verdict is None:
         headline = f"closed undecided ({state.closed}); {open_answers}"
     return Report(
@@ -208,6 +209,8 @@ def _next(state: State, verdict: dict[str, Any] | None) -> str:
     if state.closed is not None:
         return f"`roundwise report {name} --out report.html` makes a report to keep; the study is closed."
     waiting = state.outstanding
+    if state.spent:
+        return f"`roundwise report {name} --out report.html` makes a report to keep; what is open was not ruled out."
     if waiting is None:
         return f"`roundwise ask {name}` says what to do next."
     if waiting.told:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from roundwise.errors import DataError
+from roundwise.policies.limited import limited
 from roundwise.record import Batch, Trial
 from roundwise.results import Results, batch_of
 from roundwise.runs import Floats
@@ -84,6 +85,19 @@ class State:
     def batches(self) -> list[Batch]:
         """The batches that count."""
         return [each.batch for each in self.asked if each.complete]
+
+    @property
+    def planned(self) -> Floats:
+        """The next batch, within what is left of the budget."""
+        pulls, budget = self.trial.plan.pulls, self.settings.budget
+        if budget is None:
+            return pulls
+        return limited(pulls, max(budget - float(self.trial.record.samples), 0.0), 0.0, so_far=self.trial.record)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget ends the study before it is decided."""
+        return self.outstanding is None and not self.trial.done and not self.planned.any()
 
     def holds(self, digest: str) -> int | None:
         """The batch in which a file of these contents was recorded, if it was."""
@@ -166,10 +180,10 @@ class State:
                 self.trial = advance(self.settings.problem, self.settings.policy, self.trial, asked.batch)
 
     def _check_plan(self, entry: Entry, pulls: Floats) -> None:
-        if not np.array_equal(pulls, self.trial.plan.pulls):
+        if not np.array_equal(pulls, self.planned):
             raise DataError(
                 f"Batch {entry.payload['batch']} of '{self.name}' was planned by roundwise {entry.version} as "
-                f"{_few(pulls)}, but this version plans {_few(self.trial.plan.pulls)}. "
+                f"{_few(pulls)}, but this version plans {_few(self.planned)}. "
                 f"Go on with version {entry.version}, or export the study and report it."
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roundwise.errors import InputError
+from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Wager
 from roundwise.policies.limited import Limited
@@ -27,9 +27,12 @@ class Settings:
     delta: float
     policy: Policy  # with its limits
     seed: int  # cuts the rows of the first batch into parts, in an order that has nothing to do with their values
+    budget: int | None = None  # results after which nothing more is asked for
 
     def __post_init__(self) -> None:
         self.policy.check(self.problem)
+        if self.budget is not None:
+            whole_number("budget", self.budget, 1)
 
     def check_kept(self) -> None:
         """Raise an InputError unless the policy can be made again from what is recorded of it."""
@@ -58,6 +61,7 @@ class Settings:
             "policy": policy_spec(inner),
             "limits": limits,
             "seed": self.seed,
+            **({} if self.budget is None else {"budget": self.budget}),
         }
 
     @classmethod
@@ -73,6 +77,7 @@ class Settings:
             float(payload["delta"]),
             policy,
             int(payload["seed"]),
+            payload.get("budget"),
         )
 
 

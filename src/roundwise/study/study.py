@@ -39,17 +39,20 @@ def create_study(
     policy: Policy | None = None,
     max_batch: float | None = None,
     min_per_arm: float = 0.0,
+    budget: int | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
 ) -> Study:
     """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
 
-    `policy` is Wager unless said otherwise. An old study must have been created with the same settings.
+    `policy` is Wager unless said otherwise. After `budget` results nothing more is asked for: the study is then
+    undecided, and its report says what has not been ruled out. An old study must have been created with the same
+    settings.
     """
     names = arm_names(arms)
     chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")  # known before any result
-    settings = Settings(question, names, noise, delta, chosen, seed)
+    settings = Settings(question, names, noise, delta, chosen, seed, budget)
     settings.check_kept()
     store = open_store(storage)
     try:
@@ -104,11 +107,11 @@ class Study:
         """The batch to do next: the same one until it is complete or settled; None once the study is over."""
 
         def asked(state: State) -> tuple[New, Callable[[State], Asked | None]]:
-            if state.closed is not None or state.trial.done:
+            if state.closed is not None or state.trial.done or state.spent:
                 return [], lambda after: None
             if state.outstanding is not None:
                 return [], lambda after: after.outstanding
-            pulls = [int(each) for each in state.trial.plan.pulls]
+            pulls = [int(each) for each in state.planned]
             return [("asked", {"batch": len(state.asked) + 1, "pulls": pulls})], lambda after: after.outstanding
 
         return self._write(asked)
@@ -229,6 +232,10 @@ class Study:
         if state.trial.done:
             raise InputError(
                 f"The study '{self.name}' is decided. See `roundwise report {self.name}`. Nothing was changed."
+            )
+        if state.spent:
+            raise InputError(
+                f"The budget of '{self.name}', {state.settings.budget} results, is used up. Nothing was changed."
             )
         if state.outstanding is None:
             raise InputError(f"No batch is outstanding. Run `roundwise ask {self.name}` first. Nothing was changed.")
