@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from roundwise import (
+    PET,
     BernoulliArms,
+    BestArm,
     Binary,
+    Bounded,
     DataError,
     GaussianArms,
     InputError,
@@ -114,6 +117,49 @@ class TestTables:
         for each in (path, tmp_path / "absent.csv"):
             with pytest.raises(DataError, match="cannot be read as a CSV table"):
                 Replay.from_csv(each)
+
+
+class TestReplay:
+    table = Replay(("a", "b"), np.array([0.0, 1.0, 2.0]), np.array([[5.0, 3.0, 2.0], [2.0, 2.0, 6.0]]))
+
+    def test_only_0_and_1_are_0_1_outcomes(self):
+        assert Replay(("a", "b"), [0.0, 1.0], [[1, 2], [2, 1]]).noise == Binary()
+        assert Replay(("a", "b"), [0.0, 0.5, 1.0], [[1, 2, 3], [3, 2, 1]]).noise == Bounded(0.0, 1.0)
+        with pytest.raises(InputError, match="a row for each name and a column for each outcome"):
+            Replay(("a", "b"), [0.0, 1.0], [[1, 2]])
+
+    def test_truth_and_noise(self):
+        world = self.table.world(np.random.default_rng(0), 3)
+        np.testing.assert_allclose(world.means, [[0.7, 1.4]] * 3)
+        assert self.table.noise == Bounded(0.0, 2.0)
+
+    @pytest.mark.parametrize("replacement", [True, False])
+    def test_totals_have_the_right_law(self, replacement):
+        """Mean and variance of the total of 4 draws, from the table by hand (finite-population factor 6/9 without)."""
+        table = Replay(self.table.names, self.table.outcomes, self.table.counts, replacement)
+        rng = np.random.default_rng(1)
+        pulls = np.full((20_000, 2), 4.0)
+        batch, _ = table.pull(rng, table.world(rng, 20_000), pulls)
+        variance = np.array([0.61, 0.64]) * 4 * (1 if replacement else 6 / 9)
+        np.testing.assert_allclose(batch.totals.mean(axis=0), [2.8, 5.6], atol=5 * np.sqrt(variance.max() / 20_000))
+        np.testing.assert_allclose(batch.totals.var(axis=0), variance, rtol=0.06)
+
+    def test_without_replacement_everything_comes_back_once(self):
+        table = Replay(self.table.names, self.table.outcomes, self.table.counts, replacement=False)
+        rng = np.random.default_rng(2)
+        world = table.world(rng, 50)
+        totals = np.zeros((50, 2))
+        for _ in range(5):
+            batch, world = table.pull(rng, world, np.full((50, 2), 3.0))
+            totals += batch.totals
+        assert (totals == [7.0, 14.0]).all()
+        assert (batch.counts == 0).all()
+
+    def test_used_up_data_ends_undecided(self):
+        table = Replay(self.table.names, self.table.outcomes, self.table.counts, replacement=False)
+        (runs,) = simulate(BestArm(), table, [PET()], runs=10)
+        assert not runs.decided.any()
+        assert (runs.samples == 20).all()
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the data sets of ../shared/data are not here")

@@ -1,4 +1,4 @@
-"""Do the batches agree? A check of what the guarantee assumes, for a warning; it proves nothing and stops nothing.
+"""Do the batches agree? A check of what the guarantee assumes (WAGER.md, section 8), for a warning; it proves nothing.
 
 If the results of an arm have the same law in every batch (up to a shift common to all arms, where the question compares
 arms), the batch means scatter about their fit as chance has it: sum n (mean - fit)^2 / variance is about chi-squared.
