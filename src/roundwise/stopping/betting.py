@@ -114,7 +114,7 @@ class Betting:
         ledger = ledger_of(problem)
         known = known_from(past, bettor_of(problem).variance(past), self.shifts and ledger.shifts)
         choice = ledger.choice(problem, won, known)
-        return Kept(won, known._replace(shares=None, covariance=None), choice)  # the choice has what it needs of them
+        return Kept(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""

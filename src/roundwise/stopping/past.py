@@ -1,8 +1,8 @@
 """What was known before a batch: estimates and their variances, protected against shifts that hit a whole batch.
 
 A result of arm j in batch r is mu_j + s_r + noise, where the shift s_r (a season, a new grader) is common to all arms.
-Least squares over both removes the shifts from every difference of means. The arms are eliminated first, so that
-the system to solve has the size of the number of batches, not of arms.
+Least squares over both removes the shifts from every difference of means. The system to solve has the size of the
+number of batches (the arms are eliminated), or of the number of arms once there are many more batches than that.
 """
 
 from __future__ import annotations
@@ -67,28 +67,14 @@ class Forecast(NamedTuple):
         )
 
 
-class Known(NamedTuple):
-    """What was known before a batch: estimates, what their variance needs, and the past they come from."""
+class ShiftsOfBatches(NamedTuple):
+    """How well the shifts of the batches are known; the first has none."""
 
-    past: Past
-    means: Floats  # (K), without the shifts (then known up to a constant)
-    variance: Floats  # (), a guess at the variance of one result
-    shares: Floats | None  # (K, R), share of each arm's results that came in batch r = 2..R
-    covariance: Floats | None  # (R, R), of the shifts, per unit of sigma^2
+    shares: Floats  # (K, R), share of each arm's results that came in batch r = 2..R
+    covariance: Floats  # (R, R), of the shifts, per unit of sigma^2
 
-    def forecast(self, pieces: Halfspaces) -> Forecast:
-        """What the past says of these forms."""
-        return Forecast(pieces, at(self.means, pieces) - pieces.offsets, self._leverage(pieces))
-
-    def error(self, forecast: Forecast) -> Floats:
-        """The standard error of each form. (P)"""
-        return np.sqrt(self.variance[..., None] * forecast.leverage)
-
-    @quiet
-    def _leverage(self, pieces: Halfspaces) -> Floats:
-        spread = squares_at(1.0 / self.past.counts, pieces)
-        if self.shares is None or self.covariance is None:
-            return spread
+    def leverage(self, spread: Floats, pieces: Halfspaces) -> Floats:
+        """The variance of forms of the means, given what it would be without shifts. (P)"""
         weights = [at(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
         if len(weights) <= FEW:
             for r, one in enumerate(weights):
@@ -102,12 +88,55 @@ class Known(NamedTuple):
         return np.maximum(spread, 0.0)
 
 
+class MeansOfArms(NamedTuple):
+    """How well the means are known when there are more batches than arms."""
+
+    covariance: Floats  # (K, K), of the means, per unit of sigma^2
+
+    def leverage(self, spread: Floats, pieces: Halfspaces) -> Floats:
+        """The variance of forms of the means, given what it would be without shifts. (P)"""
+        found = np.zeros_like(spread)
+        for i, arm in enumerate(np.eye(self.covariance.shape[-1])):
+            row = self.covariance[..., i, :]
+            found = found + at(np.broadcast_to(arm, row.shape), pieces) * at(row, pieces)
+        return np.where(np.isfinite(spread), np.maximum(found, 0.0), np.inf)
+
+
+class Known(NamedTuple):
+    """What was known before a batch: estimates, what their variance needs, and the past they come from."""
+
+    past: Past
+    means: Floats  # (K), without the shifts (then known up to a constant)
+    variance: Floats  # (), a guess at the variance of one result
+    fit: ShiftsOfBatches | MeansOfArms | None = None  # if there are shifts
+
+    def forecast(self, pieces: Halfspaces) -> Forecast:
+        """What the past says of these forms."""
+        return Forecast(pieces, at(self.means, pieces) - pieces.offsets, self._leverage(pieces))
+
+    def error(self, forecast: Forecast) -> Floats:
+        """The standard error of each form. (P)"""
+        return np.sqrt(self.variance[..., None] * forecast.leverage)
+
+    @quiet
+    def _leverage(self, pieces: Halfspaces) -> Floats:
+        spread = squares_at(1.0 / self.past.counts, pieces)
+        return spread if self.fit is None else self.fit.leverage(spread, pieces)
+
+
 def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
     """What the past tells; with `shifts`, means from differences within batches only."""
-    pooled = past.means
-    if not shifts or len(past.history) < 2:
-        return Known(past, pooled, variance, None, None)
-    later = past.history[1:]
+    batches = len(past.history)
+    if not shifts or batches < 2:
+        return Known(past, past.means, variance)
+    if batches > max(FEW, past.counts.shape[-1]):
+        return _known_by_arm(past, variance)
+    return _known_by_batch(past, variance)
+
+
+def _known_by_batch(past: Past, variance: Floats) -> Known:
+    """The arms eliminated: a system for the shifts of all batches but the first."""
+    pooled, later = past.means, past.history[1:]
     safe = np.maximum(past.counts, 1.0)
     size = len(later)
     shape = past.counts.shape[:-1]
@@ -120,8 +149,7 @@ def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
         else:
             for s in range(r + 1):
                 system[..., r, s] = system[..., s, r] = -total(share * later[s][0])
-        amount = counts.sum(axis=-1)  # whole numbers: exact in any order
-        system[..., r, r] += amount + _LOOSE * (1.0 + amount)
+        system[..., r, r] += _weight(counts)
         right[..., r] = total(totals - counts * pooled)
     covariance = np.linalg.inv(system)
     shares = np.stack([counts / safe for counts, _ in later], axis=-1)
@@ -129,7 +157,29 @@ def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
     for r in range(size):
         shift = total(covariance[..., r, :] * right)
         means = means - shares[..., r] * shift[..., None]
-    return Known(past, means, variance, shares, covariance)
+    return Known(past, means, variance, ShiftsOfBatches(shares, covariance))
+
+
+def _known_by_arm(past: Past, variance: Floats) -> Known:
+    """The shifts eliminated: a system for the means of all arms."""
+    system: Floats = _diagonal(np.maximum(past.counts, 1.0))
+    right = past.totals
+    for counts, totals in past.history[1:]:
+        share = counts / _weight(counts)[..., None]
+        system = system - share[..., None] * counts[..., None, :]
+        right = right - share * total(totals)[..., None]
+    covariance = np.asarray(np.linalg.inv(system), dtype=np.float64)
+    return Known(past, total(covariance * right[..., None, :]), variance, MeansOfArms(covariance))
+
+
+def _weight(counts: Floats) -> Floats:
+    """The results of a batch, and a little for the prior on its shift. (K)->()"""
+    amount = counts.sum(axis=-1)  # whole numbers: exact in any order
+    return np.asarray(amount + _LOOSE * (1.0 + amount))
+
+
+def _diagonal(values: Floats) -> Floats:
+    return values[..., None] * np.eye(values.shape[-1])
 
 
 def at(values: Floats, pieces: Halfspaces) -> Floats:
