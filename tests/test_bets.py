@@ -80,24 +80,27 @@ def test_sub_gaussian_expectation_for_two_point_laws(n: int) -> None:
             assert expectation.max() <= 1 + TOLERANCE
 
 
-def test_sub_gaussian_bet_is_the_mixture_it_says() -> None:
-    # the definition in long double, without the table; the table's chord costs at most step^2/8 times the variance of
-    # the drift, about 6e-5, and only ever lowers the stakes
+def slow_mixture(past: float, size: float, new: float, boldest: float = 64.0) -> float:
+    """The definition in long double, without the table: log of cash + sum_k w_k exp(q_k new - q_k^2/2)."""
     big = np.longdouble
-    u = bets_mixture.DRIFTS.astype(big)
     edges = 4 * np.sinh(np.linspace(np.arcsinh(big(0.05)), np.arcsinh(big(11)), 21))
     prior = np.log(edges[1:] / edges[:-1])
-    np.testing.assert_allclose(u.astype(float), (np.diff(edges) / prior).astype(float), rtol=1e-12)
+    u = np.diff(edges) / prior
+    np.testing.assert_allclose(u.astype(float), bets_mixture.DRIFTS, rtol=1e-12)
+    right, wrong = prior * np.exp(-u * u / 2 + u * big(past)), prior * np.exp(-u * u / 2 - u * big(past))
+    total = right.sum() + wrong.sum()
+    q = np.minimum(u * np.sqrt(big(size)), boldest)
+    cash = big(0.98) * wrong.sum() / total + big(0.02)
+    return float(np.log(cash + (big(0.98) * right / total * np.exp(q * big(new) - q * q / 2)).sum()))
+
+
+def test_sub_gaussian_bet_is_the_mixture_it_says() -> None:
+    # the table's chord costs at most step^2/8 times the variance of the drift, about 6e-5, and only lowers the stakes
     for past, size, new in itertools.product(
         [-40.0, -3.0, 0.0, 0.8, 2.7, 9.0, 40.0], [1e-4, 0.3, 2.0, 50.0], [-5.0, 0.4, 6.0, 30.0]
     ):
-        x, z = big(past), big(new)
-        right, wrong = prior * np.exp(-u * u / 2 + u * x), prior * np.exp(-u * u / 2 - u * x)
-        total = right.sum() + wrong.sum()
-        q = np.minimum(u * np.sqrt(big(size)), 64)
-        cash = big(0.98) * wrong.sum() / total + big(0.02)
-        slow = np.log(cash + (big(0.98) * right / total * np.exp(q * z - q * q / 2)).sum())
-        assert sub_gaussian_bet(past, 1.0, new / math.sqrt(size), 1 / size) == pytest.approx(float(slow), abs=2e-4)
+        slow = slow_mixture(past, size, new)
+        assert sub_gaussian_bet(past, 1.0, new / math.sqrt(size), 1 / size) == pytest.approx(slow, abs=2e-4)
 
 
 def test_sub_gaussian_bet_survives_extremes() -> None:
@@ -279,13 +282,21 @@ def test_chi_rule_errs_on_the_safe_side() -> None:
             assert special.logsumexp(log_weights[0] + log_factor) <= q * q / 2 + 1e-9
 
 
+def test_student_bet_wins_on_a_huge_difference() -> None:
+    # forty deviations and more: the past points there, and the bet must not be too bold to win
+    for dof, difference in itertools.product((3.0, 7.0, 30.0, 400.0, 1e5), (5.0, 40.0, 1e3, 1e9)):
+        leverage = 1 / (dof + 1)
+        value = float(student_bet(difference, 1.0, leverage, difference, 1.0, leverage, dof))
+        assert value > min(dof / 3, 100.0)
+
+
 def test_student_bet_is_the_likelihood_ratio_it_says() -> None:
-    # slow: the chi average by scipy.integrate.quad, mixed with the sub-Gaussian bet at z = rho X
+    # slow: the chi average of the mixture at z = rho X by scipy.integrate.quad
     for dof, past, t in itertools.product((3, 25, 400), (0.5, 2.5), (-1.0, 1.5, 3.0)):
         rho = t / math.sqrt(dof + t * t)
         slow = integrate.quad(
             lambda x, past=past, rho=rho, dof=dof: (
-                math.exp(float(sub_gaussian_bet(past, 1.0, rho * x, 1.0))) * stats.chi.pdf(x, dof + 1)
+                math.exp(slow_mixture(past, 1.0, rho * x, 1.4 * math.sqrt(dof + 1))) * stats.chi.pdf(x, dof + 1)
             ),
             max(0.0, math.sqrt(dof) - 9),
             math.sqrt(dof) + 14,

@@ -1,4 +1,4 @@
-"""Intervals from the same bets: they hold at all times, and they say what the decision says."""
+"""Bounds from the same bets: they hold at all times, and they say what the decision says."""
 
 import math
 from itertools import pairwise
@@ -9,14 +9,20 @@ from scipy.stats import binomtest
 
 from roundwise import (
     Above,
+    AnyAbove,
     BernoulliArms,
     BestArm,
     Binary,
+    Bounded,
     Gaussian,
     GaussianArms,
+    Largest,
+    MinimumBelow,
     Poisson,
     PoissonArms,
     Problem,
+    Replay,
+    Statements,
     SubGaussian,
     TopK,
     UnknownVariance,
@@ -24,8 +30,9 @@ from roundwise import (
 )
 from roundwise.record import Batch, joined
 from roundwise.runs import mapped
-from roundwise.stopping.intervals import behind_best, leader_differences, mean_intervals
-from roundwise.trial import advance, begin, conclusion
+from roundwise.stopping.claims import claims
+from roundwise.stopping.intervals import _bound, behind_leader, margins, mean_intervals
+from roundwise.trial import advance, begin
 
 
 def studied(problem, environment, policy, seed, most=30):
@@ -44,116 +51,193 @@ def studied(problem, environment, policy, seed, most=30):
     return trial, batches
 
 
-CASES = {
-    "sub-gaussian": (SubGaussian(1.0), GaussianArms([1.0, 0.4, 0.2])),
-    "gaussian": (Gaussian(1.0), GaussianArms([1.0, 0.4, 0.2])),
-    "unknown variance": (UnknownVariance(), GaussianArms([1.0, 0.0, -0.5], sigma=2.0)),
-    "binary": (Binary(), BernoulliArms([0.3, 0.1, 0.05])),
-    "poisson": (Poisson(), PoissonArms([3.0, 2.0, 1.0])),
+def stages(problem, policy, batches):
+    """The batches up to each time, with the trial after them."""
+    trial = begin(problem, policy)
+    for end, batch in enumerate(batches, 1):
+        trial = advance(problem, policy, trial, batch)
+        yield batches[:end], trial
+
+
+def graded(means):
+    """Values 0, 1/2 and 1, with these means."""
+    halves = np.full(len(means), 200.0)
+    ones = 1000 * np.asarray(means) - 100
+    return Replay(("a", "b", "c"), np.array([0.0, 0.5, 1.0]), np.stack([800 - ones, halves, ones], axis=-1))
+
+
+NOISES = {
+    "sub-gaussian": (SubGaussian(1.0), GaussianArms),
+    "gaussian": (Gaussian(1.0), GaussianArms),
+    "unknown variance": (UnknownVariance(), GaussianArms),
+    "binary": (Binary(), BernoulliArms),
+    "bounded": (Bounded(0.0, 1.0), graded),
+    "poisson": (Poisson(), PoissonArms),
+}
+QUESTIONS = {
+    "best arm": BestArm(),
+    "tolerance": BestArm(tolerance=0.1),
+    "top-2": TopK(2),
+    "above": Above(0.45),
+    "any above": AnyAbove(0.45),
+    "none above": AnyAbove(0.85),
+    "minimum": MinimumBelow(0.45),
+    "no minimum": MinimumBelow(0.15),
+    "statements": Statements([[1, -1, 0], [0, 1, -1]], [0.1, -0.1], ["a exceeds b", "b exceeds c"]),
+    "largest": Largest([[0, 1, 1], [2, 0, 0]]),
+}
+MEANS = (0.8, 0.3, 0.2)
+TRUTHS = {  # of the margins, where the estimates have the right answer
+    "best arm": (0.0, 0.5, 0.6),
+    "tolerance": (0.6, 0.7),
+    "top-2": (0.6, 0.1),
+    "above": (0.35, 0.15, 0.25),
+    "any above": (0.35, -0.35, 0.15, 0.25),
+    "none above": (-0.05, 0.05, 0.55, 0.65),
+    "minimum": (0.25, 0.35, -0.15, -0.25),
+    "no minimum": (-0.05, 0.65, 0.15, 0.05),
+    "statements": (0.4, 0.2),
+    "largest": (1.1,),
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_an_arm_is_out_just_when_its_bound_is_positive(case):
-    noise, environment = CASES[case]
-    problem, policy = Problem(BestArm(), 3, delta=0.1, noise=noise), Wager()
+def possible(question, noise):
+    """Sums and multiples of arms are not compared for Poisson counts."""
+    return noise != "poisson" or question != "largest"
+
+
+PAIRS = [(question, noise) for question in QUESTIONS for noise in NOISES if possible(question, noise)]
+EVERY = [pair for i, pair in enumerate(PAIRS) if i % 5 == 0]  # every question and every noise model, not every pair
+
+
+@pytest.mark.parametrize(("question", "noise"), PAIRS)
+def test_what_is_shown_is_what_holds_by_a_margin(question, noise):
+    """At every batch of a study: a claim is shown just when its bound is beyond what is asked."""
+    model, world = NOISES[noise]
+    problem, policy = Problem(QUESTIONS[question], 3, 0.1, model), Wager(first_pulls=8)
     seen = set()
-    for seed in range(4):
-        _, batches = studied(problem, environment, policy, seed)
-        for end in range(1, len(batches) + 1):
-            part = begin(problem, policy)
-            for batch in batches[:end]:
-                part = advance(problem, policy, part, batch)
-            bound = behind_best(problem, policy.stopping, batches[:end])
-            np.testing.assert_array_equal(bound > 0, part.kept.won.lost)
-            seen |= set(part.kept.won.lost.tolist())
-    assert seen == {True, False}
+    for seed in range(8):
+        _, batches = studied(problem, world(MEANS), policy, seed, most=7)
+        for some, trial in stages(problem, policy, batches):
+            shown = [each.shown for each in claims(problem, policy.stopping, trial, "abc")]
+            np.testing.assert_array_equal(margins(problem, policy.stopping, some) > 0, shown)
+            seen |= set(shown)
+        if seen == {True, False}:
+            return
+    pytest.fail("Nothing was shown, or everything at once.")
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_intervals_hold_at_every_time(case):
-    """What was ever won counts, so the last interval lies within all before it: a miss at any time shows at the end."""
-    noise, environment = CASES[case]
-    problem, policy = Problem(BestArm(), 3, delta=0.2, noise=noise), Wager(growth=1.0)
-    truth = environment.world(np.random.default_rng(0), 1).means[0]
-    missed, wrong, runs = 0, 0, 15
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("question", ["above", "any above", "none above", "minimum", "no minimum"])
+def test_bounds_of_means_say_no_more_than_the_decision(question, noise):
+    """A level lies outside the bounds of an arm only if that is shown, of this arm or of any."""
+    model, world = NOISES[noise]
+    asked = QUESTIONS[question]
+    problem, policy = Problem(asked, 3, 0.1, model), Wager(first_pulls=8)
+    _, batches = studied(problem, world(MEANS), policy, 3, most=5)
+    for some, trial in stages(problem, policy, batches):
+        lower, upper = mean_intervals(problem, policy.stopping, some)
+        assert (lower <= upper).all()
+        shown = np.array([each.shown for each in claims(problem, policy.stopping, trial, "abc")])
+        if question == "above":
+            np.testing.assert_array_equal((lower > 0.45) | (upper < 0.45), shown)
+        elif isinstance(asked, AnyAbove):
+            np.testing.assert_array_equal(upper < asked.level, shown[1:])
+            assert shown[0] or not (lower > asked.level).any()
+        else:
+            np.testing.assert_array_equal(lower > asked.level, shown[1:])
+            assert shown[0] or not (upper < asked.level).any()
+
+
+@pytest.mark.parametrize(("question", "noise"), EVERY)
+def test_margins_hold(question, noise):
+    """A bound exceeds the truth with probability at most delta; what was ever shown counts, so the end is enough."""
+    model, world = NOISES[noise]
+    problem, policy = Problem(QUESTIONS[question], 3, 0.2, model), Wager(growth=1.0)
+    truth, environment = np.array(TRUTHS[question]), world(MEANS)
+    right = QUESTIONS[question].answer(np.array(MEANS))
+    wrong, runs = np.zeros(len(truth)), 12
     for seed in range(runs):
-        _, batches = studied(problem, environment, policy, 100 + seed)
+        trial, batches = studied(problem, environment, policy, 100 + seed, most=5)
+        if np.array_equal(QUESTIONS[question].answer(trial.kept.known.means), right):
+            wrong += margins(problem, policy.stopping, batches) > truth
+    for each in wrong:
+        assert binomtest(int(each), runs, 0.2, alternative="greater").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_intervals_hold_at_every_time(noise):
+    model, world = NOISES[noise]
+    problem, policy = Problem(BestArm(), 3, 0.2, model), Wager(growth=1.0)
+    missed, behind, runs = np.zeros(3), np.zeros(3), 15
+    for seed in range(runs):
+        trial, batches = studied(problem, world(MEANS), policy, 100 + seed)
         found = mean_intervals(problem, policy.stopping, batches)
         assert (found.lower <= found.upper).all()
-        missed += bool((truth[0] < found.lower[0]) | (truth[0] > found.upper[0]))
-        wrong += bool(behind_best(problem, policy.stopping, batches)[1] > truth[0] - truth[1])
-    assert binomtest(missed, runs, 0.2, alternative="greater").pvalue > 1e-3
-    assert binomtest(wrong, runs, 0.2, alternative="greater").pvalue > 1e-3
+        missed += (np.array(MEANS) < found.lower) | (np.array(MEANS) > found.upper)
+        leader = int(trial.kept.known.means.argmax())
+        most = behind_leader(problem, policy.stopping, batches, leader)
+        assert most[leader] == 0
+        behind += MEANS[leader] - np.array(MEANS) > most
+    for each in (*missed, *behind):
+        assert binomtest(int(each), runs, 0.2, alternative="greater").pvalue > 1e-3
 
 
 def test_intervals_shrink_and_know_the_range():
     problem, policy = Problem(BestArm(), 2, delta=0.05, noise=Binary()), Wager(first_pulls=400)
-    environment = BernoulliArms([0.02, 0.015])
-    _, batches = studied(problem, environment, policy, 1, most=4)
+    _, batches = studied(problem, BernoulliArms([0.02, 0.015]), policy, 1, most=4)
     early = mean_intervals(problem, policy.stopping, batches[:1])
     late = mean_intervals(problem, policy.stopping, batches)
     assert ((early.lower >= 0) & (early.upper <= 1)).all()
     assert (late.upper - late.lower < early.upper - early.lower).all()
 
 
-def test_behind_best_is_for_best_arm():
-    with pytest.raises(TypeError, match="for best arm"):
-        behind_best(Problem(TopK(1), 3), Wager().stopping, [])
+@pytest.mark.parametrize("noise", [Gaussian(1.0), UnknownVariance()], ids=lambda each: type(each).__name__)
+def test_bounds_are_there_from_the_second_batch_on(noise):
+    """Also where other arms lose what they bet, and where the level is far away."""
+    for question in (Above(0.5), Above(-40.0), AnyAbove(0.5), MinimumBelow(0.5), BestArm(), TopK(1)):
+        problem, policy = Problem(question, 4, 0.05, noise), Wager()
+        for seed in range(2):
+            _, batches = studied(problem, GaussianArms([0.9, 0.6, 0.5, 0.4]), policy, seed, most=2)
+            found = mean_intervals(problem, policy.stopping, batches)
+            assert np.isfinite([found.lower, found.upper]).all()
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_differences_from_the_leader(case):
-    """They hold the true differences (a miss has probability at most delta) and tell the same story as the decision."""
-    noise, environment = CASES[case]
-    problem, policy = Problem(BestArm(), 3, delta=0.05, noise=noise), Wager()
-    truth = environment.world(np.random.default_rng(0), 1).means[0]
-    missed, runs = 0, 8
-    for seed in range(runs):
-        trial, batches = studied(problem, environment, policy, 200 + seed)
-        found = leader_differences(problem, policy.stopping, batches)
-        leader = int(trial.kept.known.means.argmax())
-        assert (found.lower <= found.upper).all()
-        assert found.lower[leader] == found.upper[leader] == 0
-        outside = (truth[leader] - truth < found.lower) | (truth[leader] - truth > found.upper)
-        missed += bool(outside[(leader + 1) % 3])
-    assert binomtest(missed, runs, 0.05, alternative="greater").pvalue > 1e-3
-
-
-def test_differences_do_not_see_a_shift_of_a_whole_batch():
+@pytest.mark.parametrize("bound", [margins, lambda *given: behind_leader(*given, 0)], ids=["margins", "behind_leader"])
+def test_differences_do_not_see_a_shift_of_a_whole_batch(bound):
     problem, policy = Problem(BestArm(), 3, noise=SubGaussian(1.0)), Wager()
     _, batches = studied(problem, GaussianArms([1.0, 0.8, 0.7]), policy, 5)
-    shifted = [mapped(np.array, batch._replace(parts=())) for batch in batches]
     plain = [batch._replace(parts=()) for batch in batches]
-    shifted = [b._replace(totals=b.totals + 5.0 * i * b.counts) for i, b in enumerate(shifted)]
-    for one, other in zip(
-        leader_differences(problem, policy.stopping, plain),
-        leader_differences(problem, policy.stopping, shifted),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+    shifted = [b._replace(totals=b.totals + 5.0 * i * b.counts) for i, b in enumerate(plain)]
+    np.testing.assert_allclose(
+        bound(problem, policy.stopping, plain), bound(problem, policy.stopping, shifted), atol=1e-6
+    )
 
 
-def test_differences_pay_for_the_choice_of_the_leader():
-    """300 equal arms: the one that leads is the luckiest. Unpaid, a third of the intervals would miss 0."""
+def test_the_choice_of_the_leader_is_paid_for():
+    """300 equal arms: the one that leads is the luckiest. Unpaid, far more of the bounds would be below 0."""
     problem, policy = Problem(BestArm(), 300, 0.2, Gaussian(1.0)), Wager()
     missed = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
         batches = [Batch(np.full(300, 50.0), rng.normal(0.0, math.sqrt(50.0), 300)) for _ in range(12)]
-        found = leader_differences(problem, policy.stopping, batches)
-        missed.append(((found.lower > 1e-9) | (found.upper < -1e-9)).mean())
+        last = int(sum(batch.totals for batch in batches).argmin())  # the unluckiest, to be unkind
+        missed.append((behind_leader(problem, policy.stopping, batches, last) < -1e-9).mean())
     assert np.mean(missed) < 0.2
 
 
-@pytest.mark.parametrize("noise", [SubGaussian(1.0), UnknownVariance()], ids=lambda noise: type(noise).__name__)
-def test_what_is_decided_about_a_level_is_outside_the_bounds(noise):
-    """A study that says that an arm is above has the level below the lower bound of this arm, and so on."""
-    problem, policy = Problem(Above(0.5), 3, 0.05, noise), Wager()
-    for seed in range(20):
-        trial, batches = studied(problem, GaussianArms([0.9, 0.2, 0.1]), policy, seed, most=30)
-        assert trial.done
-        found, above = mean_intervals(problem, policy.stopping, batches), conclusion(problem, policy, trial)
-        assert (found.lower[above] >= 0.5 - 1e-6).all()
-        assert (found.upper[~above] <= 0.5 + 1e-6).all()
-        assert np.isfinite([found.lower, found.upper]).all()
+class TestTheSearch:
+    def test_it_ends_at_the_first_value_that_is_not_exceeded(self):
+        """Also if values beyond it are: a bound must not pass over a value that is not ruled out."""
+        found = _bound(lambda v: (v < -1.0) & ~((v > -4.0) & (v < -3.0)), np.zeros(1), np.full(1, 0.1), -np.inf)
+        np.testing.assert_allclose(found, -4.0, atol=1e-5)
+
+    def test_what_is_asked_is_looked_at_itself(self):
+        for edge in (0.3 - 1e-12, 0.3 + 1e-12):
+            (found,) = _bound(lambda v, e=edge: v < e, np.ones(1), np.ones(1), -np.inf, 0.3)
+            assert (found >= 0.3) == (edge > 0.3)
+            assert abs(found - 0.3) < 1e-5
+
+    def test_nothing_known_is_the_limit(self):
+        found = _bound(lambda v: np.zeros(v.shape, dtype=bool), np.ones(2), np.array([1.0, np.inf]), -7.0)
+        np.testing.assert_array_equal(found, -7.0)

@@ -5,6 +5,7 @@ at most 1e-5 (some 150 such tests in this file: below 2e-3 in all), and the seed
 has a control: the same test on a rule or on data that are known to be broken, which it must reject.
 """
 
+import itertools
 import math
 from collections import namedtuple
 
@@ -178,12 +179,13 @@ def piece_of_arm_0_rejected(problem):
 
 
 def half_the_arms_rejected(problem):
-    """Above: log E_S of one S; all means being on the level, every S is a true null."""
+    """Above: one S has lost, or an arm is settled against it; all means being on the level, every S is a true null."""
     inside = np.arange(problem.arms) < problem.arms / 2
 
     def event(trial):
         won = trial.kept.won
-        return np.where(inside, won.below, won.above).sum(axis=-1) >= math.log(1 / problem.delta)
+        against = (won.settled & (inside != (won.above > won.below))).any(axis=-1)
+        return against | (np.where(inside, won.below, won.above).sum(axis=-1) >= math.log(1 / problem.delta))
 
     return event
 
@@ -733,6 +735,28 @@ class TestLimits:
         problem = Problem(Largest(sums_of_two(4)), 4, 0.1, Poisson())
         with pytest.raises(InputError, match="For Poisson counts"):
             play(problem, Wager(), poisson(np.ones(4)), 2, 3, 1)
+
+
+class TestAbove:
+    @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), UnknownVariance()], ids=lambda each: type(each).__name__)
+    def test_an_arm_is_settled_when_all_sets_that_disagree_have_lost_at_one_time(self, noise):
+        """By brute force over all 2^4 sets, at every batch; what was settled stays so."""
+        problem, policy = Problem(Above(0.0), 4, 0.1, noise), Wager(growth=0.5)
+        sets = np.array(list(itertools.product([False, True], repeat=4)))
+        rng, world = np.random.default_rng(5), normal([0.3, 0.15, -0.1, -0.4])
+        trial, settled, undone = begin(problem, policy, (200,)), np.zeros((200, 4), dtype=bool), 0
+        for number in range(14):
+            trial = advance(problem, policy, trial, world(rng, trial.plan, number)._replace(parts=()))
+            won = trial.kept.won
+            lost = np.where(sets, won.below[:, None, :], won.above[:, None, :]).sum(axis=-1) >= problem.goal - 1e-12
+            side = won.above > won.below
+            now = (lost[..., None] | (sets == side[:, None, :])).all(axis=1)
+            undone += (settled & ~now).sum()
+            settled |= now
+            np.testing.assert_array_equal(won.settled, settled)
+        assert settled.mean() > 0.3
+        assert undone > 0  # it happens that sets come back; that they had lost is what counts
+        assert trial.done.mean() == settled.all(axis=-1).mean()
 
 
 class TestAnySampling:

@@ -11,19 +11,20 @@ import numpy as np
 from roundwise import __version__
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, range_of_means
 from roundwise.policies.limited import Limited
-from roundwise.questions import BestArm, TopK
+from roundwise.questions import BestArm
 from roundwise.report.report import Arm, Report
 from roundwise.report.words import batches, clause, number, sentence
 from roundwise.stopping.betting import Betting, ledger_of
 from roundwise.stopping.claims import Claim, claims
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
-from roundwise.stopping.intervals import about_level, behind_best, leader_differences, mean_intervals
+from roundwise.stopping.intervals import about_level, behind_leader, margins, mean_intervals
 from roundwise.stopping.thresholds import Counts, Mixture, Sum
 from roundwise.study.agreement import disagreement
 from roundwise.study.replay import State
 
 MANY = 1000  # arms up to which intervals are computed
+MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 SURPRISING = 1e-3  # batches that agree worse than this by chance alone are warned of
 
 
@@ -36,7 +37,7 @@ def report_of(state: State, intervals: bool) -> Report:
     status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
     outstanding = state.outstanding
     missing = {} if outstanding is None else _by_name(settings.arms, outstanding.outstanding)
-    shown = claims(problem, rule, trial, settings.arms)
+    shown = _claims(state, intervals)
     open_answers = _open(state, shown)
     doubt = rule.doubt(problem)
     why = f" (the budget of {settings.budget} results is used up)" if state.spent else ""
@@ -53,7 +54,7 @@ def report_of(state: State, intervals: bool) -> Report:
         int(record.samples),
         int(record.batches),
         missing,
-        _arms(state, intervals),
+        _arms(state, shown, intervals),
         shown,
         assumed_words(settings.noise),
         "bounds, each" if isinstance(rule, Betting) and about_level(problem) else "interval",
@@ -82,7 +83,16 @@ def assumed_words(noise: Noise) -> str:
     return "Results are normal with the same, unknown standard deviation for every arm."
 
 
-def _arms(state: State, intervals: bool) -> list[Arm]:
+def _claims(state: State, intervals: bool) -> list[Claim]:
+    settings, rule = state.settings, state.settings.policy.stopping
+    found = claims(settings.problem, rule, state.trial, settings.arms)
+    if not (intervals and state.batches and isinstance(rule, Betting) and len(found) <= MANY_CLAIMS):
+        return found
+    least = margins(settings.problem, rule, state.batches)
+    return [each._replace(margin=_known(margin)) for each, margin in zip(found, least, strict=True)]
+
+
+def _arms(state: State, shown: list[Claim], intervals: bool) -> list[Arm]:
     settings, record = state.settings, state.trial.record
     problem, rule, size = settings.problem, settings.policy.stopping, len(settings.arms)
     lower = upper = behind = least = most = np.full(size, np.nan)
@@ -90,10 +100,13 @@ def _arms(state: State, intervals: bool) -> list[Arm]:
     if intervals and batches and size <= MANY:
         if isinstance(rule, Betting):
             lower, upper = mean_intervals(problem, rule, batches)
-            if isinstance(settings.question, BestArm) and not settings.question.tolerance:
-                behind = behind_best(problem, rule, batches)
-            elif isinstance(settings.question, BestArm | TopK):
-                least, most = leader_differences(problem, rule, batches)
+            if isinstance(settings.question, BestArm):
+                leader, spare = _leader(state), [np.nan if each.margin is None else each.margin for each in shown]
+                most = behind_leader(problem, rule, batches, leader)
+                if settings.question.tolerance:
+                    least = np.insert(np.array(spare) - settings.question.tolerance, leader, 0.0)
+                else:
+                    behind = np.array(spare)
         else:  # the deviation that the threshold bounds, all on one arm; some thresholds bound pairs of arms only
             whole = isinstance(rule, GLR) and isinstance(rule.threshold, Mixture | Counts | Sum)
             threshold = rule.threshold if isinstance(rule, GLR) and whole else Counts()
@@ -107,6 +120,12 @@ def _arms(state: State, intervals: bool) -> list[Arm]:
             settings.arms, record.counts, record.means, lower, upper, behind, least, most, strict=True
         )
     ]
+
+
+def _leader(state: State) -> int:
+    """The arm that is the answer, or looks like it."""
+    verdict = state.decided or state.verdict()
+    return int(state.trial.kept.known.means.argmax() if verdict is None else verdict["answer"])
 
 
 def _open(state: State, shown: list[Claim]) -> str:

@@ -89,18 +89,18 @@ def _arm_table(report: Report) -> list[list[str]]:
     head = ["arm", "results", "mean"]
     trails = any(each.trails_most is not None for each in report.arms)
     head += [f"{1 - report.delta:.4g} {report.ends}"] if bounds else []
-    head += ["behind the leader by"] if trails else []
     head += ["behind the best by"] if behind else []
+    head += ["behind the leader by"] if trails else []
     table = [head]
     for each in shown:
         row = [each.name, str(each.count), number(each.mean)]
         row += [f"{number(each.lower)} to {number(each.upper)}"] if bounds else []
-        if trails:
-            leads = each.trails_least == each.trails_most == 0.0
-            row.append("leads" if leads else f"{number(each.trails_least)} to {number(each.trails_most)}")
         if behind:
             best = "the best" if report.status == "decided" else "may be the best"
             row.append(f"at least {number(each.behind)}" if each.behind else best)
+        if trails:
+            least = "at most" if each.trails_least is None else f"{number(each.trails_least)} to"
+            row.append("leads" if each.trails_most == 0.0 else f"{least} {number(each.trails_most)}")
         table.append(row)
     return table
 
@@ -112,7 +112,8 @@ def _claim_table(report: Report) -> list[list[str]]:
         won, bar = odds(each.evidence), odds(each.bar)
         if won == bar and not each.shown:
             won = f"almost {won}"
-        table.append([each.words, won, bar, "shown" if each.shown else "open"])
+        holds = "shown" if each.margin is None else f"shown, at least {number(each.margin)} to spare"
+        table.append([each.words, won, bar, holds if each.shown else "open"])
     return table
 
 

@@ -20,8 +20,8 @@ class Arm:
     lower: float | None  # None where it was not computed or nothing is known
     upper: float | None
     behind: float | None  # how far behind the best, at least
-    trails_least: float | None = None  # how far behind the arm that leads now, at least and at most
-    trails_most: float | None = None
+    trails_least: float | None = None  # how far behind the arm that leads, if a tolerance is allowed
+    trails_most: float | None = None  # how far behind the arm that leads, or is the best
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,13 @@ class Report:
         """The report as JSON."""
         found = asdict(self)
         found["claims"] = [
-            {"claim": each.words, "log_evidence": each.evidence, "log_bar": each.bar, "shown": each.shown}
+            {
+                "claim": each.words,
+                "log_evidence": each.evidence,
+                "log_bar": each.bar,
+                "shown": each.shown,
+                "margin": each.margin,
+            }
             for each in self.claims
         ]
         return found

@@ -28,6 +28,7 @@ _ROUGH = (
 # lacks 1e-3 at most; for smaller ones it may lack more, which is no matter, because next to nothing is to be won
 _BLOCK = 4096  # elements worked on at a time, so that they stay in the cache
 _NODES = 8  # of the quadrature of the t bet
+_BOLD = 1.4  # q is at most this times sqrt(dof + 1) there: a bolder bet would lose even if the difference is huge
 
 
 def _usable(*variances: Array) -> Mask:
@@ -167,9 +168,9 @@ def student_bet(
     rho = t / np.hypot(np.sqrt(nu), t)
     distinct, which = np.unique(nu, return_inverse=True)
     nodes, log_weights = _chi_rule(distinct)
-    rows = np.empty((_NODES, z.size))
+    rows, boldest = np.empty((_NODES, z.size)), _BOLD * np.sqrt(nu + 1.0)
     for i in range(_NODES):
-        rows[i] = log_weights[which, i] + log_gaussian_mixture(z, ratio, rho * nodes[which, i])
+        rows[i] = log_weights[which, i] + log_gaussian_mixture(z, ratio, rho * nodes[which, i], boldest)
     return np.where(good, log_total(rows), 0.0).reshape(shape)
 
 

@@ -47,8 +47,9 @@ class Kept(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A bet: what was known and chosen before, the results it is on, and in which runs it counts."""
+    """A bet: what was won, known and chosen before, the results it is on, and in which runs it counts."""
 
+    won: Any  # of the ledger
     known: Known
     choice: Any
     part: Batch
@@ -69,15 +70,15 @@ class Betting:
         """Bet on the batch with what was fixed before; then fix the next bets."""
         return self._played(problem, kept, batch)[-1][1]
 
-    def replayed(self, problem: Problem, batches: Sequence[Batch]) -> tuple[list[Placed], Known]:
-        """All bets on these batches with what was fixed before each, and what is known after them."""
+    def replayed(self, problem: Problem, batches: Sequence[Batch]) -> tuple[list[Placed], Kept]:
+        """All bets on these batches with what was fixed before each, and what is kept after them."""
         kept = self.start(problem, batches[0].counts.shape[:-1])
         placed = []
         for batch in batches:
             steps = self._played(problem, kept, batch)
             placed += [bet for bet, _ in steps]
             kept = steps[-1][1]
-        return placed, kept.known
+        return placed, kept
 
     def _played(self, problem: Problem, kept: Kept, batch: Batch) -> list[tuple[Placed, Kept]]:
         """The bets on a batch and what is kept after each.
@@ -94,8 +95,8 @@ class Betting:
                 live = ~live
             elif parts:
                 live = np.asarray(ledger.confidence(problem, kept.choice, kept.known) >= math.log(0.5))
-            bet = Placed(kept.known, kept.choice, part, live)
-            won = ledger.settled(problem, bettor, kept.won, *bet)
+            bet = Placed(*kept, part, live)
+            won = ledger.settled(problem, bettor, *bet)
             last = i + 1 >= len(parts)
             past = before.plus(batch) if last else kept.known.past.plus(part, same_batch=i > 0)
             kept = self._kept(problem, won, past)

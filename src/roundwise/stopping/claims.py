@@ -26,6 +26,7 @@ class Claim(NamedTuple):
     evidence: float
     bar: float
     shown: bool
+    margin: float | None = None  # by how much it holds, at least, where that was computed
 
 
 def claims(problem: Problem, rule: object, trial: Trial, names: Sequence[str]) -> list[Claim]:
@@ -46,10 +47,10 @@ def claims(problem: Problem, rule: object, trial: Trial, names: Sequence[str]) -
         ]
     if isinstance(ledger, AboveLedger):
         level = f"{ledger.level:g}"
-        above, needs = won.above > won.below, ledger.needs(problem, won)
+        needs = ledger.needs(problem, won)
         return [
-            Claim(f"{name} is {'above' if side else 'below'} {level}", float(goal - need), goal, bool(need <= 0))
-            for name, side, need in zip(names, above, needs, strict=True)
+            Claim(f"{name} is {'above' if up > down else 'below'} {level}", float(goal - need), goal, bool(settled))
+            for name, up, down, settled, need in zip(names, *won, needs, strict=True)
         ]
     if isinstance(ledger, ExtremeLedger):
         beyond = f"{'above' if ledger.beyond_is_above else 'below'} {ledger.level:g}"
@@ -68,10 +69,8 @@ def claims(problem: Problem, rule: object, trial: Trial, names: Sequence[str]) -
 def _candidate_claims(problem: Problem, ledger: CandidateLedger, trial: Trial, names: Sequence[str]) -> list[Claim]:
     """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
     won, choice = trial.kept.won, trial.kept.choice
-    number, answer = int(choice.number), choice.answer
-    if trial.done:
-        number = int(won.lost.all(axis=-1).argmax())
-        answer = won.answers[number]
+    number = ledger.number(won, choice)
+    answer = choice.answer if number == choice.number else won.answers[number]
     visited = number < won.gains.shape[-2]
     gains = won.gains[number] if visited else np.zeros(won.gains.shape[-1])
     lost = won.lost[number] if visited else np.zeros(won.gains.shape[-1], dtype=np.bool_)

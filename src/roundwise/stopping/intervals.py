@@ -1,31 +1,37 @@
 """Bounds that agree with the decision: made from the very bets that stop a study, at every time at once.
 
-The bets against "the mean is at most m" are those against the level m; a value m is outside once they have won
-1/delta, for a bound, or 2/delta, for an interval with two ends. Questions about a level are decided by bounds, so
-bounds are shown for them: a study that says which arms are above has the level outside the bounds of each (with exactly
-Gaussian bets, whose cap depends on what is needed, nearly always). The bound on how far an arm is behind the best one
-is made from the bets that rule it out as best: it is positive just when it has been ruled out.
+What a study must show is that some quantities (a mean, a difference) exceed what is asked, m0. The same bets placed
+against "it is at most m" rule out other values m; the bound is where that ends. At m0 they are the bets of the ledger
+itself, one for one, so a bound lies beyond m0 just when the ledger says that this is shown. What is not part of the
+question (means when arms are compared, how far an arm trails the leader at most) is bet on in the same way.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from roundwise.noise import range_of_means
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, MinimumBelow
+from roundwise.questions import Above, AnyAbove, MinimumBelow
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.record import Batch
-from roundwise.runs import Bools, Floats
-from roundwise.stopping.betting import Betting, bettor_of
+from roundwise.runs import Bools, Floats, mapped, total
+from roundwise.stopping.betting import Betting, Kept, Placed, bettor_of, ledger_of
+from roundwise.stopping.ledgers.above import SPARE, AboveLedger, Sides
+from roundwise.stopping.ledgers.best_arm import BestArmLedger
+from roundwise.stopping.ledgers.candidates import CandidateLedger
+from roundwise.stopping.ledgers.minimum import ExtremeLedger
+from roundwise.stopping.ledgers.minimum import Won as Extremes
+from roundwise.stopping.past import Forecast, Known, known_from
 
-_STEPS = 26  # of bisection: the bounds are exact to about a millionth of a standard error
-_NEAR = 8.0  # standard errors of the past within which a level is bet on as it is
-_WIDE = 60.0  # standard errors around the estimate in which a bound is looked for
+_POINTS, _ROUNDS = 8, 8  # of the search: bounds are exact to a few millionths of a standard error
+_NEAR = 8.0  # standard errors of the past within which a value is bet on as it is
+_WIDE = 60.0  # standard errors in which a bound is looked for
 
 
 class Interval(NamedTuple):
@@ -35,40 +41,7 @@ class Interval(NamedTuple):
     upper: Floats  # (K)
 
 
-def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Interval:
-    """For each arm an interval that holds its mean with probability at least 1 - delta, at all times. One run only.
-
-    For a question about a level each end holds with this probability, as its decision does.
-    """
-    bettor = bettor_of(problem)
-    placed, last = rule.replayed(problem, batches)
-    need = math.log((1 if about_level(problem) else 2) / problem.delta)
-
-    def won(side: bool) -> Callable[[Floats], Floats]:
-        above = np.asarray(side)
-
-        def most(level: Floats) -> Floats:
-            """The most ever won against the mean being on the other side of the level."""
-            gains, best = np.zeros(problem.arms), np.zeros(problem.arms)
-            for bet in placed:
-                past = bet.known.past.means
-                toward = ((past > level) == side) & bet.live
-                with np.errstate(divide="ignore"):
-                    near = _NEAR * np.sqrt(bet.known.variance / bet.known.past.counts)
-                # what is won against a nearer level counts against one beyond it; on far ones bets would be too bold
-                at = np.maximum(level, past - near) if side else np.minimum(level, past + near)
-                step = bettor.level(bet.known, bet.part, at, above, np.where(toward, need - gains, 0.0))
-                gains = gains + step
-                best = np.maximum(best, gains)
-            return best
-
-        return most
-
-    means = last.past.means
-    with np.errstate(divide="ignore"):
-        error = np.sqrt(last.variance / last.past.counts)
-    low, high = range_of_means(problem.noise)
-    return Interval(_edge(won(True), means, error, need, -1.0, low), _edge(won(False), means, error, need, 1.0, high))
+Shown = Callable[[Floats], Bools]  # (G, P): of values to be exceeded, which of them have been
 
 
 def about_level(problem: Problem) -> bool:
@@ -76,80 +49,260 @@ def about_level(problem: Problem) -> bool:
     return isinstance(problem.question, Above | AnyAbove | MinimumBelow)
 
 
-def leader_differences(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Interval:
-    """Leader minus arm, for the arm that leads now; each holds with probability at least 1 - delta at all times.
+def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Interval:
+    """For each arm an interval that holds its mean with probability at least 1 - delta, at all times. One run only.
 
-    From the bets on pairs of arms within a batch, so a shift of a whole batch cancels; 0 for the leader. Whichever of
-    the K - 1 others leads, the bound must hold: that is paid for. One run only.
+    For a question about a level each end holds with this probability, as its decision does. If any arm above (or the
+    smallest below) is asked for, no arm's bound passes the level before that is shown of some arm.
+    """
+    placed, end = rule.replayed(problem, batches)
+    ledger = ledger_of(problem)
+    if isinstance(ledger, AboveLedger):
+        return Interval(_above(problem, ledger, placed, end, True), _above(problem, ledger, placed, end, False))
+    if isinstance(ledger, ExtremeLedger):
+        beyond = _own(problem, placed, end, ledger.beyond_is_above, problem.goal)
+        inner = _not_beyond(problem, ledger, placed, end)
+        if ledger.beyond_is_above:
+            return Interval(beyond if end.won.none_lost else np.minimum(beyond, ledger.level), inner)
+        return Interval(inner, beyond if end.won.none_lost else np.maximum(beyond, ledger.level))
+    need = problem.goal + math.log(2)
+    return Interval(_own(problem, placed, end, True, need), _own(problem, placed, end, False, need))
+
+
+def margins(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats:
+    """By how much each claim of the decision holds, at least: positive just where it is shown. One run only.
+
+    In the order of `claims`. For best arm: how far each arm is behind the best one, 0 if it may be the best; else
+    negative for what is not shown. Each holds with probability at least 1 - delta at all times.
+    """
+    placed, end = rule.replayed(problem, batches)
+    ledger = ledger_of(problem)
+    if isinstance(ledger, BestArmLedger):
+        return _behind_best(problem, ledger, placed, end)
+    if isinstance(ledger, AboveLedger):
+        lower, upper = mean_intervals(problem, rule, batches)
+        return np.where(end.won.above > end.won.below, lower - ledger.level, ledger.level - upper)
+    if isinstance(ledger, ExtremeLedger):
+        sign = 1.0 if ledger.beyond_is_above else -1.0
+        arms = sign * (ledger.level - _not_beyond(problem, ledger, placed, end))
+        return np.append(sign * (_extreme(problem, ledger, placed, end) - ledger.level), arms)
+    assert isinstance(ledger, CandidateLedger)
+    return _pieces(problem, ledger, placed, end)
+
+
+def behind_leader(problem: Problem, rule: Betting, batches: Sequence[Batch], leader: int) -> Floats:
+    """How far each arm is behind the leader, at most; each holds with probability at least 1 - delta at all times. (K)
+
+    From bets on pairs of arms within a batch, so a shift of a whole batch cancels; 0 for the leader. Whichever of the
+    K - 1 others leads, the bound must hold: that is paid for. One run only.
     """
     bettor = bettor_of(problem)
-    placed, last = rule.replayed(problem, batches)
-    need = math.log(2 * (problem.arms - 1) / problem.delta)
-    leader = np.full(problem.arms, int(last.means.argmax()))
-    ahead, behind = pairs(leader, None), pairs(np.arange(problem.arms), leader)
+    placed, end = rule.replayed(problem, batches)
+    need = math.log((problem.arms - 1) / problem.delta)
+    pieces = pairs(np.arange(problem.arms), np.full(problem.arms, leader))
 
-    def won(pieces: Halfspaces, sign: float) -> Callable[[Floats], Floats]:
-        def most(distance: Floats) -> Floats:
-            gains, best = np.zeros(problem.arms), np.zeros(problem.arms)
-            for bet in placed:
-                forecast = bet.known.forecast(pieces).moved(sign * distance)
-                left = np.where(forecast.value > 0, need - gains, 0.0)
-                gains = gains + bettor.form(bet.known, bet.part, forecast, left)
-                best = np.maximum(best, gains)
-            return best
+    def forecast(known: Known) -> Forecast:
+        return known_from(known.past, known.variance, True).forecast(pieces)
 
-        return most
+    bets = [(bet, forecast(bet.known)) for bet in placed]
 
-    final = last.forecast(ahead)
-    error, itself = last.error(final), leader == np.arange(problem.arms)
+    def shown(values: Floats) -> Bools:
+        gains = np.zeros_like(values)
+        ever = np.zeros(values.shape, dtype=np.bool_)
+        for bet, past in _spread(bets, len(values)):
+            moved = _moved(bet.known, past, values, -np.inf)
+            left = np.where(bet.live[..., None] & (moved.value > 0) & ~ever, need - gains, 0.0)
+            gain = bettor.form(bet.known, bet.part, moved, left)
+            gains, ever = gains + gain, ever | ((left > 0) & (gain >= left))
+        return ever
+
+    last = forecast(end.known)
     low, high = range_of_means(problem.noise)
-    lower = _edge(won(ahead, 1.0), final.value, error, need, -1.0, low - high)
-    upper = _edge(won(behind, -1.0), final.value, error, need, 1.0, high - low)
-    return Interval(np.where(itself, 0.0, lower), np.where(itself, 0.0, upper))
+    found = -_bound(shown, last.value, end.known.error(last), low - high)
+    return np.where(np.arange(problem.arms) == leader, 0.0, found)
 
 
-def behind_best(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats:
-    """How far each arm is behind the best one, at least: 0 if it may be the best. For best arm, one run only. (K)
-
-    Each bound holds with probability at least 1 - delta at all times; it is positive if and only if the arm is out.
-    """
-    if not isinstance(problem.question, BestArm) or problem.question.tolerance:
-        raise TypeError("`behind_best` is for best arm without a tolerance.")
-    bettor = bettor_of(problem)
-    placed, last = rule.replayed(problem, batches)
-    need = math.log(1 / problem.delta)
-
-    def most(distance: Floats) -> Floats:
-        gains, best = np.zeros(problem.arms), np.zeros(problem.arms)
-        for bet in placed:
-            rivals = bet.choice.rivals.moved(distance)
-            left = np.where(bet.live & (best < need), need - gains, 0.0)
-            step = bettor.form(bet.known, bet.part, rivals, left)
-            # what is still needed may be won exactly, and lost again by rounding
-            best = np.where((left > 0) & (step >= left), need, np.maximum(best, gains + step))
-            gains = gains + step
-        return best
-
-    out = most(np.zeros(problem.arms)) >= need
-    pieces = placed[-1].choice.rivals.pieces if placed else None
-    if pieces is None or not out.any():
+def _behind_best(problem: Problem, ledger: BestArmLedger, placed: list[Placed], end: Kept) -> Floats:
+    """How far each arm is behind the best, at least: it is compared with its rivals of the time, as in the ledger."""
+    if not placed or not end.won.lost.any():
         return np.zeros(problem.arms)
-    final = last.forecast(pieces)
-    guess = np.maximum(final.value, 0.0)
-    return np.where(out, _edge(most, guess, last.error(final), need, -1.0, 0.0), 0.0)
+
+    def moved(bet: Placed, values: Floats) -> Any:
+        return bet.choice._replace(rivals=_moved(bet.known, bet.choice.rivals, values, 0.0))
+
+    def shown(values: Floats) -> Bools:
+        return np.asarray(_replayed(problem, placed, values, moved).lost)
+
+    last = end.known.forecast(placed[-1].choice.rivals.pieces)
+    found = _bound(shown, last.value, end.known.error(last), 0.0, 0.0)
+    return np.where(end.won.lost, found, 0.0)
 
 
-def _edge(
-    most: Callable[[Floats], Floats], start: Floats, error: Floats, need: float, side: float, limit: float
+def _pieces(problem: Problem, ledger: CandidateLedger, placed: list[Placed], end: Kept) -> Floats:
+    """By how much each piece of a candidate holds: the one that won, or that of the estimates."""
+    number = ledger.number(end.won, end.choice)
+    mine = [bet for bet in placed if bet.choice.number == number]
+    pieces = mine[-1].choice.pieces.pieces if mine else end.choice.pieces.pieces
+
+    def moved(bet: Placed, values: Floats) -> Any:
+        return bet.choice._replace(pieces=_moved(bet.known, bet.choice.pieces, values, pieces.offsets))
+
+    def shown(values: Floats) -> Bools:
+        if not mine:
+            return np.zeros(values.shape, dtype=np.bool_)
+        return np.asarray(_replayed(problem, mine, values, moved).lost[..., number, :])
+
+    last = end.known.forecast(pieces)
+    start = last.value + pieces.offsets
+    return _bound(shown, start, end.known.error(last), _least(problem, pieces), pieces.offsets) - pieces.offsets
+
+
+def _least(problem: Problem, pieces: Halfspaces) -> Floats:
+    """The least that each form can be, whatever the data say. (P)"""
+    low, high = range_of_means(problem.noise)
+    factors = pieces.coefficients
+    with np.errstate(invalid="ignore"):
+        return total(np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high)))
+
+
+def _replayed(problem: Problem, placed: list[Placed], values: Floats, moved: Callable[[Placed, Floats], Any]) -> Any:
+    """The money of the ledger if the same bets had been placed against other values. (G, P)"""
+    ledger, bettor = ledger_of(problem), bettor_of(problem)
+    won = ledger.start(problem, (len(values),))
+    for bet in _spread(placed, len(values)):
+        won = ledger.settled(problem, bettor, won, bet.known, moved(bet, values), bet.part, bet.live)
+    return won
+
+
+def _above(problem: Problem, ledger: AboveLedger, placed: list[Placed], end: Kept, above: bool) -> Floats:
+    """Lower (or upper) bounds of the means: one arm's level is moved, what the others have won or lost stays."""
+    bettor = bettor_of(problem)
+    others = [ledger.others(won) for won in (*(bet.won for bet in placed), end.won)]
+
+    def shown(levels: Floats) -> Bools:
+        won = ledger.start(problem, (len(levels),))
+        for bet, about in zip(_spread(placed, len(levels)), pairwise(others), strict=True):
+            sides = bet.known.past.means > levels
+            away = np.abs(levels - ledger.level) * np.sqrt(bet.known.past.counts / bet.known.variance[..., None])
+            moved = AboveLedger(_level(bet.known, levels, ledger.level, sides), SPARE + away)
+            won = moved.settled(problem, bettor, won, bet.known, Sides(sides), bet.part, bet.live, about)
+        return np.asarray(won.settled & ((won.above > won.below) == above))
+
+    return _mean_bound(problem, end.known, shown, above, ledger.level)
+
+
+def _not_beyond(problem: Problem, ledger: ExtremeLedger, placed: list[Placed], end: Kept) -> Floats:
+    """The bound on each mean from the bets that it is not beyond the level."""
+
+    def shown(levels: Floats) -> Bools:
+        start = ledger.start(problem, (len(levels),))
+        return _moved_level(
+            problem, ledger, placed, start._replace(none_lost=~start.none_lost), levels, False
+        ).arms_lost
+
+    return _mean_bound(problem, end.known, shown, not ledger.beyond_is_above, ledger.level)
+
+
+def _extreme(problem: Problem, ledger: ExtremeLedger, placed: list[Placed], end: Kept) -> float:
+    """The bound on the largest (smallest) mean, from the bets that one arm is beyond the level."""
+
+    def shown(levels: Floats) -> Bools:
+        start = ledger.start(problem, (len(levels),))
+        won = _moved_level(problem, ledger, placed, start._replace(arms_lost=~start.arms_lost), levels, True)
+        return won.none_lost[..., None]
+
+    return float(_mean_bound(problem, end.known, shown, ledger.beyond_is_above, ledger.level, end.choice.arm)[0])
+
+
+def _moved_level(
+    problem: Problem, ledger: ExtremeLedger, placed: list[Placed], won: Extremes, levels: Floats, beyond: bool
+) -> Extremes:
+    """The money if the bets that arms are beyond the level (or not) had been placed against other levels."""
+    bettor, above = bettor_of(problem), np.asarray(ledger.beyond_is_above == beyond)
+    for bet in _spread(placed, len(levels)):
+        moved = ExtremeLedger(_level(bet.known, levels, ledger.level, above), ledger.beyond_is_above)
+        won = moved.settled(problem, bettor, won, bet.known, bet.choice, bet.part, bet.live)
+    return won
+
+
+def _own(problem: Problem, placed: list[Placed], end: Kept, above: bool, need: float) -> Floats:
+    """Lower (or upper) bounds of the means from bets on each mean by itself, while the past is on that side."""
+    bettor, side = bettor_of(problem), np.asarray(above)
+
+    def shown(levels: Floats) -> Bools:
+        gains = np.zeros_like(levels)
+        ever = np.zeros(levels.shape, dtype=np.bool_)
+        for bet in _spread(placed, len(levels)):
+            toward = ((bet.known.past.means > levels) == above) & bet.live[..., None] & ~ever
+            left = np.where(toward, need - gains, 0.0)
+            gain = bettor.level(bet.known, bet.part, _level(bet.known, levels, None, side), side, left)
+            gains, ever = gains + gain, ever | ((left > 0) & (gain >= left))
+        return ever
+
+    return _mean_bound(problem, end.known, shown, above, None)
+
+
+def _spread(bets: list[Any], size: int) -> list[Any]:
+    """The same bets in so many runs."""
+    return [mapped(lambda array: np.broadcast_to(array, (size, *np.shape(array))), bet) for bet in bets]
+
+
+def _moved(known: Known, forecast: Forecast, values: Floats, asked: Floats | float) -> Forecast:
+    """The forms against other offsets."""
+    estimate = forecast.value + forecast.pieces.offsets
+    return forecast.moved(_at(values, asked, estimate, _NEAR * known.error(forecast)))
+
+
+def _level(known: Known, levels: Floats, asked: Floats | float | None, above: Bools) -> Floats:
+    """Where to bet that means are above (or below) these levels."""
+    sign = np.where(above, 1.0, -1.0)
+    with np.errstate(divide="ignore"):
+        reach = _NEAR * np.sqrt(known.variance[..., None] / known.past.counts)
+    return sign * _at(sign * levels, -np.inf if asked is None else sign * asked, sign * known.past.means, reach)
+
+
+def _at(values: Floats, asked: Floats | float, estimate: Floats, reach: Floats) -> Floats:
+    """Where to bet that something exceeds these values: there, or nearer to the estimate if that is far away.
+
+    Bets on far values would be too bold. What is won against a nearer value counts against those beyond it. What is
+    asked is bet on as the ledger does, however far away it is.
+    """
+    edge = estimate - reach
+    return np.maximum(values, np.where(values <= asked, np.minimum(edge, asked), edge))
+
+
+def _mean_bound(
+    problem: Problem, known: Known, shown: Shown, above: bool, asked: Floats | float | None, arm: Any = slice(None)
 ) -> Floats:
-    """The end of what is not ruled out, on one side of the estimate, by bisection; the limit if nothing is."""
+    """Lower bounds of means (`above`), or upper ones, for all arms or one."""
+    with np.errstate(divide="ignore"):
+        error = np.atleast_1d(np.sqrt(known.variance / known.past.counts)[arm])
+    sign, (low, high) = 1.0 if above else -1.0, range_of_means(problem.noise)
+    start, limit = np.atleast_1d(sign * known.past.means[arm]), low if above else -high
+    return sign * _bound(lambda v: shown(sign * v), start, error, limit, None if asked is None else sign * asked)
+
+
+def _bound(
+    shown: Shown, start: Floats, error: Floats, limit: Floats | float, asked: Floats | float | None = None
+) -> Floats:
+    """The least value that is not shown to be exceeded; the limit if nothing is. What is asked is looked at first.
+
+    Each round looks at a grid between a value that is exceeded and one that is not, and goes on where it first is not.
+    """
     error = np.where(np.isfinite(error), error, 1.0)
-    far = start + side * _WIDE * error
-    far = np.maximum(far, limit) if side < 0 else np.minimum(far, limit)
-    inside, outside = start, far
-    found: Bools = (most(far) >= need) | (far == limit)
-    for _ in range(_STEPS):
-        middle = (inside + outside) / 2
-        out = most(middle) >= need
-        inside, outside = np.where(out, inside, middle), np.where(out, middle, outside)
-    return np.where(found, outside, limit)
+    low, high = start, start
+    if asked is not None:
+        low, high = np.minimum(start, asked), np.maximum(start, asked)
+    out = np.maximum(low - _WIDE * error, limit)
+    into = high + _NEAR * error
+    found = shown(out[None])[0] | (out == limit)
+    if asked is not None:
+        now = shown(np.broadcast_to(asked, start.shape)[None])[0]
+        out, into = np.where(now, asked, out), np.where(now, into, asked)
+        found = found | now
+    for _ in range(_ROUNDS):
+        grid = out + (into - out) * (np.arange(1, _POINTS)[:, None] / _POINTS)
+        points = np.concatenate([out[None], grid, into[None]])
+        many = np.logical_and.accumulate(shown(grid), axis=0).sum(axis=0)[None]
+        out, into = (np.take_along_axis(points, many + i, axis=0)[0] for i in (0, 1))
+    return np.where(found, out, limit)

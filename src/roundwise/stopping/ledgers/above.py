@@ -15,12 +15,15 @@ from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
 from roundwise.stopping.past import Known
 
+SPARE = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
+
 
 class Won(NamedTuple):
-    """log of what was won for each arm being above, and for its being below."""
+    """log of what was won for each arm being above, and for its being below; and whose side is settled."""
 
     above: Floats  # (K), L^+
     below: Floats  # (K), L^-
+    settled: Bools  # (K), all sets that have the arm on the other side lost, at one time
 
 
 class Sides(NamedTuple):
@@ -31,19 +34,20 @@ class Sides(NamedTuple):
 
 @dataclass(frozen=True)
 class AboveLedger:
-    """log E_S = sum over S of L^- plus sum over the others of L^+; stop when the second smallest has lost.
+    """log E_S = sum over S of L^- plus sum over the others of L^+; an arm is settled when all S that disagree lost.
 
-    The product needs arms that are independent given the past, and is tested at the present, never at a past maximum
-    (WAGER.md, section 3).
+    The product needs arms that are independent given the past. Its own maximum counts, never the product of each
+    arm's maximum (docs/why-the-guarantee-holds.md; WAGER.md, section 3, asks that all are settled at the same time).
     """
 
-    level: float
+    level: Floats | float
+    spare: Floats | float = SPARE
     shifts = False
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won."""
         nothing = np.zeros((*runs, problem.arms))
-        return Won(nothing, nothing)
+        return Won(nothing, nothing, nothing > 0)
 
     def choice(self, problem: Problem, won: Won, known: Known) -> Sides:
         """The side of the past mean."""
@@ -66,19 +70,25 @@ class AboveLedger:
         choice: Sides,
         batch: Batch,
         live: Bools,
+        others: tuple[Floats, Floats] | None = None,
     ) -> Won:
-        """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
-        need = self.needs(problem, won)
-        need = np.where(live[..., None] & (need > 0), need + 1e-9, 0.0)  # rounding must not keep a bet open that is won
+        """Each arm's money on the side it was bet on; an arm that is settled is not bet on.
+
+        `others` is what the other arms have before and after, if not what is won here.
+        """
+        before, after = others or (None, None)
+        need = self.needs(problem, won, before)
+        need = np.where(live[..., None] & (need > 0), need + self.spare, 0.0)
         gain = bettor.level(known, batch, self.level, choice.above, need)
-        return Won(
-            won.above + np.where(choice.above, gain, 0.0),
-            won.below + np.where(choice.above, 0.0, gain),
+        won = won._replace(
+            above=won.above + np.where(choice.above, gain, 0.0),
+            below=won.below + np.where(choice.above, 0.0, gain),
         )
+        return won._replace(settled=self.needs(problem, won, after) <= 0)
 
     def stops(self, problem: Problem, won: Won) -> Bools:
-        """sum_j min(L^+, L^-) + min_j |L^+ - L^-| reaches log(1/delta)."""
-        return np.asarray(self.needs(problem, won).max(axis=-1) <= 0.0)
+        """Every arm is settled."""
+        return np.asarray(won.settled.all(axis=-1))
 
     def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """The set that lost least."""
@@ -87,12 +97,18 @@ class AboveLedger:
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
-        need = np.maximum(self.needs(problem, won), 0.0)
+        need = self.needs(problem, won)
         spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
         distance = np.maximum(np.abs(known.past.means - self.level), np.sqrt(spread))
-        return Wanted(2 * known.variance[..., None] * need / distance**2, need > 0)
+        return Wanted(2 * known.variance[..., None] * need / distance**2, ~won.settled)
 
-    def needs(self, problem: Problem, won: Won) -> Floats:
-        """What each arm's own side must still win."""
-        lower = total(np.minimum(won.above, won.below))[..., None]
-        return problem.goal - lower - np.abs(won.above - won.below)
+    def needs(self, problem: Problem, won: Won, others: Floats | None = None) -> Floats:
+        """What each arm's own side must still win, 0 if it is settled."""
+        most = np.maximum(won.above, won.below)
+        others = self.others(won) if others is None else others
+        return np.where(won.settled, 0.0, problem.goal - others - most)
+
+    def others(self, won: Won) -> Floats:
+        """For each arm what was won against the likelier sides of all others."""
+        least = np.minimum(won.above, won.below)
+        return total(least)[..., None] - least

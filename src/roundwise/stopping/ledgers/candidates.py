@@ -124,6 +124,11 @@ class CandidateLedger:
         unfinished = _touched(problem.arms, choice.pieces.pieces, open_)
         return Wanted(_allocation(problem, choice.pieces.pieces, limits), unfinished)
 
+    def number(self, won: Won, choice: Candidate) -> int:
+        """The candidate that won, or that of the estimates. One run only."""
+        complete = won.lost.all(axis=-1)
+        return int(complete.argmax() if complete.any() else choice.number)
+
     def goal(self, problem: Problem, choice: Candidate) -> Floats:
         """What must be won against each piece of the candidate: log(2^c/delta)."""
         return np.asarray(problem.goal + (choice.number + 1.0) * math.log(2))
