@@ -80,7 +80,8 @@ class Record(NamedTuple):
     @property
     def means(self) -> Floats:
         """The empirical means; 0 for an arm without results."""
-        return self.totals / np.maximum(self.counts, 1.0)
+        counts = np.maximum(self.counts, 1.0)
+        return np.divide(self.totals, counts, out=counts)
 
     def plus(self, batch: Batch) -> Record:
         """The record with one more batch."""

@@ -72,7 +72,9 @@ def filled(lower: Floats, wanted: Floats, amount: Floats) -> Floats:
     excess = wanted - lower
     cut = _cut(excess.reshape(-1, excess.shape[-1]), room.reshape(-1)).reshape(room.shape)
     cut = np.where(room > 0, cut, np.inf)
-    return np.asarray(lower + np.maximum(excess - cut[..., None], 0.0))
+    excess -= cut[..., None]
+    np.maximum(excess, 0.0, out=excess)
+    return np.add(lower, excess, out=excess)
 
 
 def _cut(excess: Floats, room: Floats) -> Floats:

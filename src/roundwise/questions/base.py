@@ -111,7 +111,7 @@ def finite(means: ArrayLike) -> Floats:
     array = np.asarray(means, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] < 2:
         raise InputError(f"A question needs at least two arms; found {array.shape[-1] if array.ndim else 1}.")
-    if array.size and not (np.isfinite(array.max()) and np.isfinite(array.min())):
+    if not np.isfinite(array).all():
         raise InputError("The means must be finite numbers; found NaN or infinity.")
     return array
 

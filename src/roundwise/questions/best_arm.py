@@ -65,13 +65,14 @@ class BestArm:
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """min_b (mu_best - mu_b)^2 / (2 sigma^2 (1/N_best + 1/N_b)); 0 in a tie."""
         gaps, leads, unique = self._gaps(finite(means))
-        counts = np.asarray(counts, dtype=np.float64)
-        best = total(np.where(leads, counts, 0.0))[..., None]
+        counts, leads = np.broadcast_arrays(np.asarray(counts, dtype=np.float64), leads)
+        best = counts.sum(axis=-1, keepdims=True, where=leads)  # of one arm: exact (in a tie it does not matter)
         costs = counts + best
         np.maximum(costs, 1e-300, out=costs)
         np.divide(counts * best, costs, out=costs)
-        costs = costs * np.square(gaps, out=gaps)
-        least = np.where(leads, np.inf, costs).min(axis=-1)
+        costs *= np.square(gaps, out=gaps)
+        np.copyto(costs, np.inf, where=leads)
+        least = costs.min(axis=-1)
         return np.asarray(np.where(unique, least, 0.0) / (2 * sigma**2))
 
     @quiet
@@ -84,7 +85,8 @@ class BestArm:
         """
         gaps, leads, possible = self._gaps(finite(means))
         radius = 2 * column(radius)
-        gaps = np.where(leads, np.inf, gaps - radius if radius.ndim > 1 or radius.any() else gaps)
+        gaps = gaps - radius if radius.ndim > 1 or radius.any() else gaps
+        np.copyto(gaps, np.inf, where=leads)
         smallest = gaps.min(axis=-1)
         possible = possible & (smallest > 0)
         smallest = np.where(possible, smallest, 1.0)
@@ -92,8 +94,9 @@ class BestArm:
         np.minimum(gaps, 1.0, out=gaps)
         value, share = _others(np.square(gaps, out=gaps))
         total_share = total(share)
-        weights = np.where(leads, 1.0, share) / (1.0 + total_share)[..., None]
-        return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), weights)
+        np.copyto(share, 1.0, where=leads)
+        share /= (1.0 + total_share)[..., None]
+        return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), share)
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:

@@ -35,7 +35,10 @@ class GLR:
         """Whether the evidence exceeds the threshold, where the policy asks for a test."""
         record = trial.record
         evidence = problem.question.evidence(record.counts, record.means, problem.sigma)
-        return np.asarray(trial.plan.may_stop & (evidence > self.threshold.value(problem, record.counts)))
+        least = self.threshold.value(problem, np.zeros(problem.arms))  # it never falls: most batches are below it
+        stops = np.asarray(trial.plan.may_stop & (evidence > least))
+        stops[stops] = evidence[stops] > self.threshold.value(problem, record.counts[stops])
+        return stops
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The question's answer at the empirical means."""

@@ -1,7 +1,7 @@
 """How much evidence is enough: thresholds for the generalised likelihood ratio.
 
-A threshold gives `value(problem, counts): (K)->()`, and `at(problem, samples)`, a bound on it for any
-allocation of so many samples with at least one for each arm (PET sizes its batches with it).
+A threshold gives `value(problem, counts): (K)->()`, which never falls as counts grow, and `at(problem, samples)`,
+a bound on it for any allocation of so many samples with at least one for each arm (PET sizes its batches with it).
 `doubt(problem)` says in words what stands between it and a guarantee, or None.
 
 Arms without results count as pulled once: they add nothing to the deviation that a threshold bounds.
@@ -31,7 +31,7 @@ class Threshold(Protocol):
         """The name on the command line."""
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
-        """The threshold after these counts."""
+        """The threshold after these counts; more of them never make it smaller."""
 
     def at(self, problem: Problem, samples: float) -> float:
         """The largest value after so many samples, however they were spread over arms that all have some."""
