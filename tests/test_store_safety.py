@@ -12,13 +12,12 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import postgres
+from processes import child, ended
 from roundwise import RoundwiseError
 from roundwise.store import Conflict, StoreError, open_store
 from test_store import old_store
@@ -34,32 +33,6 @@ def fresh(request, tmp_path):
     if request.param == "sqlite":
         return lambda: f"sqlite:///{tmp_path}/{next(numbers)}.db"
     return postgres.server().fresh
-
-
-@contextmanager
-def child(work):
-    """A process that runs work(acknowledge) and whose acknowledgements, pairs of numbers, can be read."""
-    source, sink = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the threads of BLAS, which the child does not use
-        pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            os.close(source)
-            work(lambda *pair: os.write(sink, struct.pack("ii", *pair)))
-            code = 0
-        except BaseException as error:  # pytest's own traceback would be printed twice
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
-        finally:
-            os._exit(code)
-    os.close(sink)
-    with open(source, "rb") as acknowledged:
-        yield pid, acknowledged
-
-
-def ended(pid):
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def pairs(data):

@@ -5,10 +5,7 @@ import random
 import re
 import resource
 import signal
-import struct
 import time
-import warnings
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -16,7 +13,8 @@ import pytest
 
 import postgres
 import roundwise.store.database
-from roundwise import BestArm, Binary, DataError, InputError, RoundwiseError, create_study, load_study
+from processes import child, ended
+from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
 from roundwise.study import replayed
 
 KILLS = 201  # on each store, in `tell` alone
@@ -34,35 +32,6 @@ def study(url):
     with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), storage=url) as study:
         study.ask()
         yield study
-
-
-@contextmanager
-def child(work):
-    """A process that runs work(acknowledge) and whose acknowledgements, numbers, can be read."""
-    source, sink = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the threads of BLAS, which the child does not use
-        pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            os.close(source)
-            work(lambda number: os.write(sink, struct.pack("i", number)))
-            code = 0
-        except RoundwiseError as error:
-            os.write(2, f"{error}\n".encode())
-            code = 2
-        except BaseException as error:  # pytest's own traceback would be printed twice
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
-        finally:
-            os._exit(code)
-    os.close(sink)
-    with open(source, "rb") as acknowledged:
-        yield pid, acknowledged
-
-
-def ended(pid):
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def results(path, number):

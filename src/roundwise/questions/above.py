@@ -16,6 +16,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    at_least_two,
     column,
     complexity_where,
     finite,
@@ -43,8 +44,7 @@ class Above:
 
     def check(self, arms: int) -> None:
         """Two arms or more."""
-        if arms < 2:
-            raise InputError(f"A question needs at least two arms; found {arms}.")
+        at_least_two(arms)
 
     def answer(self, means: ArrayLike) -> Answer:
         """Which means are above the level."""

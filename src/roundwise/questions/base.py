@@ -106,11 +106,16 @@ def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: floa
     return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, each)
 
 
+def at_least_two(arms: int) -> None:
+    """Raise an InputError for fewer arms."""
+    if arms < 2:
+        raise InputError(f"A question needs at least two arms; found {arms}.")
+
+
 def finite(means: ArrayLike) -> Floats:
     """The means as an array of at least two arms without NaN or infinity."""
     array = np.asarray(means, dtype=np.float64)
-    if array.ndim == 0 or array.shape[-1] < 2:
-        raise InputError(f"A question needs at least two arms; found {array.shape[-1] if array.ndim else 1}.")
+    at_least_two(array.shape[-1] if array.ndim else 1)
     if not np.isfinite(array).all():
         raise InputError("The means must be finite numbers; found NaN or infinity.")
     return array

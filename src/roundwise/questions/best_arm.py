@@ -15,6 +15,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    at_least_two,
     column,
     complexity_where,
     finite,
@@ -46,8 +47,7 @@ class BestArm:
 
     def check(self, arms: int) -> None:
         """Two arms or more."""
-        if arms < 2:
-            raise InputError(f"A question needs at least two arms; found {arms}.")
+        at_least_two(arms)
 
     def answer(self, means: ArrayLike) -> Answer:
         """The index of the largest mean; the first one in a tie."""

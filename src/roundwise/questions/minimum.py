@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike
 
 from roundwise.errors import InputError
 from roundwise.questions.above import checked_level, crossing_complexity
-from roundwise.questions.base import Answer, Complexity, Halfspaces, column, complexity_where, finite, quiet
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    at_least_two,
+    column,
+    complexity_where,
+    finite,
+    quiet,
+)
 from roundwise.runs import Bools, Floats, total
 
 
@@ -34,8 +43,7 @@ class MinimumBelow:
 
     def check(self, arms: int) -> None:
         """Two arms or more."""
-        if arms < 2:
-            raise InputError(f"A question needs at least two arms; found {arms}.")
+        at_least_two(arms)
 
     def answer(self, means: ArrayLike) -> Answer:
         """Whether the smallest mean is below the level."""

@@ -16,6 +16,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    at_least_two,
     complexity_where,
     finite,
     pairs,
@@ -43,8 +44,7 @@ class TopK:
 
     def check(self, arms: int) -> None:
         """More arms than k."""
-        if arms < 2:
-            raise InputError(f"A question needs at least two arms; found {arms}.")
+        at_least_two(arms)
         if self.k >= arms:
             raise InputError(f"`k` is {self.k}, but must be below the number of arms, which is {arms}.")
 

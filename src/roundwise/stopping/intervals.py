@@ -102,7 +102,7 @@ def behind_leader(problem: Problem, rule: Betting, batches: Sequence[Batch], lea
     pieces = pairs(np.arange(problem.arms), np.full(problem.arms, leader))
 
     def forecast(known: Known) -> Forecast:
-        return known_from(known.past, known.variance, True).forecast(pieces)
+        return known_from(known.past, known.variance, rule.shifts).forecast(pieces)
 
     bets = [(bet, forecast(bet.known)) for bet in placed]
 
