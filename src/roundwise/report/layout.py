@@ -15,6 +15,10 @@ _EVIDENCE = (
     "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "
     "needed. The study stops when enough lines are shown: this table is the stopping rule."
 )
+_SPARE = (
+    " What is shown holds with something to spare, in the units of the results: at least so much, each with the error "
+    "probability of the study."
+)
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;margin:1rem 0;width:100%}td,th{border-bottom:1px solid #ddd;padding:.3rem .6rem;"
@@ -45,7 +49,7 @@ def markdown(report: Report) -> str:
     lines += [f"- Results: {report.samples} in {batches(report.batches)}", f"- Assumed: {report.assumed}", ""]
     lines += ["## Arms", "", *_pipes(_arm_table(report)), ""]
     if report.claims:
-        lines += ["## Evidence", "", _EVIDENCE, "", *_pipes(_claim_table(report)), ""]
+        lines += ["## Evidence", "", _evidence(report), "", *_pipes(_claim_table(report)), ""]
     if report.warnings:
         lines += ["## Notes", "", *(f"- {_md(each)}" for each in report.warnings), ""]
     lines += ["## To reproduce", "", "```", report.reproduce, "```", "", f"roundwise {report.version}", ""]
@@ -56,7 +60,9 @@ def page(report: Report) -> str:
     """The report as one HTML page that needs nothing else."""
     esc = html.escape
     arms = _arm_table(report)
-    evidence = f"<h2>Evidence</h2>\n<p>{esc(_EVIDENCE)}</p>\n{_rows(_claim_table(report))}" if report.claims else ""
+    evidence = (
+        f"<h2>Evidence</h2>\n<p>{esc(_evidence(report))}</p>\n{_rows(_claim_table(report))}" if report.claims else ""
+    )
     notes = "".join(f"<li>{esc(each)}</li>" for each in report.warnings)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -103,6 +109,10 @@ def _arm_table(report: Report) -> list[list[str]]:
             row.append("leads" if each.trails_most == 0.0 else f"{least} {number(each.trails_most)}")
         table.append(row)
     return table
+
+
+def _evidence(report: Report) -> str:
+    return _EVIDENCE + (_SPARE if any(each.shown and each.margin is not None for each in report.claims) else "")
 
 
 def _claim_table(report: Report) -> list[list[str]]:

@@ -47,10 +47,16 @@ def claims(problem: Problem, rule: object, trial: Trial, names: Sequence[str]) -
         ]
     if isinstance(ledger, AboveLedger):
         level = f"{ledger.level:g}"
-        needs = ledger.needs(problem, won)
         return [
-            Claim(f"{name} is {'above' if up > down else 'below'} {level}", float(goal - need), goal, bool(settled))
-            for name, up, down, settled, need in zip(names, *won, needs, strict=True)
+            Claim(
+                f"{name} is {'above' if side else 'below'} {level}",
+                float(max(gain, goal) if settled else gain),
+                goal,
+                bool(settled),
+            )
+            for name, side, gain, settled in zip(
+                names, *ledger.claimed(won, trial.kept.choice), won.settled, strict=True
+            )
         ]
     if isinstance(ledger, ExtremeLedger):
         beyond = f"{'above' if ledger.beyond_is_above else 'below'} {ledger.level:g}"

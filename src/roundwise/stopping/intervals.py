@@ -81,7 +81,7 @@ def margins(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats
         return _behind_best(problem, ledger, placed, end)
     if isinstance(ledger, AboveLedger):
         lower, upper = mean_intervals(problem, rule, batches)
-        return np.where(end.won.above > end.won.below, lower - ledger.level, ledger.level - upper)
+        return np.where(ledger.claimed(end.won, end.choice)[0], lower - ledger.level, ledger.level - upper)
     if isinstance(ledger, ExtremeLedger):
         sign = 1.0 if ledger.beyond_is_above else -1.0
         arms = sign * (ledger.level - _not_beyond(problem, ledger, placed, end))

@@ -108,6 +108,11 @@ class AboveLedger:
         others = self.others(won) if others is None else others
         return np.where(won.settled, 0.0, problem.goal - others - most)
 
+    def claimed(self, won: Won, choice: Sides) -> tuple[Bools, Floats]:
+        """The side each arm is settled on, or else bet on, and what was won against the sets that disagree."""
+        above = np.where(won.settled, won.above > won.below, choice.above)
+        return above, np.where(above, won.above, won.below) + self.others(won)
+
     def others(self, won: Won) -> Floats:
         """For each arm what was won against the likelier sides of all others."""
         least = np.minimum(won.above, won.below)
