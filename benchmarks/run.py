@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -143,6 +144,18 @@ def growing_arms():
         row(name, *cells)
 
 
+def memory():
+    header("Peak memory of a process that runs Round Robin", "runs", "peak")
+    for runs in (1000, 100_000, 1_000_000, 3_000_000):
+        code = (
+            "import resource, run; run.simulate(run.BestArm(), run.PAPER, [run.RoundRobin()], "
+            f"runs={runs}, noise=run.SIGMA_1); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        words, here = (sys.executable, "-c", code), Path(__file__).parent
+        peak = int(subprocess.run(words, capture_output=True, check=True, cwd=here).stdout) / 1024
+        row(f"{runs:,}", f"{peak:.0f} MB")
+
+
 def complexities():
     header("Complexity T* and w*: CPU time of one call", "question", "time")
     rng = np.random.default_rng(0)
@@ -221,5 +234,6 @@ if __name__ == "__main__":
         to_a_script()
         growing_runs()
         growing_arms()
+        memory()
         complexities()
         start_up()
