@@ -100,7 +100,7 @@ def beside_pet(runs=1000):
     print(f"\n{runs} runs of the paper's experiment in one process, CPU time, and ratio to PET's (limit 6)")
     cases = {"PET": (PET(), SIGMA_1), "Wager": (Wager(), SIGMA_1), "Wager, exactly Gaussian": (Wager(), Gaussian(1.0))}
     spent = dict.fromkeys(cases, np.inf)
-    for _ in range(15):  # in turns, so that all see the same machine
+    for _ in range(40):  # in turns, so that all see the same machine
         for name, (policy, noise) in cases.items():
             work = cpu(lambda p=policy, n=noise: simulate(BestArm(), PAPER, [p], runs=runs, noise=n), 1)
             spent[name] = min(spent[name], work)

@@ -98,7 +98,6 @@ def log_mixture(z: Array, log_factors: Array) -> Array:
 def log_gaussian_mixture(z: Array, ratio: Array, new_z: Array, boldest: Array | None = None) -> Array:
     """log of cash + sum_k w_k exp(q_k new_z - q_k^2/2), q_k = u_k ratio, ratio = sqrt(past variance / new variance)."""
     out = np.empty_like(z)
-    most = np.broadcast_to(BOLDEST, z.shape) if boldest is None else np.minimum(boldest, BOLDEST)
     cash, log_scale = cash_and_scale(z)
     log_cash = np.log(cash) - log_scale
     rows = np.empty((DRIFTS.size + 1, min(_BLOCK, z.size)))
@@ -109,7 +108,7 @@ def log_gaussian_mixture(z: Array, ratio: Array, new_z: Array, boldest: Array | 
         size = piece.stop - start
         row, q = rows[:, :size], work[:, :size]
         np.multiply(u, ratio[piece], out=q)
-        np.minimum(q, most[piece], out=q)
+        np.minimum(q, BOLDEST if boldest is None else np.minimum(boldest[piece], BOLDEST), out=q)
         bets = row[1:]
         np.multiply(q, -0.5, out=bets)
         bets += new_z[piece]
