@@ -183,6 +183,41 @@ def test_intervals_hold_at_every_time(noise):
         assert binomtest(int(each), runs, 0.2, alternative="greater").pvalue > 1e-3
 
 
+UNLIKE = {
+    "poisson": (Poisson(), lambda rng, n, rates: rng.poisson(n * rates), np.r_[50.0, np.full(29, 0.1)], 20.0, 100),
+    "binary": (Binary(), lambda rng, n, rates: rng.binomial(n, rates), np.r_[0.5, np.full(29, 0.001)], 0.3, 1000),
+}
+
+
+@pytest.mark.parametrize("case", UNLIKE)
+def test_arms_of_very_different_variance(case):
+    """One arm is far noisier than the others: its bounds are those it has among arms like itself, and all agree."""
+    noise, drawn, rates, level, n = UNLIKE[case]
+    rng, policy = np.random.default_rng(5), Wager()
+    batches = [Batch(np.full(30, float(n)), drawn(rng, n, rates).astype(float)) for _ in range(4)]
+    first = [Batch(batch.counts[:2], np.repeat(batch.totals[:1], 2)) for batch in batches]
+    for question in (BestArm(), TopK(1), Above(level), AnyAbove(level)):
+        problem, alone = Problem(question, 30, 0.05, noise), Problem(question, 2, 0.05, noise)
+        *_, (_, trial) = stages(problem, policy, batches)
+        shown = [each.shown for each in claims(problem, policy.stopping, trial, [str(i) for i in range(30)])]
+        np.testing.assert_array_equal(margins(problem, policy.stopping, batches) > 0, shown)
+        assert sum(shown) >= 29
+        ends = mean_intervals(problem, policy.stopping, batches), mean_intervals(alone, policy.stopping, first)
+        np.testing.assert_allclose(*(np.array(each)[:, 0] for each in ends), rtol=0.02)
+
+
+def test_margins_are_of_the_candidate_that_is_claimed():
+    """A candidate that was not bet on (a part of the first batch that came too early) leaves its number to the next."""
+    levels = np.array([0.3, 0.3])
+    problem = Problem(Statements([[1, -1, 0], [0, 1, -1]], levels), 3, 0.05, Binary())
+    for seed in range(30):
+        trial, batches = studied(problem, BernoulliArms([0.5, 0.2, 0.2]), Wager(first_pulls=8), seed, most=1)
+        held = trial.kept.choice.answer > 0
+        found = margins(problem, Wager().stopping, batches)
+        least = np.where(held, -1.0 - levels, levels - 1.0)  # what the range of the rates alone allows
+        assert (found >= least - 1e-9).all()
+
+
 def test_intervals_shrink_and_know_the_range():
     problem, policy = Problem(BestArm(), 2, delta=0.05, noise=Binary()), Wager(first_pulls=400)
     _, batches = studied(problem, BernoulliArms([0.02, 0.015]), policy, 1, most=4)

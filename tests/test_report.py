@@ -280,6 +280,24 @@ class TestIntervals:
             assert arm.lower < mean < arm.upper
             assert isinstance(noise, Gaussian) or 0 <= arm.lower < arm.upper <= 1
 
+    def test_no_bound_is_said_in_words(self, study):
+        live = study(noise=Gaussian(1.0))
+        live.tell(World(Gaussian(1.0), (0.0, 0.0, 0.0, 0.0), form="sums")(live.ask().pulls))
+        text = live.report().text()
+        assert "no bound yet" in text
+        assert "?" not in text
+
+    def test_every_arm_ruled_out_is_said(self, study):
+        """Arm a is ruled out, then turns out to be far the best, and the others are ruled out too."""
+        live = study(arms=("a", "b", "c"), noise=Gaussian(1.0))
+        out = False
+        while (asked := live.ask()) is not None:
+            world = World(Gaussian(1.0), (9.0, 1.0, 1.0) if out else (0.0, 1.0, 1.0), form="sums")
+            out = live.tell(world(asked.pulls)).claims[0].shown
+        report = live.report()
+        assert all(claim.shown for claim in report.claims)
+        assert any("Every arm has been ruled out" in each for each in report.warnings)
+
     def test_hold_at_all_times(self, study):
         """Five studies of four arms with many looks; of 20 intervals at delta 0.05 rarely one ever misses its mean."""
         missed = 0

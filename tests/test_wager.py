@@ -47,6 +47,7 @@ from roundwise.record import Batch, Table, joined
 from roundwise.runs import mapped, take
 from roundwise.stopping import bets
 from roundwise.stopping.betting import Betting, bettor_of, ledger_of
+from roundwise.stopping.past import Past, known_from
 from roundwise.summary import sample_lower_bound
 from roundwise.trial import advance, begin, conclusion
 
@@ -757,6 +758,18 @@ class TestAbove:
         assert settled.mean() > 0.3
         assert undone > 0  # it happens that sets come back; that they had lost is what counts
         assert trial.done.mean() == settled.all(axis=-1).mean()
+
+    def test_a_side_that_had_won_is_overtaken_in_one_batch(self):
+        """The cap leaves room for what the side bet on needs, not the other one, which has won by mistake."""
+        problem = Problem(Above(0.0), 2, 0.05, Gaussian(1.0))
+        ledger, batch = ledger_of(problem), Batch(np.full(2, 1000.0), np.full(2, 500.0))
+        known = known_from(Past.none((2,)).plus(batch), np.asarray(1.0), False)
+        start = ledger.start(problem, ())
+        won = start._replace(above=np.array([-1.5, 5.0]), below=np.array([2.9, 0.0]), settled=np.array([False, True]))
+        choice = ledger.choice(problem, won, known)
+        after = ledger.settled(problem, bettor_of(problem), won, known, choice, batch, np.asarray(True))
+        assert after.settled.all()
+        assert (after.above > after.below).all()
 
 
 class TestAnySampling:

@@ -19,6 +19,7 @@ from roundwise.stopping.claims import Claim, claims
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.intervals import about_level, behind_leader, margins, mean_intervals
+from roundwise.stopping.ledgers.best_arm import BestArmLedger
 from roundwise.stopping.thresholds import Counts, Mixture, Sum
 from roundwise.study.agreement import disagreement
 from roundwise.study.replay import State
@@ -147,10 +148,11 @@ def _open(state: State, shown: list[Claim]) -> str:
 def _warnings(state: State) -> list[str]:
     """What endangers the guarantee, or should be known."""
     said = []
-    doubt = state.settings.policy.stopping.doubt(state.settings.problem)
+    rule = state.settings.policy.stopping
+    doubt = rule.doubt(state.settings.problem)
     if doubt is not None:
         said.append(sentence(doubt))
-    if isinstance(state.settings.policy.stopping, Declared):
+    if isinstance(rule, Declared):
         said.append(
             f"{state.settings.policy.name} stops by a rule of its own, which needs every batch just as it was asked."
         )
@@ -166,6 +168,12 @@ def _warnings(state: State) -> list[str]:
                 f"Batch {asked.number} was settled with {int(asked.counts.sum())} of {int(asked.pulls.sum())} results "
                 f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
             )
+    won = state.trial.kept.won if isinstance(rule, Betting) else None
+    if isinstance(ledger_of(state.settings.problem), BestArmLedger) and won is not None and won.lost.all():
+        said.append(
+            "Every arm has been ruled out, which happens to the best one with at most the error probability if what is "
+            "assumed holds: look at what is assumed, and at the order in which the first results came."
+        )
     said += _disagreement(state)
     needs = state.settings.noise.needs
     if needs == "rows" and any(each.values is None for asked in state.asked for each in asked.told):

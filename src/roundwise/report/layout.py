@@ -16,8 +16,8 @@ _EVIDENCE = (
     "needed. The study stops when enough lines are shown: this table is the stopping rule."
 )
 _SPARE = (
-    " What is shown holds with something to spare, in the units of the results: at least so much, each with the error "
-    "probability of the study."
+    " What is shown holds with something to spare, in the units of the results: a bound on one side, wrong with at "
+    "most the error probability of the study."
 )
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#222}"
@@ -100,15 +100,20 @@ def _arm_table(report: Report) -> list[list[str]]:
     table = [head]
     for each in shown:
         row = [each.name, str(each.count), number(each.mean)]
-        row += [f"{number(each.lower)} to {number(each.upper)}"] if bounds else []
+        row += [_between(each.lower, each.upper)] if bounds else []
         if behind:
             best = "the best" if report.status == "decided" else "may be the best"
             row.append(f"at least {number(each.behind)}" if each.behind else best)
         if trails:
-            least = "at most" if each.trails_least is None else f"{number(each.trails_least)} to"
-            row.append("leads" if each.trails_most == 0.0 else f"{least} {number(each.trails_most)}")
+            row.append("leads" if each.trails_most == 0.0 else _between(each.trails_least, each.trails_most))
         table.append(row)
     return table
+
+
+def _between(lower: float | None, upper: float | None) -> str:
+    if lower is None:
+        return "no bound yet" if upper is None else f"at most {number(upper)}"
+    return f"at least {number(lower)}" if upper is None else f"{number(lower)} to {number(upper)}"
 
 
 def _evidence(report: Report) -> str:

@@ -20,8 +20,8 @@ class Arm:
     lower: float | None  # None where it was not computed or nothing is known
     upper: float | None
     behind: float | None  # how far behind the best, at least
-    trails_least: float | None = None  # how far behind the arm that leads, if a tolerance is allowed
-    trails_most: float | None = None  # how far behind the arm that leads, or is the best
+    trails_least: float | None = None  # how far behind the arm that leads, at least, if a tolerance is allowed
+    trails_most: float | None = None  # how far behind the arm that leads, at most; 0 for itself
 
 
 @dataclass(frozen=True)

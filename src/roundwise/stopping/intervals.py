@@ -30,8 +30,11 @@ from roundwise.stopping.ledgers.minimum import Won as Extremes
 from roundwise.stopping.past import Forecast, Known, known_from
 
 _POINTS, _ROUNDS = 8, 8  # of the search: bounds are exact to a few millionths of a standard error
-_NEAR = 8.0  # standard errors of the past within which a value is bet on as it is
-_WIDE = 60.0  # standard errors in which a bound is looked for
+_WIDE, _NEAR = (
+    60.0,
+    8.0,
+)  # standard errors of a typical arm in which a bound is looked for, out from and beyond the mean
+_TRIES = 4  # each ten times as far, if that is not enough
 
 
 class Interval(NamedTuple):
@@ -73,7 +76,8 @@ def margins(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats
     """By how much each claim of the decision holds, at least: positive just where it is shown. One run only.
 
     In the order of `claims`. For best arm: how far each arm is behind the best one, 0 if it may be the best; else
-    negative for what is not shown. Each holds with probability at least 1 - delta at all times.
+    negative for what is not shown. Each is a bound on one side, which holds with probability at least 1 - delta at all
+    times (which side of a level is looked at depends on the data: both hold with 1 - 2 delta).
     """
     placed, end = rule.replayed(problem, batches)
     ledger = ledger_of(problem)
@@ -110,7 +114,7 @@ def behind_leader(problem: Problem, rule: Betting, batches: Sequence[Batch], lea
         gains = np.zeros_like(values)
         ever = np.zeros(values.shape, dtype=np.bool_)
         for bet, past in _spread(bets, len(values)):
-            moved = _moved(bet.known, past, values, -np.inf)
+            moved = past.moved(values)
             left = np.where(bet.live[..., None] & (moved.value > 0) & ~ever, need - gains, 0.0)
             gain = bettor.form(bet.known, bet.part, moved, left)
             gains, ever = gains + gain, ever | ((left > 0) & (gain >= left))
@@ -128,7 +132,7 @@ def _behind_best(problem: Problem, ledger: BestArmLedger, placed: list[Placed], 
         return np.zeros(problem.arms)
 
     def moved(bet: Placed, values: Floats) -> Any:
-        return bet.choice._replace(rivals=_moved(bet.known, bet.choice.rivals, values, 0.0))
+        return bet.choice._replace(rivals=bet.choice.rivals.moved(values))
 
     def shown(values: Floats) -> Bools:
         return np.asarray(_replayed(problem, placed, values, moved).lost)
@@ -141,11 +145,11 @@ def _behind_best(problem: Problem, ledger: BestArmLedger, placed: list[Placed], 
 def _pieces(problem: Problem, ledger: CandidateLedger, placed: list[Placed], end: Kept) -> Floats:
     """By how much each piece of a candidate holds: the one that won, or that of the estimates."""
     number = ledger.number(end.won, end.choice)
-    mine = [bet for bet in placed if bet.choice.number == number]
+    mine = [bet for bet in placed if bet.live and bet.choice.number == number]
     pieces = mine[-1].choice.pieces.pieces if mine else end.choice.pieces.pieces
 
     def moved(bet: Placed, values: Floats) -> Any:
-        return bet.choice._replace(pieces=_moved(bet.known, bet.choice.pieces, values, pieces.offsets))
+        return bet.choice._replace(pieces=bet.choice.pieces.moved(values))
 
     def shown(values: Floats) -> Bools:
         if not mine:
@@ -184,7 +188,7 @@ def _above(problem: Problem, ledger: AboveLedger, placed: list[Placed], end: Kep
         for bet, about in zip(_spread(placed, len(levels)), pairwise(others), strict=True):
             sides = bet.known.past.means > levels
             away = np.abs(levels - ledger.level) * np.sqrt(bet.known.past.counts / bet.known.variance[..., None])
-            moved = AboveLedger(_level(bet.known, levels, ledger.level, sides), SPARE + away)
+            moved = AboveLedger(levels, SPARE + away)
             won = moved.settled(problem, bettor, won, bet.known, Sides(sides), bet.part, bet.live, about)
         return np.asarray(won.settled & ((won.above > won.below) == above))
 
@@ -196,9 +200,7 @@ def _not_beyond(problem: Problem, ledger: ExtremeLedger, placed: list[Placed], e
 
     def shown(levels: Floats) -> Bools:
         start = ledger.start(problem, (len(levels),))
-        return _moved_level(
-            problem, ledger, placed, start._replace(none_lost=~start.none_lost), levels, False
-        ).arms_lost
+        return _moved_level(problem, ledger, placed, start._replace(none_lost=~start.none_lost), levels).arms_lost
 
     return _mean_bound(problem, end.known, shown, not ledger.beyond_is_above, ledger.level)
 
@@ -208,19 +210,18 @@ def _extreme(problem: Problem, ledger: ExtremeLedger, placed: list[Placed], end:
 
     def shown(levels: Floats) -> Bools:
         start = ledger.start(problem, (len(levels),))
-        won = _moved_level(problem, ledger, placed, start._replace(arms_lost=~start.arms_lost), levels, True)
+        won = _moved_level(problem, ledger, placed, start._replace(arms_lost=~start.arms_lost), levels)
         return won.none_lost[..., None]
 
     return float(_mean_bound(problem, end.known, shown, ledger.beyond_is_above, ledger.level, end.choice.arm)[0])
 
 
 def _moved_level(
-    problem: Problem, ledger: ExtremeLedger, placed: list[Placed], won: Extremes, levels: Floats, beyond: bool
+    problem: Problem, ledger: ExtremeLedger, placed: list[Placed], won: Extremes, levels: Floats
 ) -> Extremes:
-    """The money if the bets that arms are beyond the level (or not) had been placed against other levels."""
-    bettor, above = bettor_of(problem), np.asarray(ledger.beyond_is_above == beyond)
+    """The money if the same bets had been placed against other levels."""
+    bettor, moved = bettor_of(problem), ExtremeLedger(levels, ledger.beyond_is_above)
     for bet in _spread(placed, len(levels)):
-        moved = ExtremeLedger(_level(bet.known, levels, ledger.level, above), ledger.beyond_is_above)
         won = moved.settled(problem, bettor, won, bet.known, bet.choice, bet.part, bet.live)
     return won
 
@@ -235,7 +236,7 @@ def _own(problem: Problem, placed: list[Placed], end: Kept, above: bool, need: f
         for bet in _spread(placed, len(levels)):
             toward = ((bet.known.past.means > levels) == above) & bet.live[..., None] & ~ever
             left = np.where(toward, need - gains, 0.0)
-            gain = bettor.level(bet.known, bet.part, _level(bet.known, levels, None, side), side, left)
+            gain = bettor.level(bet.known, bet.part, levels, side, left)
             gains, ever = gains + gain, ever | ((left > 0) & (gain >= left))
         return ever
 
@@ -245,30 +246,6 @@ def _own(problem: Problem, placed: list[Placed], end: Kept, above: bool, need: f
 def _spread(bets: list[Any], size: int) -> list[Any]:
     """The same bets in so many runs."""
     return [mapped(lambda array: np.broadcast_to(array, (size, *np.shape(array))), bet) for bet in bets]
-
-
-def _moved(known: Known, forecast: Forecast, values: Floats, asked: Floats | float) -> Forecast:
-    """The forms against other offsets."""
-    estimate = forecast.value + forecast.pieces.offsets
-    return forecast.moved(_at(values, asked, estimate, _NEAR * known.error(forecast)))
-
-
-def _level(known: Known, levels: Floats, asked: Floats | float | None, above: Bools) -> Floats:
-    """Where to bet that means are above (or below) these levels."""
-    sign = np.where(above, 1.0, -1.0)
-    with np.errstate(divide="ignore"):
-        reach = _NEAR * np.sqrt(known.variance[..., None] / known.past.counts)
-    return sign * _at(sign * levels, -np.inf if asked is None else sign * asked, sign * known.past.means, reach)
-
-
-def _at(values: Floats, asked: Floats | float, estimate: Floats, reach: Floats) -> Floats:
-    """Where to bet that something exceeds these values: there, or nearer to the estimate if that is far away.
-
-    Bets on far values would be too bold. What is won against a nearer value counts against those beyond it. What is
-    asked is bet on as the ledger does, however far away it is.
-    """
-    edge = estimate - reach
-    return np.maximum(values, np.where(values <= asked, np.minimum(edge, asked), edge))
 
 
 def _mean_bound(
@@ -293,9 +270,8 @@ def _bound(
     low, high = start, start
     if asked is not None:
         low, high = np.minimum(start, asked), np.maximum(start, asked)
-    out = np.maximum(low - _WIDE * error, limit)
-    into = high + _NEAR * error
-    found = shown(out[None])[0] | (out == limit)
+    out, found = _far(shown, low, -_WIDE * error, limit)
+    into, _ = _far(lambda values: ~shown(values), high, _NEAR * error, np.inf)
     if asked is not None:
         now = shown(np.broadcast_to(asked, start.shape)[None])[0]
         out, into = np.where(now, asked, out), np.where(now, into, asked)
@@ -306,3 +282,12 @@ def _bound(
         many = np.logical_and.accumulate(shown(grid), axis=0).sum(axis=0)[None]
         out, into = (np.take_along_axis(points, many + i, axis=0)[0] for i in (0, 1))
     return np.where(found, out, limit)
+
+
+def _far(holds: Shown, start: Floats, step: Floats, limit: Floats | float) -> tuple[Floats, Bools]:
+    """The first of start + step, start + 10 step, ... at which something holds (the limit is good enough), if any."""
+    tries = start + step * 10.0 ** np.arange(_TRIES)[:, None]
+    tries = np.where((tries - limit) * np.sign(step) > 0, limit, tries)
+    good = holds(tries) | (tries == limit)
+    first = good.argmax(axis=0)[None]
+    return np.take_along_axis(tries, first, axis=0)[0], good.any(axis=0)

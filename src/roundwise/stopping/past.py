@@ -161,11 +161,13 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
 
 
 def _known_by_arm(past: Past, variance: Floats) -> Known:
-    """The shifts eliminated: a system for the means of all arms."""
+    """The shifts eliminated: a system for the means of all arms. The largest batch has no shift, for the digits."""
     system: Floats = _diagonal(np.maximum(past.counts, 1.0))
     right = past.totals
-    for counts, totals in past.history[1:]:
-        share = counts / _weight(counts)[..., None]
+    weights = [_weight(counts) for counts, _ in past.history]
+    largest = np.stack(weights).argmax(axis=0)
+    for r, ((counts, totals), weight) in enumerate(zip(past.history, weights, strict=True)):
+        share = np.where(largest == r, 0.0, 1.0 / weight)[..., None] * counts
         system = system - share[..., None] * counts[..., None, :]
         right = right - share * total(totals)[..., None]
     covariance = np.asarray(np.linalg.inv(system), dtype=np.float64)

@@ -76,15 +76,15 @@ class AboveLedger:
 
         `others` is what the other arms have before and after, if not what is won here.
         """
-        before, after = others or (None, None)
-        need = self.needs(problem, won, before)
-        need = np.where(live[..., None] & (need > 0), need + self.spare, 0.0)
-        gain = bettor.level(known, batch, self.level, choice.above, need)
+        before, after = others or (self.others(won), None)
+        need = np.where(live[..., None], self.needs(problem, won, choice, before), 0.0)
+        gain = bettor.level(known, batch, self.level, choice.above, np.where(need > 0, need + self.spare, 0.0))
         won = won._replace(
             above=won.above + np.where(choice.above, gain, 0.0),
             below=won.below + np.where(choice.above, 0.0, gain),
         )
-        return won._replace(settled=self.needs(problem, won, after) <= 0)
+        after = self.others(won) if after is None else after
+        return won._replace(settled=won.settled | (np.maximum(won.above, won.below) + after >= problem.goal))
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """Every arm is settled."""
@@ -97,16 +97,14 @@ class AboveLedger:
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
-        need = self.needs(problem, won)
+        need = self.needs(problem, won, choice, self.others(won))
         spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
         distance = np.maximum(np.abs(known.past.means - self.level), np.sqrt(spread))
         return Wanted(2 * known.variance[..., None] * need / distance**2, ~won.settled)
 
-    def needs(self, problem: Problem, won: Won, others: Floats | None = None) -> Floats:
-        """What each arm's own side must still win, 0 if it is settled."""
-        most = np.maximum(won.above, won.below)
-        others = self.others(won) if others is None else others
-        return np.where(won.settled, 0.0, problem.goal - others - most)
+    def needs(self, problem: Problem, won: Won, choice: Sides, others: Floats) -> Floats:
+        """What the side that each arm is bet on must still win, 0 if it is settled."""
+        return np.where(won.settled, 0.0, problem.goal - others - np.where(choice.above, won.above, won.below))
 
     def claimed(self, won: Won, choice: Sides) -> tuple[Bools, Floats]:
         """The side each arm is settled on, or else bet on, and what was won against the sets that disagree."""
