@@ -1,12 +1,14 @@
 """Bounds from the same bets: they hold at all times, and they say what the decision says."""
 
 import math
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+import test_wager
 from roundwise import (
     Above,
     AnyAbove,
@@ -30,8 +32,12 @@ from roundwise import (
 )
 from roundwise.record import Batch, joined
 from roundwise.runs import mapped
+from roundwise.stopping import intervals
+from roundwise.stopping.betting import ledger_of
 from roundwise.stopping.claims import claims
 from roundwise.stopping.intervals import _bound, behind_leader, margins, mean_intervals
+from roundwise.stopping.ledgers.above import AboveLedger
+from roundwise.stopping.ledgers.minimum import ExtremeLedger
 from roundwise.trial import advance, begin
 
 
@@ -259,6 +265,83 @@ def test_the_choice_of_the_leader_is_paid_for():
         last = int(sum(batch.totals for batch in batches).argmin())  # the unluckiest, to be unkind
         missed.append((behind_leader(problem, policy.stopping, batches, last) < -1e-9).mean())
     assert np.mean(missed) < 0.2
+
+
+# ------------------------------------------------------------------------- the truth itself, in many runs at once
+
+WORLDS = [noise for noise in test_wager.NOISES if noise != "bounded, tables"]  # tables of one law cannot be moved
+
+
+def ruled_out(monkeypatch, noise, asked, runs, delta, seed=1, world_of=None):
+    """How often each true value was ever ruled out, by kind of bound and arm: two on a level, one beside it, two far.
+
+    The searches of the module are replaced: they look at the truth, in every run.
+    """
+    model, mean, usual = test_wager.NOISES[noise]
+    world_of = world_of or usual
+    means = mean + test_wager.scale(mean) * np.array([0.0, 0.0, 0.03, 0.7, -0.7])
+    problem, policy = Problem(asked(mean), 5, delta, model), Wager(first_pulls=10, growth=0.6)
+    rng, trial, batches = np.random.default_rng(seed), begin(problem, policy, (runs,)), []
+    for number in range(12):
+        batches.append(world_of(means)(rng, trial.plan, number))
+        trial = advance(problem, policy, trial, batches[-1])
+    values = np.broadcast_to(means, (runs, 5))
+    monkeypatch.setattr(intervals, "_spread", lambda bets, size: bets)
+    monkeypatch.setattr(intervals, "_mean_bound", lambda *given: given[2](values).astype(float))
+    if isinstance(problem.question, BestArm):
+        behind = np.broadcast_to(means.max() - means, (runs, 5))
+        monkeypatch.setattr(intervals, "_bound", lambda shown, *others: shown(behind).astype(float))
+        found = {"behind": margins(problem, policy.stopping, batches) > 0}
+    placed, end = policy.stopping.replayed(problem, batches)
+    ledger = ledger_of(problem)
+    if isinstance(ledger, AboveLedger):
+        found = {side: intervals._above(problem, ledger, placed, end, side) > 0 for side in (True, False)}
+    elif isinstance(ledger, ExtremeLedger):
+        found = {"inner": intervals._not_beyond(problem, ledger, placed, end) > 0}
+        values = np.full((runs, 1), means.max() if ledger.beyond_is_above else means.min())
+        start = ledger.start(problem, (runs,))._replace(arms_lost=np.ones((runs, 5), dtype=bool))
+        won = intervals._moved_level(problem, ledger, placed, start, values)
+        found["extreme"] = won.none_lost[:, None]
+        values = np.broadcast_to(means, (runs, 5))
+    for side in (True, False):
+        found[f"own, {side}"] = intervals._own(problem, placed, end, side, problem.goal) > 0
+    return {(kind, arm): int(times) for kind, each in found.items() for arm, times in enumerate(each.sum(axis=0))}
+
+
+ASKED = {"above": Above, "any above": AnyAbove, "minimum": MinimumBelow, "best arm": lambda mean: BestArm()}
+
+
+class TestTheTruth:
+    @pytest.mark.parametrize("asked", ASKED)
+    @pytest.mark.parametrize("noise", WORLDS)
+    def test_it_is_rarely_ruled_out(self, monkeypatch, noise, asked):
+        times = ruled_out(monkeypatch, noise, ASKED[asked], 400, 0.2)
+        assert all(test_wager.kept(each, 400, 0.2) for each in times.values())
+        assert sum(times.values()) > 0
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("asked", ASKED)
+    @pytest.mark.parametrize("noise", WORLDS)
+    def test_it_is_rarely_ruled_out_in_many_runs(self, monkeypatch, noise, asked):
+        times = Counter()
+        for seed in range(10):
+            with monkeypatch.context() as patched:
+                times.update(ruled_out(patched, noise, ASKED[asked], 2000, 0.2, seed))
+        assert all(test_wager.kept(each, 20_000, 0.2) for each in times.values())
+
+    @pytest.mark.parametrize("asked", ASKED)
+    def test_a_deviation_that_is_too_small_is_seen(self, monkeypatch, asked):
+        """The same test on data that break the noise model."""
+        wild = ruled_out(
+            monkeypatch,
+            "exactly Gaussian",
+            ASKED[asked],
+            400,
+            0.2,
+            world_of=lambda means: test_wager.normal(means, 4.0),
+        )
+        kinds = {kind for kind, arm in wild if not test_wager.kept(wild[kind, arm], 400, 0.2)}
+        assert kinds == {kind for kind, _ in wild}
 
 
 class TestTheSearch:
