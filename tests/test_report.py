@@ -12,6 +12,7 @@ import pytest
 from roundwise import (
     GLR,
     PET,
+    Above,
     Batch,
     BestArm,
     Binary,
@@ -246,6 +247,18 @@ class TestTheEvidenceIsTheStoppingRule:
         assert odds(math.log(0.3)) == "0.3 : 1"
         assert odds(math.log(1234567)) == "1 234 567 : 1"
         assert odds(1000.0) == "10^434 : 1"
+
+
+def test_the_plot_marks_the_level(study):
+    live = study(question=Above(0.5), noise=Gaussian(1.0))
+    world = World(Gaussian(1.0), (0.1, 0.9, 0.2, 0.3), form="sums")
+    for _ in range(3):
+        if (asked := live.ask()) is not None:
+            live.tell(world(asked.pulls))
+    report = live.report()
+    assert report.level == 0.5
+    assert 'fill="#26c">0.5</text>' in report.html()
+    assert "#26c" not in study().report().html()
 
 
 class TestIntervals:

@@ -58,6 +58,7 @@ def report_of(state: State, intervals: bool) -> Report:
         _arms(state, shown, intervals),
         shown,
         assumed_words(settings.noise),
+        getattr(settings.question, "level", None),
         "bounds, each" if isinstance(rule, Betting) and about_level(problem) else "interval",
         _warnings(state),
         doubt is None,

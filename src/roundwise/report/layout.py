@@ -73,7 +73,7 @@ def page(report: Report) -> str:
 <ul><li>Question: {esc(report.question)}</li><li>Error probability: {_promise(report)}</li>
 <li>Results: {report.samples} in {batches(report.batches)}</li><li>Assumed: {esc(report.assumed)}</li></ul>
 <h2>Arms</h2>
-{_interval_plot(report.arms)}
+{_interval_plot(report.arms, report.level)}
 {_rows(arms)}
 {evidence}
 {f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""}
@@ -153,12 +153,14 @@ def _rows(table: list[list[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _interval_plot(arms: list[Arm]) -> str:
-    """Means and intervals as inline SVG; nothing where there are none, or too many to see."""
+def _interval_plot(arms: list[Arm], level: float | None) -> str:
+    """Means and intervals as inline SVG, with the level if there is one; nothing where there are none, or too many."""
     shown = [each for each in arms if each.mean is not None and each.lower is not None and each.upper is not None]
     if not shown or len(shown) > 60:
         return ""
-    low, high = min(each.lower or 0.0 for each in shown), max(each.upper or 0.0 for each in shown)
+    marked = [] if level is None else [level]
+    low = min([each.lower or 0.0 for each in shown] + marked)
+    high = max([each.upper or 0.0 for each in shown] + marked)
     width, left, step = 640, 160, 26
     scale = (width - left - 20) / ((high - low) or 1.0)
 
@@ -174,6 +176,12 @@ def _interval_plot(arms: list[Arm]) -> str:
             f'stroke-width="2"/><circle cx="{place(each.mean):.1f}" cy="{y}" r="4" fill="#b22"/>'
         )
     height = 18 + len(shown) * step + 14
+    for value in marked:
+        x = place(value)
+        marks.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{height - 16}" stroke="#26c" stroke-dasharray="4 3"/>'
+            f'<text x="{x:.1f}" y="{height - 2}" text-anchor="middle" fill="#26c">{value:.4g}</text>'
+        )
     ends = (
         f'<text x="{left}" y="{height - 2}">{low:.4g}</text>'
         f'<text x="{width - 20}" y="{height - 2}" text-anchor="end">{high:.4g}</text>'

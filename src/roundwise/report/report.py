@@ -40,6 +40,7 @@ class Report:
     arms: list[Arm]
     claims: list[Claim]
     assumed: str
+    level: float | None  # that means are compared with, if the question has one
     ends: str  # of what the probability 1 - delta is, where bounds of means are shown: interval or each bound
     warnings: list[str]
     guarantee: bool  # whether the error probability is proved
