@@ -30,10 +30,8 @@ from roundwise.stopping.ledgers.minimum import Won as Extremes
 from roundwise.stopping.past import Forecast, Known, known_from
 
 _POINTS, _ROUNDS = 8, 8  # of the search: bounds are exact to a few millionths of a standard error
-_WIDE, _NEAR = (
-    60.0,
-    8.0,
-)  # standard errors of a typical arm in which a bound is looked for, out from and beyond the mean
+_WIDE = 60.0  # standard errors of a typical arm, outward from the estimate, in which a bound is looked for
+_NEAR = 8.0  # the same on the other side of it
 _TRIES = 4  # each ten times as far, if that is not enough
 
 
