@@ -61,6 +61,7 @@ KINDS = [
     Kind("largest-group", lambda arms, rng: Largest(_groups(arms, rng)), most=20, solved=True),
 ]
 BY_LABEL = {kind.label: kind for kind in KINDS}
+HALF_SPACES = [kind for kind in KINDS if kind.label not in ("minimum-below", "any-above")]
 
 
 def example(kind, arms, seed):

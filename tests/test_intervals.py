@@ -1,14 +1,10 @@
-"""Bounds from the same bets: they hold at all times, and they say what the decision says."""
+"""Bounds from the same bets say what the decision says."""
 
-import math
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
-import test_wager
 from roundwise import (
     Above,
     AnyAbove,
@@ -33,11 +29,8 @@ from roundwise import (
 from roundwise.record import Batch, joined
 from roundwise.runs import mapped
 from roundwise.stopping import intervals
-from roundwise.stopping.betting import ledger_of
 from roundwise.stopping.claims import claims
-from roundwise.stopping.intervals import _bound, behind_leader, margins, mean_intervals
-from roundwise.stopping.ledgers.above import AboveLedger
-from roundwise.stopping.ledgers.minimum import ExtremeLedger
+from roundwise.stopping.intervals import _bound, behind_leader, mean_intervals, to_spare
 from roundwise.trial import advance, begin
 
 
@@ -93,18 +86,6 @@ QUESTIONS = {
     "largest": Largest([[0, 1, 1], [2, 0, 0]]),
 }
 MEANS = (0.8, 0.3, 0.2)
-TRUTHS = {  # of the margins, where the estimates have the right answer
-    "best arm": (0.0, 0.5, 0.6),
-    "tolerance": (0.6, 0.7),
-    "top-2": (0.6, 0.1),
-    "above": (0.35, 0.15, 0.25),
-    "any above": (0.35, -0.35, 0.15, 0.25),
-    "none above": (-0.05, 0.05, 0.55, 0.65),
-    "minimum": (0.25, 0.35, -0.15, -0.25),
-    "no minimum": (-0.05, 0.65, 0.15, 0.05),
-    "statements": (0.4, 0.2),
-    "largest": (1.1,),
-}
 
 
 def possible(question, noise):
@@ -113,11 +94,10 @@ def possible(question, noise):
 
 
 PAIRS = [(question, noise) for question in QUESTIONS for noise in NOISES if possible(question, noise)]
-EVERY = [pair for i, pair in enumerate(PAIRS) if i % 5 == 0]  # every question and every noise model, not every pair
 
 
 @pytest.mark.parametrize(("question", "noise"), PAIRS)
-def test_what_is_shown_is_what_holds_by_a_margin(question, noise):
+def test_what_is_shown_has_something_to_spare(question, noise):
     """At every batch of a study: a claim is shown just when its bound is beyond what is asked."""
     model, world = NOISES[noise]
     problem, policy = Problem(QUESTIONS[question], 3, 0.1, model), Wager(first_pulls=8)
@@ -126,7 +106,7 @@ def test_what_is_shown_is_what_holds_by_a_margin(question, noise):
         _, batches = studied(problem, world(MEANS), policy, seed, most=7)
         for some, trial in stages(problem, policy, batches):
             shown = [each.shown for each in claims(problem, policy.stopping, trial, "abc")]
-            np.testing.assert_array_equal(margins(problem, policy.stopping, some) > 0, shown)
+            np.testing.assert_array_equal(to_spare(problem, policy.stopping, some) > 0, shown)
             seen |= set(shown)
         if seen == {True, False}:
             return
@@ -155,40 +135,6 @@ def test_bounds_of_means_say_no_more_than_the_decision(question, noise):
             assert shown[0] or not (upper < asked.level).any()
 
 
-@pytest.mark.parametrize(("question", "noise"), EVERY)
-def test_margins_hold(question, noise):
-    """A bound exceeds the truth with probability at most delta; what was ever shown counts, so the end is enough."""
-    model, world = NOISES[noise]
-    problem, policy = Problem(QUESTIONS[question], 3, 0.2, model), Wager(growth=1.0)
-    truth, environment = np.array(TRUTHS[question]), world(MEANS)
-    right = QUESTIONS[question].answer(np.array(MEANS))
-    wrong, runs = np.zeros(len(truth)), 12
-    for seed in range(runs):
-        trial, batches = studied(problem, environment, policy, 100 + seed, most=5)
-        if np.array_equal(QUESTIONS[question].answer(trial.kept.known.means), right):
-            wrong += margins(problem, policy.stopping, batches) > truth
-    for each in wrong:
-        assert binomtest(int(each), runs, 0.2, alternative="greater").pvalue > 1e-3
-
-
-@pytest.mark.parametrize("noise", NOISES)
-def test_intervals_hold_at_every_time(noise):
-    model, world = NOISES[noise]
-    problem, policy = Problem(BestArm(), 3, 0.2, model), Wager(growth=1.0)
-    missed, behind, runs = np.zeros(3), np.zeros(3), 15
-    for seed in range(runs):
-        trial, batches = studied(problem, world(MEANS), policy, 100 + seed)
-        found = mean_intervals(problem, policy.stopping, batches)
-        assert (found.lower <= found.upper).all()
-        missed += (np.array(MEANS) < found.lower) | (np.array(MEANS) > found.upper)
-        leader = int(trial.kept.known.means.argmax())
-        most = behind_leader(problem, policy.stopping, batches, leader)
-        assert most[leader] == 0
-        behind += MEANS[leader] - np.array(MEANS) > most
-    for each in (*missed, *behind):
-        assert binomtest(int(each), runs, 0.2, alternative="greater").pvalue > 1e-3
-
-
 UNLIKE = {
     "poisson": (Poisson(), lambda rng, n, rates: rng.poisson(n * rates), np.r_[50.0, np.full(29, 0.1)], 20.0, 100),
     "binary": (Binary(), lambda rng, n, rates: rng.binomial(n, rates), np.r_[0.5, np.full(29, 0.001)], 0.3, 1000),
@@ -206,22 +152,46 @@ def test_arms_of_very_different_variance(case):
         problem, alone = Problem(question, 30, 0.05, noise), Problem(question, 2, 0.05, noise)
         *_, (_, trial) = stages(problem, policy, batches)
         shown = [each.shown for each in claims(problem, policy.stopping, trial, [str(i) for i in range(30)])]
-        np.testing.assert_array_equal(margins(problem, policy.stopping, batches) > 0, shown)
+        np.testing.assert_array_equal(to_spare(problem, policy.stopping, batches) > 0, shown)
         assert sum(shown) >= 29
         ends = mean_intervals(problem, policy.stopping, batches), mean_intervals(alone, policy.stopping, first)
         np.testing.assert_allclose(*(np.array(each)[:, 0] for each in ends), rtol=0.02)
 
 
-def test_margins_are_of_the_candidate_that_is_claimed():
+def test_what_is_to_spare_is_of_the_candidate_that_is_claimed():
     """A candidate that was not bet on (a part of the first batch that came too early) leaves its number to the next."""
     levels = np.array([0.3, 0.3])
     problem = Problem(Statements([[1, -1, 0], [0, 1, -1]], levels), 3, 0.05, Binary())
     for seed in range(30):
         trial, batches = studied(problem, BernoulliArms([0.5, 0.2, 0.2]), Wager(first_pulls=8), seed, most=1)
         held = trial.kept.choice.answer > 0
-        found = margins(problem, Wager().stopping, batches)
+        found = to_spare(problem, Wager().stopping, batches)
         least = np.where(held, -1.0 - levels, levels - 1.0)  # what the range of the rates alone allows
         assert (found >= least - 1e-9).all()
+
+
+@pytest.mark.parametrize(("question", "noise"), [pair for pair in PAIRS if pair != ("above", "gaussian")])
+def test_whatever_lies_below_a_bound_is_ruled_out_too(monkeypatch, question, noise):
+    """What the search passes over. (With capped bets "above" may have a small gap: docs/why-the-guarantee-holds.md.)"""
+    found, seen = intervals._bound, []
+
+    def looked(shown, start, error, limit, asked=None):
+        bound = found(shown, start, error, limit, asked)
+        wide = np.where(np.isfinite(error), error, 1.0)
+        low = np.maximum(np.minimum(bound, start) - 12 * wide, limit)
+        values = low + (bound - low) * np.linspace(0.01, 0.99, 60)[:, None]
+        known = np.isfinite(bound) & (bound > limit)
+        seen.append((shown(np.where(known, values, start)) | ~known).all())
+        return bound
+
+    monkeypatch.setattr(intervals, "_bound", looked)
+    model, world = NOISES[noise]
+    problem, policy = Problem(QUESTIONS[question], 3, 0.1, model), Wager(first_pulls=8)
+    _, batches = studied(problem, world(MEANS), policy, 2, most=6)
+    to_spare(problem, policy.stopping, batches)
+    mean_intervals(problem, policy.stopping, batches)
+    assert seen
+    assert all(seen)
 
 
 def test_intervals_shrink_and_know_the_range():
@@ -244,7 +214,9 @@ def test_bounds_are_there_from_the_second_batch_on(noise):
             assert np.isfinite([found.lower, found.upper]).all()
 
 
-@pytest.mark.parametrize("bound", [margins, lambda *given: behind_leader(*given, 0)], ids=["margins", "behind_leader"])
+@pytest.mark.parametrize(
+    "bound", [to_spare, lambda *given: behind_leader(*given, 0)], ids=["to_spare", "behind_leader"]
+)
 def test_differences_do_not_see_a_shift_of_a_whole_batch(bound):
     problem, policy = Problem(BestArm(), 3, noise=SubGaussian(1.0)), Wager()
     _, batches = studied(problem, GaussianArms([1.0, 0.8, 0.7]), policy, 5)
@@ -253,95 +225,6 @@ def test_differences_do_not_see_a_shift_of_a_whole_batch(bound):
     np.testing.assert_allclose(
         bound(problem, policy.stopping, plain), bound(problem, policy.stopping, shifted), atol=1e-6
     )
-
-
-def test_the_choice_of_the_leader_is_paid_for():
-    """300 equal arms: the one that leads is the luckiest. Unpaid, far more of the bounds would be below 0."""
-    problem, policy = Problem(BestArm(), 300, 0.2, Gaussian(1.0)), Wager()
-    missed = []
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        batches = [Batch(np.full(300, 50.0), rng.normal(0.0, math.sqrt(50.0), 300)) for _ in range(12)]
-        last = int(sum(batch.totals for batch in batches).argmin())  # the unluckiest, to be unkind
-        missed.append((behind_leader(problem, policy.stopping, batches, last) < -1e-9).mean())
-    assert np.mean(missed) < 0.2
-
-
-# ------------------------------------------------------------------------- the truth itself, in many runs at once
-
-WORLDS = [noise for noise in test_wager.NOISES if noise != "bounded, tables"]  # tables of one law cannot be moved
-
-
-def ruled_out(monkeypatch, noise, asked, runs, delta, seed=1, world_of=None):
-    """How often each true value was ever ruled out, by kind of bound and arm: two on a level, one beside it, two far.
-
-    The searches of the module are replaced: they look at the truth, in every run.
-    """
-    model, mean, usual = test_wager.NOISES[noise]
-    world_of = world_of or usual
-    means = mean + test_wager.scale(mean) * np.array([0.0, 0.0, 0.03, 0.7, -0.7])
-    problem, policy = Problem(asked(mean), 5, delta, model), Wager(first_pulls=10, growth=0.6)
-    rng, trial, batches = np.random.default_rng(seed), begin(problem, policy, (runs,)), []
-    for number in range(12):
-        batches.append(world_of(means)(rng, trial.plan, number))
-        trial = advance(problem, policy, trial, batches[-1])
-    values = np.broadcast_to(means, (runs, 5))
-    monkeypatch.setattr(intervals, "_spread", lambda bets, size: bets)
-    monkeypatch.setattr(intervals, "_mean_bound", lambda *given: given[2](values).astype(float))
-    if isinstance(problem.question, BestArm):
-        behind = np.broadcast_to(means.max() - means, (runs, 5))
-        monkeypatch.setattr(intervals, "_bound", lambda shown, *others: shown(behind).astype(float))
-        found = {"behind": margins(problem, policy.stopping, batches) > 0}
-    placed, end = policy.stopping.replayed(problem, batches)
-    ledger = ledger_of(problem)
-    if isinstance(ledger, AboveLedger):
-        found = {side: intervals._above(problem, ledger, placed, end, side) > 0 for side in (True, False)}
-    elif isinstance(ledger, ExtremeLedger):
-        found = {"inner": intervals._not_beyond(problem, ledger, placed, end) > 0}
-        values = np.full((runs, 1), means.max() if ledger.beyond_is_above else means.min())
-        start = ledger.start(problem, (runs,))._replace(arms_lost=np.ones((runs, 5), dtype=bool))
-        won = intervals._moved_level(problem, ledger, placed, start, values)
-        found["extreme"] = won.none_lost[:, None]
-        values = np.broadcast_to(means, (runs, 5))
-    for side in (True, False):
-        found[f"own, {side}"] = intervals._own(problem, placed, end, side, problem.goal) > 0
-    return {(kind, arm): int(times) for kind, each in found.items() for arm, times in enumerate(each.sum(axis=0))}
-
-
-ASKED = {"above": Above, "any above": AnyAbove, "minimum": MinimumBelow, "best arm": lambda mean: BestArm()}
-
-
-class TestTheTruth:
-    @pytest.mark.parametrize("asked", ASKED)
-    @pytest.mark.parametrize("noise", WORLDS)
-    def test_it_is_rarely_ruled_out(self, monkeypatch, noise, asked):
-        times = ruled_out(monkeypatch, noise, ASKED[asked], 400, 0.2)
-        assert all(test_wager.kept(each, 400, 0.2) for each in times.values())
-        assert sum(times.values()) > 0
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("asked", ASKED)
-    @pytest.mark.parametrize("noise", WORLDS)
-    def test_it_is_rarely_ruled_out_in_many_runs(self, monkeypatch, noise, asked):
-        times = Counter()
-        for seed in range(10):
-            with monkeypatch.context() as patched:
-                times.update(ruled_out(patched, noise, ASKED[asked], 2000, 0.2, seed))
-        assert all(test_wager.kept(each, 20_000, 0.2) for each in times.values())
-
-    @pytest.mark.parametrize("asked", ASKED)
-    def test_a_deviation_that_is_too_small_is_seen(self, monkeypatch, asked):
-        """The same test on data that break the noise model."""
-        wild = ruled_out(
-            monkeypatch,
-            "exactly Gaussian",
-            ASKED[asked],
-            400,
-            0.2,
-            world_of=lambda means: test_wager.normal(means, 4.0),
-        )
-        kinds = {kind for kind, arm in wild if not test_wager.kept(wild[kind, arm], 400, 0.2)}
-        assert kinds == {kind for kind, _ in wild}
 
 
 class TestTheSearch:

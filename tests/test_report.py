@@ -125,7 +125,7 @@ class TestForms:
         for row, claim, found in zip(evidence[1:], plain["claims"], odd.claims, strict=True):
             assert row[0] == claim["claim"] == found.words
             assert row[2] == odds(claim["log_bar"])
-            assert row[3] == (f"shown, at least {claim['margin']:.4g} to spare" if claim["shown"] else "open")
+            assert row[3] == (f"shown, at least {claim['spare']:.4g} to spare" if claim["shown"] else "open")
             assert row[1].removeprefix("almost ") == odds(claim["log_evidence"])
             assert re.sub(" +", " ", f"{row[1]} {row[2]} {row[3]}") in re.sub(" +", " ", text)
         for form in (odd.markdown(), odd.html(), text):
@@ -273,7 +273,7 @@ class TestIntervals:
             report = live.report()
             for arm, claim in zip(report.arms, report.claims, strict=True):
                 assert bool(arm.behind) == claim.shown  # behind the best just when it is ruled out
-                assert arm.behind == claim.margin
+                assert arm.behind == claim.spare
                 assert arm.lower is None or arm.lower <= arm.mean
                 assert arm.upper is None or arm.mean <= arm.upper
         best = report.arms[report.answer]

@@ -1,0 +1,226 @@
+"""What a question says: its words, its pieces, and one sentence for every mistake."""
+
+import numpy as np
+import pytest
+
+from roundwise.errors import InputError
+from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
+from roundwise.problem import Problem
+from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
+from strategies import (
+    HALF_SPACES,
+    example,
+    halfspaces,
+)
+
+# --- names, words, pieces ----------------------------------------------------------------------------------
+
+
+def test_words_and_plain_answers():
+    names = ["red", "green", "blue"]
+    means = [1.0, 0.2, 0.9]
+    cases = [
+        (BestArm(), "best-arm", "red is the best arm", 0),
+        (TopK(2), "top-k", "the top 2: red, blue", [0, 2]),
+        (Above(0.5), "above", "above 0.5: red, blue", [0, 2]),
+        (Above(5), "above", "above 5: none", []),
+        (MinimumBelow(0.5), "minimum-below", "the smallest mean is below 0.5", True),
+        (MinimumBelow(0.1), "minimum-below", "the smallest mean is not below 0.1", False),
+        (AnyAbove(0.5), "any-above", "some mean is above 0.5", True),
+        (AnyAbove(5), "any-above", "no mean is above 5", False),
+        (Statements.against_control(3, 1, 0.75), "statements", "statements that hold: 0 beats 1", [0]),
+        (Statements.ranking(3), "statements", "statements that hold: 0 above 1, 0 above 2", [0, 1]),
+        (Statements([[0, 1, 0]], [5.0], ("much green",)), "statements", "statements that hold: none", []),
+    ]
+    for question, name, words, plain in cases:
+        answer = question.answer(means)
+        assert question.name == name
+        assert question.words(answer, names) == words
+        assert question.plain(answer) == plain
+    pair = Largest([[1, 1, 0], [0, 1, 1]], names=("first two", "last two"))
+    assert "first two" in pair.words(pair.answer(means), names)
+    assert pair.plain(pair.answer(means)) == 0
+    assert (
+        Largest([[1, 1, 0], [0, 1, 1]], [0.0, 9.0]).plain(Largest([[1, 1, 0], [0, 1, 1]], [0.0, 9.0]).answer(means))
+        == 1
+    )
+
+
+@pytest.mark.parametrize("kind", HALF_SPACES, ids=lambda kind: kind.label)
+def test_pieces_bound_the_half_spaces(kind):
+    if kind.label in ("minimum-not-below", "none-above"):
+        assert kind.make(4, None).pieces(4) is None
+        return
+    for seed in range(5):
+        question, means, _, _ = example(kind, 5, seed)
+        normals, _ = halfspaces(question, means)
+        number, support = question.pieces(5)
+        assert number >= len(normals)
+        assert support >= np.count_nonzero(normals, axis=1).max()
+    counted = {"best-arm": (4, 2), "top-2": (6, 2), "above": (5, 1), "ranking": (10, 2), "against-control": (4, 2)}
+    assert question.pieces(5) == counted.get(kind.label, question.pieces(5))
+
+
+# --- errors ------------------------------------------------------------------------------------------------
+
+SQUARE = np.eye(3)
+MISTAKES = [
+    (lambda: SubGaussian(0), "`sigma` is 0, but must be a positive number."),
+    (lambda: SubGaussian(-1.5), "`sigma` is -1.5, but must be a positive number."),
+    (lambda: Gaussian(float("nan")), "`sigma` is nan, but must be a positive number."),
+    (lambda: Gaussian(float("inf")), "`sigma` is inf, but must be a positive number."),
+    (lambda: Bounded(1, 1), "The range [1, 1] is empty: the first number must be below the second."),
+    (lambda: Bounded(2, 1), "The range [2, 1] is empty: the first number must be below the second."),
+    (lambda: Bounded(0, float("inf")), "The range [0, inf] is empty: the first number must be below the second."),
+    (lambda: Bounded(float("nan"), 1), "The range [nan, 1] is empty: the first number must be below the second."),
+    (
+        lambda: Problem(BestArm(), 3, delta=5),
+        "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write 0.05.",
+    ),
+    (lambda: Problem(BestArm(), 3, delta=0), "`delta` is 0, but must lie strictly between 0 and 1."),
+    (
+        lambda: Problem(BestArm(), 3, delta=1),
+        "`delta` is 1, but must lie strictly between 0 and 1. For 1 % write 0.01.",
+    ),
+    (lambda: Problem(BestArm(), 3, delta=-0.1), "`delta` is -0.1, but must lie strictly between 0 and 1."),
+    (lambda: Problem(BestArm(), 3, delta=100), "`delta` is 100, but must lie strictly between 0 and 1."),
+    (lambda: Problem(BestArm(), 3, delta=float("nan")), "`delta` is nan, but must lie strictly between 0 and 1."),
+    (lambda: Problem(BestArm(), 1), "A question needs at least two arms; found 1."),
+    (lambda: Problem(Above(0), 0), "A question needs at least two arms; found 0."),
+    (lambda: Problem(MinimumBelow(0), 1), "A question needs at least two arms; found 1."),
+    (lambda: Problem(AnyAbove(0), 1), "A question needs at least two arms; found 1."),
+    (lambda: Problem(TopK(1), 1), "A question needs at least two arms; found 1."),
+    (lambda: Problem(TopK(3), 3), "`k` is 3, but must be below the number of arms, which is 3."),
+    (lambda: Problem(TopK(7), 3), "`k` is 7, but must be below the number of arms, which is 3."),
+    (
+        lambda: Problem(Statements(SQUARE, [0, 0, 0]), 4),
+        "The question has coefficients for 3 arms, but there are 4 arms.",
+    ),
+    (lambda: Problem(Largest(SQUARE), 2), "The question has coefficients for 3 arms, but there are 2 arms."),
+    (lambda: TopK(0), "`k` is 0, but must be a whole number of at least 1."),
+    (lambda: TopK(-2), "`k` is -2, but must be a whole number of at least 1."),
+    (lambda: TopK(1.5), "`k` is 1.5, but must be a whole number of at least 1."),
+    (lambda: Above(float("nan")), "`level` is nan, but must be a finite number."),
+    (lambda: MinimumBelow(float("inf")), "`level` is inf, but must be a finite number."),
+    (lambda: AnyAbove(float("-inf")), "`level` is -inf, but must be a finite number."),
+    (
+        lambda: Statements(SQUARE, [0, 0]),
+        "There are 3 statements but 2 levels; give one level each.",
+    ),
+    (lambda: Statements(SQUARE, [0, 0, np.nan]), "The levels of the statements must be finite numbers."),
+    (
+        lambda: Statements([[1, 0], [0, 0]], [0, 0], ("fair", "idle")),
+        "The statement 'idle' has only zero coefficients: it says nothing of the means.",
+    ),
+    (
+        lambda: Statements([[1, 0], [0, 0]], [0, 0]),
+        "The statement 'statement 1' has only zero coefficients: it says nothing of the means.",
+    ),
+    (lambda: Statements([[1, 0], [1]], [0, 0]), "Every statement needs one coefficient for each arm."),
+    (
+        lambda: Statements([], []),
+        "Give at least one statement, with one coefficient for each of at least two arms.",
+    ),
+    (
+        lambda: Statements([[1], [1]], [0, 0]),
+        "Give at least one statement, with one coefficient for each of at least two arms.",
+    ),
+    (
+        lambda: Statements([1, 0], [0]),
+        "Give at least one statement, with one coefficient for each of at least two arms.",
+    ),
+    (lambda: Statements([[1, np.inf]], [0]), "The coefficients of a statement must be finite numbers."),
+    (lambda: Statements(SQUARE, [0] * 3, ("a",)), "There are 3 statements but 1 names; give one name each."),
+    (
+        lambda: Statements(SQUARE, [0] * 3).complexity([1.0, 2.0]),
+        "The question has coefficients for 3 arms, but there are 2 arms.",
+    ),
+    (lambda: Largest([[1, 0]]), "'largest' compares scores: give at least two."),
+    (lambda: Largest(SQUARE, [0, 0]), "There are 3 scores; give one finite offset each."),
+    (lambda: Largest(SQUARE, [0, 0, np.inf]), "There are 3 scores; give one finite offset each."),
+    (
+        lambda: Largest([[1, 0], [0, 1], [1, 0]], names=("a", "b", "c")),
+        "The scores 'a' and 'c' have the same coefficients: leave one of them out.",
+    ),
+    (lambda: Largest([[1, 0], [1]]), "Every score needs one coefficient for each arm."),
+    (lambda: Largest([[1, np.nan], [0, 1]]), "The coefficients of a score must be finite numbers."),
+    (lambda: Largest(SQUARE, names=("a", "b")), "There are 3 scores but 2 names; give one name each."),
+]
+
+
+@pytest.mark.parametrize(("mistake", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
+def test_mistakes_get_one_sentence(mistake, message):
+    with pytest.raises(InputError) as caught:
+        mistake()
+    assert str(caught.value) == message
+
+
+ASKED = [BestArm(), TopK(1), Above(0.5), MinimumBelow(0.5), AnyAbove(0.5), Statements(SQUARE, [0] * 3), Largest(SQUARE)]
+
+
+@pytest.mark.parametrize("question", ASKED, ids=lambda question: question.name)
+def test_means_that_cannot_be_used(question):
+    calls = [question.answer, question.complexity, question.floor, lambda m: question.evidence(np.ones(np.shape(m)), m)]
+    for call in calls:
+        for bad in (np.nan, np.inf, -np.inf):
+            with pytest.raises(InputError, match=r"^The means must be finite numbers; found NaN or infinity\.$"):
+                call([0.0, bad, 1.0])
+            with pytest.raises(InputError, match=r"^The means must be finite numbers; found NaN or infinity\.$"):
+                call([[0.0, 0.5, 1.0], [0.0, bad, 1.0]])
+        for bad in ([1.0], 1.0, []):
+            with pytest.raises(InputError, match=r"^A question needs at least two arms; found [01]\.$"):
+                call(bad)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: TopK(float("nan")),
+        lambda: TopK(float("inf")),
+        lambda: Statements.against_control(3, control=5),
+    ],
+    ids=["k is NaN", "k is infinite", "no such control"],
+)
+def test_mistakes_that_should_be_input_errors(mistake):
+    with pytest.raises(InputError):
+        mistake()
+
+
+def test_a_whole_number_may_be_a_float():
+    assert TopK(2.0).answer([0.2, 1.0, 0.9]).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, bool])
+def test_any_above_of_whole_numbers(dtype):
+    assert AnyAbove(0.5).answer(np.array([0, 1], dtype=dtype))
+
+
+def test_top_k_of_too_few_means():
+    for call in (TopK(3).answer, TopK(3).complexity, TopK(3).floor, lambda m: TopK(3).evidence([1, 1, 1], m)):
+        with pytest.raises(InputError, match="`k` is 3, but must be below the number of arms, which is 3"):
+            call([1.0, 2.0, 3.0])
+
+
+def test_noise():
+    assert SubGaussian(2).sigma == 2
+    assert Gaussian().sigma == 1
+    assert Bounded(-1, 3).sigma == 2  # Hoeffding's lemma: half the range
+    assert Binary().sigma == Bounded(0, 1).sigma == 0.5
+    assert Problem(BestArm(), 2).sigma == 1
+    assert Problem(BestArm(), 2, noise=Binary()).sigma == 0.5
+
+
+@pytest.mark.parametrize("question", [BestArm(), BestArm(0.1), TopK(1), Above(0.4), MinimumBelow(0.1), AnyAbove(1.2)])
+def test_runs_are_broadcast(question):
+    """A radius for each run, counts for each run, means for each run: whatever has fewer axes is repeated."""
+    means, counts = np.array([1.0, 0.5, 0.2]), np.array([[10.0, 20.0, 30.0], [1.0, 2.0, 3.0]])
+    for radius in ([0.0, 0.0], [0.0, 0.01], [0.0]):
+        found = question.complexity(means, radius)
+        assert found.weights.shape == (len(radius), 3)
+        for one, each in zip(found.value, radius, strict=True):
+            assert one == question.complexity(means, each).value
+    np.testing.assert_array_equal(question.evidence(counts, means), [question.evidence(n, means) for n in counts])
+    several = np.stack([means, means[::-1]])
+    np.testing.assert_array_equal(
+        question.evidence(counts[0], several), [question.evidence(counts[0], each) for each in several]
+    )
