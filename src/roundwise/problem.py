@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from roundwise.errors import InputError
-from roundwise.noise import Gaussian, Noise, range_of_means
+from roundwise.noise import Gaussian, Noise, range_of_forms, range_of_means
 from roundwise.questions import Question, Statements
 
 
@@ -61,10 +61,8 @@ def _check_open(question: Question, noise: Noise) -> None:
     tolerance = getattr(question, "tolerance", 0.0)
     if tolerance and tolerance >= high - low:
         raise InputError(f"The tolerance is {tolerance:g}, but {where}.")
-    if isinstance(question, Statements) and math.isfinite(low):
-        for name, form, each in zip(question.names, question.forms, question.levels, strict=True):
-            up, down = float(form[form > 0].sum()), float(form[form < 0].sum())
-            least = low * up + (high * down if down else 0.0)
-            most = (high * up if up else 0.0) + low * down
-            if not least <= each <= most:
+    if isinstance(question, Statements):
+        least, most = range_of_forms(noise, question.forms)
+        for name, low, each, high in zip(question.names, least, question.levels, most, strict=True):
+            if not low <= each <= high:
                 raise InputError(f"The statement '{name}' has the level {each:g}, but {where}.")

@@ -18,7 +18,7 @@ from roundwise.stopping.betting import Betting, ledger_of
 from roundwise.stopping.claims import Claim, claims
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
-from roundwise.stopping.intervals import about_level, behind_leader, margins, mean_intervals
+from roundwise.stopping.intervals import about_level, behind_leader, mean_intervals, to_spare
 from roundwise.stopping.ledgers.best_arm import BestArmLedger
 from roundwise.stopping.thresholds import Counts, Mixture, Sum
 from roundwise.study.agreement import disagreement
@@ -90,8 +90,8 @@ def _claims(state: State, intervals: bool) -> list[Claim]:
     found = claims(settings.problem, rule, state.trial, settings.arms)
     if not (intervals and state.batches and isinstance(rule, Betting) and len(found) <= MANY_CLAIMS):
         return found
-    least = margins(settings.problem, rule, state.batches)
-    return [each._replace(margin=_known(margin)) for each, margin in zip(found, least, strict=True)]
+    least = to_spare(settings.problem, rule, state.batches)
+    return [each._replace(spare=_known(spare)) for each, spare in zip(found, least, strict=True)]
 
 
 def _arms(state: State, shown: list[Claim], intervals: bool) -> list[Arm]:
@@ -103,7 +103,7 @@ def _arms(state: State, shown: list[Claim], intervals: bool) -> list[Arm]:
         if isinstance(rule, Betting):
             lower, upper = mean_intervals(problem, rule, batches)
             if isinstance(settings.question, BestArm):
-                leader, spare = _leader(state), [np.nan if each.margin is None else each.margin for each in shown]
+                leader, spare = _leader(state), [np.nan if each.spare is None else each.spare for each in shown]
                 most = behind_leader(problem, rule, batches, leader)
                 if settings.question.tolerance:
                     least = np.insert(np.array(spare) - settings.question.tolerance, leader, 0.0)
@@ -169,8 +169,8 @@ def _warnings(state: State) -> list[str]:
                 f"Batch {asked.number} was settled with {int(asked.counts.sum())} of {int(asked.pulls.sum())} results "
                 f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
             )
-    won = state.trial.kept.won if isinstance(rule, Betting) else None
-    if isinstance(ledger_of(state.settings.problem), BestArmLedger) and won is not None and won.lost.all():
+    best_arm = isinstance(rule, Betting) and isinstance(ledger_of(state.settings.problem), BestArmLedger)
+    if best_arm and state.trial.kept.won.lost.all():
         said.append(
             "Every arm has been ruled out, which happens to the best one with at most the error probability if what is "
             "assumed holds: look at what is assumed, and at the order in which the first results came."

@@ -117,7 +117,7 @@ def _between(lower: float | None, upper: float | None) -> str:
 
 
 def _evidence(report: Report) -> str:
-    return _EVIDENCE + (_SPARE if any(each.shown and each.margin is not None for each in report.claims) else "")
+    return _EVIDENCE + (_SPARE if any(each.shown and each.spare is not None for each in report.claims) else "")
 
 
 def _claim_table(report: Report) -> list[list[str]]:
@@ -127,7 +127,7 @@ def _claim_table(report: Report) -> list[list[str]]:
         won, bar = odds(each.evidence), odds(each.bar)
         if won == bar and not each.shown:
             won = f"almost {won}"
-        holds = "shown" if each.margin is None else f"shown, at least {number(each.margin)} to spare"
+        holds = "shown" if each.spare is None else f"shown, at least {number(each.spare)} to spare"
         table.append([each.words, won, bar, holds if each.shown else "open"])
     return table
 

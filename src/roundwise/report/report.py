@@ -58,7 +58,7 @@ class Report:
                 "log_evidence": each.evidence,
                 "log_bar": each.bar,
                 "shown": each.shown,
-                "margin": each.margin,
+                "spare": each.spare,
             }
             for each in self.claims
         ]

@@ -26,7 +26,7 @@ class Claim(NamedTuple):
     evidence: float
     bar: float
     shown: bool
-    margin: float | None = None  # by how much it holds, at least, where that was computed
+    spare: float | None = None  # by how much it holds, at least, where that was computed
 
 
 def claims(problem: Problem, rule: object, trial: Trial, names: Sequence[str]) -> list[Claim]:

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roundwise.noise import range_of_means
+from roundwise.noise import range_of_forms, range_of_means
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, MinimumBelow
-from roundwise.questions.base import Halfspaces, pairs
+from roundwise.questions.base import pairs
 from roundwise.record import Batch
-from roundwise.runs import Bools, Floats, mapped, total
+from roundwise.runs import Bools, Floats, mapped
 from roundwise.stopping.betting import Betting, Kept, Placed, bettor_of, ledger_of
-from roundwise.stopping.ledgers.above import SPARE, AboveLedger, Sides
+from roundwise.stopping.ledgers.above import ROOM, AboveLedger, Sides
 from roundwise.stopping.ledgers.best_arm import BestArmLedger
 from roundwise.stopping.ledgers.candidates import CandidateLedger
 from roundwise.stopping.ledgers.minimum import ExtremeLedger
@@ -70,7 +70,7 @@ def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) ->
     return Interval(_own(problem, placed, end, True, need), _own(problem, placed, end, False, need))
 
 
-def margins(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats:
+def to_spare(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats:
     """By how much each claim of the decision holds, at least: positive just where it is shown. One run only.
 
     In the order of `claims`. For best arm: how far each arm is behind the best one, 0 if it may be the best; else
@@ -155,16 +155,8 @@ def _pieces(problem: Problem, ledger: CandidateLedger, placed: list[Placed], end
         return np.asarray(_replayed(problem, mine, values, moved).lost[..., number, :])
 
     last = end.known.forecast(pieces)
-    start = last.value + pieces.offsets
-    return _bound(shown, start, end.known.error(last), _least(problem, pieces), pieces.offsets) - pieces.offsets
-
-
-def _least(problem: Problem, pieces: Halfspaces) -> Floats:
-    """The least that each form can be, whatever the data say. (P)"""
-    low, high = range_of_means(problem.noise)
-    factors = pieces.coefficients
-    with np.errstate(invalid="ignore"):
-        return total(np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high)))
+    start, (least, _) = last.value + pieces.offsets, range_of_forms(problem.noise, pieces.coefficients)
+    return _bound(shown, start, end.known.error(last), least, pieces.offsets) - pieces.offsets
 
 
 def _replayed(problem: Problem, placed: list[Placed], values: Floats, moved: Callable[[Placed, Floats], Any]) -> Any:
@@ -186,7 +178,7 @@ def _above(problem: Problem, ledger: AboveLedger, placed: list[Placed], end: Kep
         for bet, about in zip(_spread(placed, len(levels)), pairwise(others), strict=True):
             sides = bet.known.past.means > levels
             away = np.abs(levels - ledger.level) * np.sqrt(bet.known.past.counts / bet.known.variance[..., None])
-            moved = AboveLedger(levels, SPARE + away)
+            moved = AboveLedger(levels, ROOM + away)
             won = moved.settled(problem, bettor, won, bet.known, Sides(sides), bet.part, bet.live, about)
         return np.asarray(won.settled & ((won.above > won.below) == above))
 

@@ -15,7 +15,7 @@ from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
 from roundwise.stopping.past import Known
 
-SPARE = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
+ROOM = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
 
 
 class Won(NamedTuple):
@@ -41,7 +41,7 @@ class AboveLedger:
     """
 
     level: Floats | float
-    spare: Floats | float = SPARE
+    room: Floats | float = ROOM
     shifts = False
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
@@ -78,7 +78,7 @@ class AboveLedger:
         """
         before, after = others or (self.others(won), None)
         need = np.where(live[..., None], self.needs(problem, won, choice, before), 0.0)
-        gain = bettor.level(known, batch, self.level, choice.above, np.where(need > 0, need + self.spare, 0.0))
+        gain = bettor.level(known, batch, self.level, choice.above, np.where(need > 0, need + self.room, 0.0))
         won = won._replace(
             above=won.above + np.where(choice.above, gain, 0.0),
             below=won.below + np.where(choice.above, 0.0, gain),
