@@ -16,13 +16,7 @@ from scipy import integrate, special, stats
 from expectations import PAST_Z, SIZES, TOLERANCE, Array, binomial_pmf, panels
 from roundwise.stopping import bets_gaussian, bets_mixture
 from roundwise.stopping.bets import (
-    bernoulli_difference_bet,
-    bernoulli_level_bet,
-    bounded_difference_bet,
-    bounded_level_bet,
     capped_gaussian_bet,
-    poisson_difference_bet,
-    poisson_level_bet,
     student_bet,
     sub_gaussian_bet,
 )
@@ -91,40 +85,6 @@ def test_sub_gaussian_bet_survives_extremes() -> None:
     assert np.isfinite(result).all()
     assert (result >= math.log(0.02) - 1e-12).all()  # the cash floor
     assert float(sub_gaussian_bet(3.0, 1.0, math.inf, 1.0)) > 1e100
-
-
-def test_no_bet_without_data() -> None:
-    for past_variance, variance in (
-        (0.0, 1.0),
-        (1.0, 0.0),
-        (math.inf, 1.0),
-        (1.0, math.inf),
-        (math.nan, 1.0),
-        (1.0, -1.0),
-    ):
-        assert float(sub_gaussian_bet(1.0, past_variance, 1.0, variance)) == 0.0
-        assert float(capped_gaussian_bet(1.0, past_variance, 1.0, variance, 3.0)) == 0.0
-        assert float(student_bet(1.0, 1.0, past_variance, 1.0, 1.0, variance, 5)) == 0.0
-    assert float(sub_gaussian_bet(math.nan, 1.0, 1.0, 1.0)) == 0.0
-    assert float(sub_gaussian_bet(1.0, 1.0, math.nan, 1.0)) == 0.0
-    for dof in (0, -1, math.nan, math.inf):
-        assert float(student_bet(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, dof)) == 0.0
-    assert float(student_bet(1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 5)) == 0.0
-    assert float(student_bet(1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 5)) == 0.0
-    some = [3, 10, 2, 10, 3, 10, 2, 10]
-    for place in (1, 3, 5, 7):
-        none = [0 if i in (place, place - 1) else x for i, x in enumerate(some)]
-        assert float(bernoulli_difference_bet(*none)) == 0.0
-        assert float(poisson_difference_bet(*none)) == 0.0
-    for level in (0.0, 1.0, -0.2, math.nan):
-        assert float(bernoulli_level_bet(3, 10, 3, 10, level, True)) == 0.0
-        assert float(bounded_level_bet(3, 2, 10, [0.0, 1.0], [3, 7], level, True)) == 0.0
-    assert float(poisson_level_bet(3, 10, 3, 10, 0.0, True)) == 0.0
-    assert (
-        float(bernoulli_level_bet(0, 0, 3, 10, 0.5, True)) == float(bernoulli_level_bet(3, 10, 0, 0, 0.5, False)) == 0.0
-    )
-    assert float(bounded_difference_bet(0, 0, 0, 3, 2, 10, [0.0, 1.0], [3, 7], [3, 7])) == 0.0
-    assert float(bounded_difference_bet(3, 2, 10, 3, 2, 10, [0.0, 1.0], [0, 0], [3, 7])) == 0.0
 
 
 def test_growth_is_not_below_the_prototypes() -> None:
