@@ -150,7 +150,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
             if start < end:
                 pulls = trial.plan.pulls[start:end]
-                batch, worlds[i] = _pulled(problem, environment, rngs[i][1], worlds[i], pulls, trial.plan.parts)
+                batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], pulls, trial.plan.parts)
                 pulled.append(batch)
         batch = stacked(pulled)
         before = trial.record.batches
@@ -212,7 +212,7 @@ def _looked(key: str, seen: Any, runs: int) -> NDArray[Any]:
     return values
 
 
-def _pulled(
+def drawn(
     problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, pulls: Floats, parts: int
 ) -> tuple[Batch, Any]:
     """What comes back for a plan, in the detail and the parts that are asked for."""

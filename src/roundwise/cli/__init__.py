@@ -37,7 +37,15 @@ def root(
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
-    from roundwise.cli import bounds, complexity, paper, simulate, study, sweep  # noqa: F401 - each registers its commands
+    from roundwise.cli import (  # noqa: F401 - each registers its commands
+        bounds,
+        calibrate,
+        complexity,
+        paper,
+        simulate,
+        study,
+        sweep,
+    )
 
     try:
         code = app(prog_name="roundwise", standalone_mode=False)

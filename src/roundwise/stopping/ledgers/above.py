@@ -94,6 +94,12 @@ class AboveLedger:
         """The set that lost least."""
         return np.asarray(won.above > won.below)
 
+    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+        """Some arm is settled on the wrong side, or the set of the right sides has lost."""
+        right, where = np.asarray(means > self.level), np.asarray(means != self.level)
+        against = won.settled & where & (right != (won.above > won.below))
+        return np.asarray(against.any(axis=-1) | (total(np.where(right, won.below, won.above)) >= problem.goal))
+
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""

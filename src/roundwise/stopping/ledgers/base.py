@@ -58,5 +58,8 @@ class Ledger(Protocol):
     def answer(self, problem: Problem, won: Any, known: Known) -> Answer:
         """The answer whose cells have not lost."""
 
+    def struck(self, problem: Problem, won: Any, means: Floats) -> Bools:
+        """Whether a cell that holds these means has lost: it must be so with probability at most delta. ()"""
+
     def wanted(self, problem: Problem, won: Any, choice: Any, known: Known) -> Wanted:
         """The pulls that would settle what is open."""

@@ -90,6 +90,10 @@ class BestArmLedger:
         nobody = won.lost.all(axis=-1)
         return np.where(nobody, known.means.argmax(axis=-1), still.argmax(axis=-1))
 
+    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+        """The best arm has been ruled out."""
+        return won.lost[..., int(means.argmax())]
+
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Leader, known: Known) -> Wanted:
         """min sum n subject to 1/n_leader + 1/n_i <= g_i^2 / (2 sigma^2 need_i) for all who are still in."""

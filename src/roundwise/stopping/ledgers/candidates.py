@@ -18,7 +18,7 @@ from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
 from roundwise.stopping.ledgers.base import Wanted
-from roundwise.stopping.past import Forecast, Known
+from roundwise.stopping.past import Forecast, Known, at
 
 
 class Won(NamedTuple):
@@ -109,6 +109,18 @@ class CandidateLedger:
         numbers = np.take_along_axis(won.answers, first[..., None, None], axis=-2)[..., 0, :]
         like = problem.question.answer(known.past.means)
         return numbers.reshape(like.shape).astype(like.dtype)
+
+    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+        """Of a wrong candidate, the piece that the means violate most has lost."""
+        question, like = problem.question, problem.question.answer(means)
+        visited = won.answers[..., 0] >= 0
+        numbers = np.where(visited[..., None], won.answers, np.asarray(like, dtype=np.float64).reshape(-1))
+        answers = numbers.reshape((*visited.shape, *like.shape)).astype(like.dtype)
+        pieces = question.halfspaces(answers, problem.arms)
+        worst = (at(np.broadcast_to(means, (*visited.shape, problem.arms)), pieces) - pieces.offsets).argmin(axis=-1)
+        lost = np.take_along_axis(won.lost, worst[..., None], axis=-1)[..., 0]
+        wrong = ~question.correct(answers, np.broadcast_to(means, (*visited.shape, problem.arms)))
+        return np.asarray((visited & wrong & lost).any(axis=-1))
 
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Candidate, known: Known) -> Wanted:

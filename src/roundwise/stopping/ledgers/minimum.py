@@ -96,6 +96,11 @@ class ExtremeLedger:
         both = won.none_lost & won.arms_lost.all(axis=-1)
         return np.where(both, (self._beyond(known) > 0).any(axis=-1), won.none_lost)
 
+    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+        """An arm that is beyond has been ruled out, or "no arm" although none is."""
+        beyond = (means - self.level) * (1.0 if self.beyond_is_above else -1.0)
+        return won.arms_lost[..., int(beyond.argmax())] if (beyond > 0).any() else won.none_lost
+
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Extreme, known: Known) -> Wanted:
         """Yes: the one arm; no: every arm that is open; as for a level."""

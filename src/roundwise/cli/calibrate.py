@@ -1,0 +1,86 @@
+"""`roundwise calibrate`: is the guarantee kept, in every combination?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roundwise.cli import app
+from roundwise.cli.options import Json
+from roundwise.cli.output import check_output, print_json, print_table, progress
+from roundwise.errors import InputError, whole_number
+
+
+@app.command()
+def calibrate(
+    runs: Annotated[
+        int | None,
+        typer.Option("--runs", help="Runs of a typical cell; 60 of a choice of cells if not given (about a minute)."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="A folder for counts, page and picture; the same command goes on where it was."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", help="Processes to use, all cores if not given; the counts stay the same."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 1,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Count only cells whose name contains this text.", metavar="TEXT")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Count errors in every combination of question, noise, rule and live path, where they are most likely.
+
+    Prints the matrix. Exit code 1 if a rule that claims the guarantee breaks it, or a control is not caught.
+    """
+    from roundwise.calibration.cells import Cell, Refused
+    from roundwise.calibration.grid import grid, quick
+    from roundwise.calibration.measure import measured, runs_of
+    from roundwise.calibration.page import draw, matrix, overview, page, plain, wrong
+
+    number = 60 if runs is None else whole_number("runs", runs, 1)
+    workers = (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1)
+    if out is not None:
+        check_output(out / "calibration.md")
+    every = grid()
+    cells = [each for each in every if isinstance(each, Cell)] if runs is not None else quick(every)
+    refused = [each for each in every if isinstance(each, Refused)]
+    if only is not None:
+        cells = [each for each in cells if only in each.name]
+        refused = [each for each in refused if only in f"{each.part}: {each.row} / {each.column}"]
+        if not cells:
+            raise InputError(f"No cell has '{only}' in its name. `roundwise calibrate --json` lists them.")
+    try:
+        with progress(sum(runs_of(cell, number) for cell in cells), "calibrating") as advance:
+            found = measured(cells, number, out, seed=whole_number("seed", seed, 0), workers=workers, progress=advance)
+    except KeyboardInterrupt:
+        kept = "run the same command to go on" if out is not None else "with --out it could go on where it was"
+        print(f"Interrupted; {kept}.", file=sys.stderr)
+        raise typer.Exit(130) from None
+    if out is not None:
+        command = f"roundwise calibrate --runs {number} --seed {seed}" if runs is not None else "roundwise calibrate"
+        draw(found, out / "figures" / "calibration.svg")
+        (out / "calibration.md").write_text(page(found, refused, command, "figures/calibration.svg"), encoding="utf-8")
+    sentences = wrong(found)
+    if as_json:
+        print_json(plain(found, refused))
+    else:
+        for part in ("product", "live"):
+            if any(each.cell.part == part for each in found):
+                print("Largest rate over delta, over all rules (- : refused):")
+                print_table(*matrix(found, refused, part))
+        print_table(*overview(found, refused))
+        for sentence in sentences:
+            print(f"Not as it should be: {sentence}")
+        if not sentences:
+            print("Every rule that claims the guarantee keeps it, and every control was caught.")
+        if out is not None:
+            print(f"Page and picture: {out / 'calibration.md'}, {out / 'figures' / 'calibration.svg'}.")
+    if sentences:
+        raise typer.Exit(1)
