@@ -20,6 +20,7 @@ from roundwise.stopping.bets import (
     bounded_level_bet,
     capped_gaussian_bet,
     poisson_difference_bet,
+    poisson_form_bet,
     poisson_level_bet,
     student_bet,
     sub_gaussian_bet,
@@ -84,6 +85,21 @@ def test_an_element_of_a_bounded_bet_does_not_depend_on_the_others(outcomes: int
     np.testing.assert_array_equal(whole, bounded_difference_bet(*args, values, np.asfortranarray(a), b))
 
 
+def test_an_element_of_a_form_bet_does_not_depend_on_the_others() -> None:
+    rng = np.random.default_rng(6)
+    factors, rates = rng.normal(0, 1, (7, 5, 3)), rng.uniform(0, 3, (2, 7, 5, 3))
+    counts = rng.integers(0, 40, (2, 7, 5, 3)).astype(float)
+    args = [factors, np.floor(rates[0] * counts[0]), counts[0], np.floor(rates[1] * counts[1]), counts[1]]
+    offset = rng.normal(0, 1, (7, 5))
+    whole = poisson_form_bet(*args, offset)
+    assert (whole != 0).mean() > 0.5
+    np.testing.assert_array_equal(whole, poisson_form_bet(*[np.asfortranarray(a) for a in args], offset))
+    for place in itertools.product(range(7), range(5)):
+        assert poisson_form_bet(*[a[place] for a in args], offset[place]) == whole[place]
+    padded = [np.concatenate([a, np.zeros((7, 5, 2))], axis=-1) for a in args]  # arms of factor 0, without rows
+    np.testing.assert_array_equal(poisson_form_bet(*padded, offset), whole)
+
+
 number = st.floats(allow_nan=True, allow_infinity=True)
 
 
@@ -98,6 +114,8 @@ def test_no_bet_is_ever_nan(x: list[float]) -> None:
         bernoulli_level_bet(*x[:6]),
         poisson_difference_bet(*x),
         poisson_level_bet(*x[:6]),
+        poisson_form_bet([x[0], -1.0], [x[1], 2], [x[2], 9], [x[3], 3], [x[4], 5], x[5]),
+        poisson_form_bet([1.0, -2.0], [3, x[1]], [5, x[2]], [2, x[3]], [7, x[4]], x[5]),
         bounded_level_bet(*x[:3], [0.0, 0.5, 1.0], [3, 1, 2], x[3], x[4]),
         bounded_difference_bet(*x[:6], [0.0, 0.5, 1.0], [3, 1, 2], [1, 1, 1]),
     ]
@@ -133,6 +151,11 @@ def test_no_bet_without_data() -> None:
         assert float(bernoulli_level_bet(3, 10, 3, 10, level, True)) == 0.0
         assert float(bounded_level_bet(3, 2, 10, [0.0, 1.0], [3, 7], level, True)) == 0.0
     assert float(poisson_level_bet(3, 10, 3, 10, 0.0, True)) == 0.0
+    for place in range(2):  # no rows of an arm that counts, past or new
+        one, none = np.full(2, 10.0), np.where(np.arange(2) == place, 0.0, 10.0)
+        assert float(poisson_form_bet([2.0, -1.0], [3, 3], none, [3, 3], one, 0.5)) == 0.0
+        assert float(poisson_form_bet([2.0, -1.0], [3, 3], one, [3, 3], none, 0.5)) == 0.0
+    assert float(poisson_form_bet([0.0, 0.0], [3, 3], [9, 9], [3, 3], [9, 9], -0.5)) == 0.0
     assert (
         float(bernoulli_level_bet(0, 0, 3, 10, 0.5, True)) == float(bernoulli_level_bet(3, 10, 0, 0, 0.5, False)) == 0.0
     )
@@ -166,6 +189,14 @@ def test_bets_on_counts_survive_extremes() -> None:
         poisson_difference_bet(s[0], n[0], s[1], n[1], s[2], n[2], s[3], n[3]),
         bernoulli_level_bet(s[0], n[0], s[1], n[1], level, above),
         poisson_level_bet(s[0], n[0], s[1], n[1], level, above),
+        poisson_form_bet(
+            np.stack([above * level, 1 - 2 * level], -1),
+            np.stack(s[:2], -1),
+            np.stack(n[:2], -1),
+            np.stack(s[2:], -1),
+            np.stack(n[2:], -1),
+            level * 10.0 ** rng.uniform(-100, 100, 4000) * (2 * above - 1),
+        ),
         bounded_difference_bet(s[0], part(s[0]), n[0], s[1], s[1] / 3, n[1], [0.2, 1.0], table, table[:, ::-1]),
         bounded_level_bet(s[0], part(s[0]), n[0], [0.2, 1.0], table, level, above),
     ]

@@ -15,6 +15,7 @@ from roundwise.stopping.bets import (
     bernoulli_difference_bet,
     bernoulli_level_bet,
     poisson_difference_bet,
+    poisson_form_bet,
     poisson_level_bet,
 )
 
@@ -99,6 +100,70 @@ def test_poisson_level_expectation() -> None:
             assert np.exp(above).sum() <= 1 + TOLERANCE
             below = poisson_level_bet(s, N, x, n, level, False) + stats.poisson.logpmf(x, n * level / share)
             assert np.exp(below).sum() <= 1 + TOLERANCE
+
+
+# factors of the arms, and rates on which the form equals its offset: a pair and a margin, a sum, unequal factors and an
+# arm that does not count, one arm below 0 (where the null is a rate of 0 or less than that)
+FORMS = [
+    ([1.0, -1.0], [1.2, 0.7], 0.5),
+    ([1.0, 1.0], [0.4, 0.9], 1.3),
+    ([2.0, 0.0, -0.5], [0.3, 5.0, 1.6], -0.2),
+    ([-3.0, 1.0], [0.5, 0.1], -1.4),
+    ([1.0, 0.0], [0.0, 3.0], 0.0),
+]
+
+
+@pytest.mark.parametrize(("factors", "rates", "offset"), FORMS)
+def test_poisson_form_expectation(factors: list[float], rates: list[float], offset: float) -> None:
+    f, rate = np.array(factors), np.array(rates)
+    assert f @ rate == pytest.approx(offset, abs=1e-12)
+    here = np.flatnonzero(f)
+    x = np.meshgrid(*[np.arange(300)] * here.size, indexing="ij")
+    events = np.zeros((*x[0].shape, f.size))
+    for s, each in zip(here, x, strict=True):
+        events[..., s] = each
+    for n, past in itertools.product([(1.0, 1.0, 0.0), (1.0, 7.0, 2.0), (5.0, 0.5, 9.0)], [0.0, 0.2, 1.0, 6.0]):
+        exposure = np.array(n)[: f.size] if f.size == 2 else np.array(n)[[0, 2, 1]]
+        exposure, N = np.where(f == 0, 0.0, np.maximum(exposure, 0.1)), np.arange(3.0, 3.0 + 9 * f.size, 9.0)
+        log_e = poisson_form_bet(f, past * N * (1 + f) ** 2, N, events, exposure, offset)
+        for share in (1.0, 0.9, 0.1):  # at the boundary, and inside the null: less of what counts for, more against
+            law = np.where(f > 0, rate * share, rate / share)
+            log_p = sum(stats.poisson.logpmf(each, exposure[s] * law[s]) for s, each in zip(here, x, strict=True))
+            mean = np.exp(log_e + log_p).sum()
+            assert mean <= 1 + TOLERANCE
+            if share == 1.0:  # equality, up to what the table of weights rounds off
+                assert mean >= 1 - 1e-3
+
+
+def test_poisson_form_bets_rise_with_what_counts_for_them() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        f, N, n = rng.normal(0, 1, 3), rng.integers(1, 50, 3), rng.integers(1, 50, 3)
+        past, won, offset = rng.poisson(2.0 * N), rng.poisson(2.0 * n), rng.normal()
+        bet = poisson_form_bet(f, past, N, won, n, offset)
+        for s in range(3):
+            more = poisson_form_bet(f, past, N, won + (np.arange(3) == s), n, offset)
+            assert (more - bet) * np.sign(f[s]) >= 0
+        assert poisson_form_bet(7 * f, past, N, won, n, 7 * offset) == pytest.approx(float(bet), abs=1e-9)
+
+
+def test_poisson_form_bets_are_the_mixtures_they_say() -> None:
+    # (1 + t f/n)^x exp(-t b) sample by sample, drift by drift: t stands for so many standard errors of the past
+    u, edges = bets_mixture.DRIFTS, bets_mixture._EDGES
+    prior = np.log(edges[1:] / edges[:-1])
+    f, S, N, x, n, b = [2.0, -1.0, 0.5], [9, 4, 30], [10, 8, 60], [11, 3, 50], [12, 5, 80], 1.1
+    rates = [(s + 0.5) / m for s, m in zip(S, N, strict=True)]
+    spread = math.fsum(c * c * r / m for c, r, m in zip(f, rates, N, strict=True))
+    new = math.fsum(c * c * r / m for c, r, m in zip(f, rates, n, strict=True))
+    z = (math.fsum(c * s / m for c, s, m in zip(f, S, N, strict=True)) - b) / math.sqrt(spread)
+    right, wrong = prior * np.exp(-u * u / 2 + u * z), prior * np.exp(-u * u / 2 - u * z)
+    total, won = math.fsum(right) + math.fsum(wrong), 0.0
+    for k, weight in zip(u, right, strict=True):
+        t = min(k * math.sqrt(spread) / new, 0.95 * n[1])
+        factor = math.prod((1 + t * c / m) ** y for c, m, y in zip(f, n, x, strict=True)) * math.exp(-t * b)
+        won += 0.98 * weight / total * factor
+    slow = math.log(won + 0.98 * math.fsum(wrong) / total + 0.02)
+    assert poisson_form_bet(f, S, N, x, n, b) == pytest.approx(slow, abs=2e-4)
 
 
 def test_count_bets_are_the_mixtures_they_say() -> None:

@@ -14,7 +14,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.record import Plan, Trial
 from roundwise.runs import Floats, total
-from roundwise.stopping.betting import Betting, check_forms, ledger_of
+from roundwise.stopping.betting import Betting, ledger_of
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost
@@ -58,8 +58,7 @@ class Wager:
         )
 
     def check(self, problem: Problem) -> None:
-        """Every question that the noise model has bets for; a batch must have room for every arm."""
-        check_forms(problem)
+        """Every question has bets in every noise model; a batch must have room for every arm."""
         check_room(problem, self.max_batch, self.min_per_arm)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:

@@ -111,7 +111,7 @@ class Statements:
         """Every statement that holds as it is, every other one turned round."""
         sides = np.where(answer, 1.0, -1.0)
         forms = sides[..., None] * self.forms
-        return packed(forms, sides * self.levels)
+        return packed(forms, sides * self.levels, max(len(arms) for arms in self._supports()))
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'These hold: x, y.'"""
@@ -211,9 +211,9 @@ class Largest:
         best = np.asarray(answer)
         others = np.arange(len(self.forms) - 1)
         others = others + (others >= best[..., None])
-        return packed(
-            self.forms[best][..., None, :] - self.forms[others], self.offsets[others] - self.offsets[best][..., None]
-        )
+        forms = self.forms[best][..., None, :] - self.forms[others]
+        widest = np.sort(np.count_nonzero(self.forms, axis=-1))[-2:].sum()  # of any two scores, whatever the answer
+        return packed(forms, self.offsets[others] - self.offsets[best][..., None], min(arms, int(widest)))
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'x has the largest score.'"""
@@ -240,13 +240,13 @@ class Largest:
         return behind, self.forms[rival] - self.forms[best][..., None, :]
 
 
-def packed(forms: Floats, offsets: Floats) -> Halfspaces:
-    """Half-spaces from dense forms (P, K), keeping as many arms of each as the widest has, largest factors first."""
-    width = int(np.count_nonzero(forms, axis=-1).max(initial=1))
+def packed(forms: Floats, offsets: Floats, width: int) -> Halfspaces:
+    """Half-spaces from dense forms (P, K), keeping `width` arms of each, largest factors first and zeros last.
+
+    The width must not depend on the answer, so that a run looks the same alone as among others.
+    """
     arms = np.argsort(np.where(forms == 0, np.inf, -forms), axis=-1, kind="stable")[..., :width]
-    factors = np.take_along_axis(forms, arms, axis=-1)
-    pairs = width == 2 and bool((factors == [1.0, -1.0]).all())
-    return Halfspaces(arms, None if pairs else factors, offsets, pairs)
+    return Halfspaces(arms, np.take_along_axis(forms, arms, axis=-1), offsets, False)
 
 
 def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma: float) -> Complexity:

@@ -12,6 +12,7 @@ from .bets_counts import (
     bernoulli_difference_bet,
     bernoulli_level_bet,
     poisson_difference_bet,
+    poisson_form_bet,
     poisson_level_bet,
 )
 from .bets_gaussian import capped_gaussian_bet, student_bet, sub_gaussian_bet
@@ -23,6 +24,7 @@ __all__ = [
     "bounded_level_bet",
     "capped_gaussian_bet",
     "poisson_difference_bet",
+    "poisson_form_bet",
     "poisson_level_bet",
     "row_table",
     "student_bet",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .bets_mixture import DRIFTS, EDGE, Array, Mask, clipped_z, flat, log_mixture
+from .bets_mixture import DRIFTS, EDGE, Array, Mask, added, clipped_z, flat, log_mixture
 
 _MOST = 1e100  # above this, or below its inverse, nothing is bet on: products would overflow
 
@@ -157,6 +157,42 @@ def poisson_difference_bet(
         # the exponential parts cancel, n_a (theta_a - m) + n_b (theta_b - m) = 0, but for the margin
         factors[k] = won_a * np.log1p(up * theta) + won_b * np.log1p(-down * theta) - n_a * up * theta * apart
     return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def poisson_form_bet(
+    factors: ArrayLike,
+    past_events: ArrayLike,
+    past_exposure: ArrayLike,
+    events: ArrayLike,
+    exposure: ArrayLike,
+    offset: ArrayLike,
+) -> Array:
+    """The log e-value of one batch of Poisson counts for "the sum of factors times rates exceeds the offset".
+
+    prod_s (1 + t f_s/n_s)^X_s exp(-t offset), whose mean is exp(t (sum_s f_s rate_s - offset)). An arm whose factor is
+    0 takes no part; 0.0 where another has no exposure, past or new. `(S),(S),(S),(S),(S),()->()`
+    """
+    arms = np.broadcast_arrays(factors, past_events, past_exposure, events, exposure, np.asarray(offset)[..., None])
+    f, past, N, won, n, b = (np.asarray(each, dtype=np.float64).reshape(-1, each.shape[-1]).T for each in arms)
+    b, shape = b[0], arms[0].shape[:-1]
+    scale = np.abs(f).max(axis=0)
+    good = ((f == 0) | _totalled(_counted(N, n), past, won)).all(axis=0) & _counted(scale)
+    good &= np.abs(b / scale) < _MOST
+    used = good & (f != 0)
+    scale = np.where(good, scale, 1.0)
+    f, b = np.where(used, f / scale, 0.0), np.where(good, b / scale, 0.0)
+    N, n = np.where(used, N, 1.0), np.where(used, n, 1.0)
+    past, won = np.where(used, past, 0.0), np.where(used, won, 0.0)
+    rates = (past + 0.5) / N  # half an event added
+    z = clipped_z(added(f * (past / N)) - b, np.where(good, added(f * f * rates / N), 1.0))
+    unit = np.sqrt(added(f * f * rates / N)) / np.where(good, added(f * f * rates / n), 1.0)
+    furthest = np.where(f < 0, EDGE * n / -f, _MOST).min(axis=0)  # no factor of 0, and no overflow
+    t = np.minimum(DRIFTS[:, None] * unit, furthest)
+    log_factors = -t * b
+    for share, count in zip(f / n, won, strict=True):
+        log_factors += count * np.log1p(t * share)
+    return np.where(good, log_mixture(z, log_factors), 0.0).reshape(shape)
 
 
 @np.errstate(all="ignore")

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roundwise.errors import InputError
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, UnknownVariance
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, MinimumBelow
@@ -28,7 +27,6 @@ from roundwise.stopping.bettors import (
     GaussianBettor,
     PoissonBettor,
     StudentBettor,
-    single_arms,
 )
 from roundwise.stopping.ledgers.above import AboveLedger
 from roundwise.stopping.ledgers.base import Ledger
@@ -139,18 +137,6 @@ def _compares(problem: Problem) -> bool:
     """Whether every form has coefficients that sum to 0, so that a common shift cancels."""
     pieces = problem.question.halfspaces(problem.question.answer(np.zeros(problem.arms)), problem.arms)
     return bool(np.allclose(pieces.coefficients.sum(axis=-1), 0.0))
-
-
-def check_forms(problem: Problem) -> None:
-    """Raise an InputError if the noise model has no bets for what the question compares."""
-    if not isinstance(problem.noise, Poisson) or not isinstance(ledger_of(problem), CandidateLedger):
-        return
-    pieces = problem.question.halfspaces(problem.question.answer(np.zeros(problem.arms)), problem.arms)
-    if not pieces.pairs and not single_arms(pieces):
-        raise InputError(
-            "For Poisson counts two arms can be compared, or single arms with levels, but not sums or multiples of "
-            "arms, and not both in one question."
-        )
 
 
 def bettor_of(problem: Problem) -> Bettor:

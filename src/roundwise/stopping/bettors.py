@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.record import Batch, Table
 from roundwise.runs import Bools, Floats, total, zeros
 from roundwise.stopping import bets
-from roundwise.stopping.past import Forecast, Known, Past, arm_of, at, squares_at
+from roundwise.stopping.past import Forecast, Known, Past, all_arms, arm_of, at, squares_at
 
 
 class Bettor(Protocol):
@@ -83,10 +84,14 @@ class BinaryBettor:
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """Two rates, an offset apart; for another form the sub-Gaussian bet (sigma 1/2)."""
         pieces = forecast.pieces
-        if not pieces.pairs:
-            return GaussianBettor(0.5).form(known, batch, forecast, need)
-        sums = (*_pair(known.past, pieces), *_pair(batch, pieces))
-        return _placed(bets.bernoulli_difference_bet, need, *sums, pieces.offsets)
+        pair = pairs_among(pieces) & (np.abs(pieces.offsets) < 1)
+        logs = zeros(need.shape)
+        if not pair.all():
+            logs = GaussianBettor(0.5).form(known, batch, forecast, np.where(pair, 0.0, need))
+        if pair.any():
+            sums = (*_pair(known.past, pieces), *_pair(batch, pieces))
+            logs = logs + _placed(bets.bernoulli_difference_bet, np.where(pair, need, 0.0), *sums, pieces.offsets)
+        return logs
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A binomial against the level."""
@@ -98,8 +103,9 @@ class BinaryBettor:
 class StudentBettor:
     """Normal rewards of unknown common variance: t statistics of the batch, weighed with the past variance.
 
-    For forms the variance is pooled over all arms of the batch; against a level every arm has its own, because what is
-    won on different arms is multiplied there.
+    For forms of several arms the variance is pooled over all arms of the batch, which must have it in common. For a
+    form of one arm, and against a level, it is that arm's own: variances may differ there, and what is won on different
+    arms may be multiplied.
     """
 
     def variance(self, past: Past) -> Floats:
@@ -108,12 +114,16 @@ class StudentBettor:
         return np.where(freedom > 0, np.maximum(total(past.spreads), 1e-300) / np.maximum(freedom, 1.0), 1.0)
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
-        """On the form of the batch's means, over the batch's pooled standard deviation."""
+        """On the form of the batch's means, over the batch's pooled standard deviation, or the one arm's own."""
         pieces = forecast.pieces
         means, spread = _batch(batch)
         freedom = np.maximum(batch.counts - 1.0, 0.0)
-        dof = total(freedom)[..., None]
-        square = total(_spreads(batch))[..., None] / np.maximum(dof, 1.0)
+        spreads, dof = total(_spreads(batch))[..., None], total(freedom)[..., None]
+        if not pieces.pairs:
+            single, arm, _ = singles_among(pieces)
+            spreads = np.where(single, _of(_spreads(batch), arm), spreads)
+            dof = np.where(single, _of(freedom, arm), dof)
+        square = spreads / np.maximum(dof, 1.0)
         new = at(means, pieces) - pieces.offsets
         before = (forecast.value, self._past_variance(known), forecast.leverage)
         return _placed(bets.student_bet, need, *before, new, square, squares_at(spread, pieces), dof)
@@ -142,21 +152,34 @@ class PoissonBettor:
         return (total(past.totals) + 0.5) / (total(past.counts) + 0.5)
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
-        """Two rates, an offset apart, or single rates against levels; `check_forms` refuses others."""
-        pieces = forecast.pieces
-        if not pieces.pairs:
-            return self._singles(known, batch, pieces, need)
-        sums = (*_pair(known.past, pieces), *_pair(batch, pieces))
-        return _placed(bets.poisson_difference_bet, need, *sums, pieces.offsets)
+        """Two rates, an offset apart; a single rate against a level; or any other form."""
+        pieces, past = forecast.pieces, known.past
+        pair = pairs_among(pieces)
+        logs = zeros(need.shape)
+        if pair.any():
+            sums = (*_pair(past, pieces), *_pair(batch, pieces))
+            logs = _placed(bets.poisson_difference_bet, np.where(pair, need, 0.0), *sums, pieces.offsets)
+        if pair.all():
+            return logs
+        single, arm, factor = singles_among(pieces)
+        level = pieces.offsets / factor
+        single &= level > 0
+        each = [_of(values, arm) for values in (past.totals, past.counts, batch.totals, batch.counts)]
+        logs = logs + _placed(bets.poisson_level_bet, np.where(single, need, 0.0), *each, level, factor > 0)
+        return logs + self._others(past, batch, pieces, np.where(pair | single, 0.0, need))
 
-    def _singles(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
-        factors = pieces.coefficients
-        here = np.abs(factors).argmax(axis=-1)[..., None]
-        factor = np.take_along_axis(factors, here, axis=-1)[..., 0]
-        arm = np.take_along_axis(pieces.arms, here, axis=-1)[..., 0]
-        sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
-        each = [np.take_along_axis(values, np.broadcast_to(arm, need.shape), axis=-1) for values in sums]
-        return _placed(bets.poisson_level_bet, need, *each, pieces.offsets / factor, factor > 0)
+    def _others(self, past: Past, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+        """The bet that there is for any form."""
+        wanted = need > 0
+        logs = zeros(need.shape)
+        if wanted.any():
+            shape = (*need.shape, pieces.arms.shape[-1])
+            sums = [all_arms(each, pieces) for each in (past.totals, past.counts, batch.totals, batch.counts)]
+            factors, *rest = (np.broadcast_to(each, shape)[wanted] for each in (pieces.coefficients, *sums))
+            offsets = np.broadcast_to(pieces.offsets, need.shape)[wanted]
+            past_events, past_exposure, events, exposure = rest
+            logs[wanted] = bets.poisson_form_bet(factors, past_events, past_exposure, events, exposure, offsets)
+        return logs
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A Poisson rate against the level."""
@@ -178,14 +201,19 @@ class BoundedBettor:
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """Products over the values of two arms, an offset apart; for other forms or from sums, sub-Gaussian."""
-        pieces = forecast.pieces
-        if batch.table is None or not pieces.pairs:
-            return GaussianBettor((self.high - self.low) / 2).form(known, batch, forecast, need)
+        pieces, width = forecast.pieces, self.high - self.low
+        pair = pairs_among(pieces) & (np.abs(pieces.offsets) < width) & (batch.table is not None)
+        logs = zeros(need.shape)
+        if not pair.all():
+            logs = GaussianBettor(width / 2).form(known, batch, forecast, np.where(pair, 0.0, need))
+        if batch.table is None or not pair.any():
+            return logs
         sums = [arm_of(each, pieces, s) for s in (0, 1) for each in self._scaled(known.past)]
         columns = np.moveaxis(batch.table.counts, -1, 0)
         rows = [np.stack([arm_of(column, pieces, s) for column in columns], axis=-1) for s in (0, 1)]
-        return self._placed(
-            bets.bounded_difference_bet, need, batch.table, sums, rows, [pieces.offsets / (self.high - self.low)]
+        needs = np.where(pair, need, 0.0)
+        return logs + self._placed(
+            bets.bounded_difference_bet, needs, batch.table, sums, rows, [pieces.offsets / width]
         )
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
@@ -233,9 +261,23 @@ class BoundedBettor:
         return logs
 
 
-def single_arms(pieces: Halfspaces) -> bool:
-    """Whether every form is about one arm."""
-    return bool(((pieces.coefficients != 0).sum(axis=-1) == 1).all())
+def pairs_among(pieces: Halfspaces) -> Bools:
+    """Which pieces say that their first arm exceeds their second by the offset, and nothing else. (P)"""
+    if pieces.pairs:
+        return np.ones(pieces.offsets.shape, dtype=np.bool_)
+    factors = pieces.coefficients
+    if factors.shape[-1] < 2:
+        return np.zeros(factors.shape[:-1], dtype=np.bool_)
+    return (factors[..., 0] == 1) & (factors[..., 1] == -1) & (factors[..., 2:] == 0).all(axis=-1)
+
+
+def singles_among(pieces: Halfspaces) -> tuple[Bools, NDArray[np.intp], Floats]:
+    """Which pieces are about one arm only, and of each piece the arm that counts most and its factor. (P)"""
+    factors = pieces.coefficients
+    here = np.abs(factors).argmax(axis=-1)[..., None]
+    arm = np.take_along_axis(pieces.arms, here, axis=-1)[..., 0]
+    factor = np.take_along_axis(factors, here, axis=-1)[..., 0]
+    return np.asarray((factors != 0).sum(axis=-1) == 1), arm, factor
 
 
 def _spreads(batch: Batch) -> Floats:
@@ -265,3 +307,10 @@ def _pair(sums: Past | Batch, pieces: Halfspaces) -> tuple[Floats, Floats, Float
         arm_of(sums.totals, pieces, 1),
         arm_of(sums.counts, pieces, 1),
     )
+
+
+def _of(values: Floats, arm: NDArray[np.intp]) -> Floats:
+    """The values of one arm of each piece. (K)->(P)"""
+    runs = np.broadcast_shapes(values.shape[:-1], arm.shape[:-1])
+    values, arm = np.broadcast_to(values, (*runs, values.shape[-1])), np.broadcast_to(arm, (*runs, arm.shape[-1]))
+    return np.take_along_axis(values, arm, axis=-1)

@@ -188,7 +188,7 @@ def at(values: Floats, pieces: Halfspaces) -> Floats:
     """sum_s factors_s values[arms_s]. (K)->(P)"""
     if pieces.pairs:
         return arm_of(values, pieces, 0) - arm_of(values, pieces, 1)
-    return total(pieces.coefficients * _all_arms(values, pieces))
+    return total(pieces.coefficients * all_arms(values, pieces))
 
 
 @quiet
@@ -197,7 +197,7 @@ def squares_at(values: Floats, pieces: Halfspaces) -> Floats:
     if pieces.pairs:
         return arm_of(values, pieces, 0) + arm_of(values, pieces, 1)
     factors = pieces.coefficients
-    return total(np.where(factors != 0, factors**2 * _all_arms(values, pieces), 0.0))
+    return total(np.where(factors != 0, factors**2 * all_arms(values, pieces), 0.0))
 
 
 def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
@@ -207,6 +207,7 @@ def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
     return np.take_along_axis(values, pieces.arms[..., s], axis=-1)
 
 
-def _all_arms(values: Floats, pieces: Halfspaces) -> Floats:
+def all_arms(values: Floats, pieces: Halfspaces) -> Floats:
+    """The values of all arms of each piece. (K)->(P, S)"""
     flat = pieces.arms.reshape(*pieces.arms.shape[:-2], -1)
     return np.take_along_axis(values, flat, axis=-1).reshape(pieces.arms.shape)
