@@ -1,4 +1,4 @@
-"""The grid: every shape of a question, every law, every rule that claims a guarantee; measured, or refused with a sentence."""
+"""Every shape of a question, every law, every rule that claims a guarantee: measured, or refused with a sentence."""
 
 from __future__ import annotations
 

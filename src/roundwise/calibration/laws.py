@@ -1,7 +1,7 @@
 """Worlds in which an error is most likely: for each noise model, laws at the edge of what it allows.
 
-A law says what is assumed of the results, where means lie (`centre`, and a `unit` in which shapes place them), and makes
-a world with given means. Some laws go to an edge that only some promises reach (`covers`).
+A law says what is assumed of the results, where means lie (`centre`, and a `unit` in which shapes place them), and
+makes a world with given means. Some laws go to an edge that only some promises reach (`covers`).
 """
 
 from __future__ import annotations
