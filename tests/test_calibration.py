@@ -1,0 +1,122 @@
+"""The calibration: complete, able to fail, resumable; and a short one that must pass.
+
+The short one counts 60 runs a cell. If every rule keeps its promise, an alarm has probability at most
+`measure.FALSE_ALARM`, 1e-3; the seed is fixed.
+"""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from roundwise.calibration import cells, controls, live, measure
+from roundwise.calibration.cells import Cell, Refused
+from roundwise.calibration.grid import grid, quick
+from roundwise.calibration.laws import LAWS
+from roundwise.calibration.measure import Measured, measured
+from roundwise.calibration.page import page, plain, wrong
+from roundwise.calibration.rules import RULES
+from roundwise.calibration.shapes import SHAPES
+from roundwise.errors import InputError
+from roundwise.policies import POLICIES
+from roundwise.problem import Problem
+from roundwise.questions import BestArm
+from roundwise.spec import NOISES, QUESTIONS
+from roundwise.stopping import THRESHOLDS
+
+EVERY = grid()
+CELLS = [each for each in EVERY if isinstance(each, Cell)]
+
+
+class TestTheGrid:
+    def test_a_combination_is_measured_or_refused_with_a_sentence(self):
+        """`product` tries each; anything but an InputError would be raised here."""
+        keys = Counter((each.row, each.column) for each in EVERY if each.part == "product")
+        assert {row for row, _ in keys} == {shape.name for shape in SHAPES}
+        assert len(keys) == len(SHAPES) * len(LAWS) * len(RULES)
+        assert all(each.sentence.endswith(".") for each in EVERY if isinstance(each, Refused))
+
+    def test_it_has_every_question_noise_model_policy_and_threshold(self):
+        assert {shape.asked(LAWS[0])[0].name for shape in SHAPES} == set(QUESTIONS)
+        assert {type(law.noise) for law in LAWS} == set(NOISES.values())
+        problem = Problem(BestArm(), 3)
+        promising = {name for name, made in POLICIES.items() if made().stopping.doubt(problem) is None}
+        assert {rule.policy.name for rule in RULES} == promising
+        proved = {name for name, each in THRESHOLDS.items() if each.doubt(problem) is None}
+        assert {rule.name.split(", ")[1] for rule in RULES if rule.name.startswith("PET, ")} >= proved
+
+    def test_every_question_is_measured_with_every_noise_model(self):
+        found = {(type(each.count.law.noise), type(each.count.shape.asked(each.count.law)[0]))
+                 for each in CELLS if each.part == "product"}  # fmt: skip
+        assert found == {(noise, question) for noise in NOISES.values() for question in QUESTIONS.values()}
+
+    def test_it_goes_from_2_to_1000_arms_and_from_a_half_to_a_thousandth(self):
+        assert {shape.arms for shape in SHAPES} >= {2, 10, 100, 1000}
+        assert {each.delta for each in CELLS} >= {0.5, 0.05, 0.001}
+
+    def test_names_are_unique(self):
+        assert len({each.digest for each in CELLS}) == len(CELLS)
+
+    def test_the_short_one_has_every_part_and_shape(self):
+        few = quick(EVERY)
+        assert {each.part for each in few} == {each.part for each in CELLS}
+        assert {each.row for each in few} == {each.row for each in CELLS}
+
+
+class TestCounting:
+    few = [each for each in CELLS if each.row == "best of 2, tie" and each.delta == 0.5][:3]
+
+    def test_workers_change_nothing(self):
+        one, two = (measured(self.few, 600, workers=workers) for workers in (1, 2))
+        assert [each.happened for each in one] == [each.happened for each in two]
+        assert all(each.runs >= 600 for each in one)
+
+    def test_it_goes_on_where_it_was(self, tmp_path, monkeypatch):
+        whole = measured(self.few, 300)
+        measured(self.few[:2], 300, tmp_path)
+        path = tmp_path / "counts.jsonl"
+        path.write_text(path.read_text()[:-9])  # the last line was cut by a kill
+        again = []
+        real = measure._count
+        monkeypatch.setattr(measure, "_count", lambda jobs: again.extend(jobs) or real(jobs))
+        assert [each.happened for each in measured(self.few, 300, tmp_path)] == [each.happened for each in whole]
+        assert {job.digest for job in again} == {each.digest for each in self.few[1:]}
+
+    def test_counts_of_other_code_are_not_taken(self, tmp_path, monkeypatch):
+        measured(self.few[:1], 10, tmp_path)
+        monkeypatch.setattr(measure, "source", lambda: "another")
+        with pytest.raises(InputError, match="another version of the code"):
+            measured(self.few[:1], 10, tmp_path)
+
+    def test_the_verdict_is_an_exact_binomial_test(self):
+        from scipy.stats import binomtest
+
+        found = Measured(self.few[0], 1000, 560)
+        assert found.chance == pytest.approx(binomtest(560, 1000, 0.5, alternative="greater").pvalue)
+        assert not found.broken(7000)
+        assert Measured(self.few[0], 1000, 600).broken(7000)
+
+
+class TestThePage:
+    def test_it_says_what_was_counted_and_what_is_wrong(self):
+        found = [Measured(cell, 100, 0) for cell in CELLS if not cell.must_fail]
+        found += [Measured(cell, 100, 0 if cell.must_fail else 100) for cell in CELLS if cell.must_fail]
+        refused = [each for each in EVERY if isinstance(each, Refused)]
+        text = page(found, refused, "roundwise calibrate", "figures/calibration.svg")
+        assert "| Wager |" in text
+        assert all(sentence in text for sentence in {each.sentence for each in refused})
+        assert len(wrong(found)) == sum(cell.must_fail for cell in CELLS)
+        assert json.dumps(plain(found, refused))
+
+
+def test_a_short_calibration_passes():
+    from roundwise.cli import app, calibrate  # noqa: F401 - registers the command
+
+    found = CliRunner().invoke(app, ["calibrate", "--workers", "2", "--json"])
+    data = json.loads(found.stdout)
+    bad = [each for each in data["cells"] if not each["as_it_should"]]
+    assert not bad
+    assert found.exit_code == 0
+    assert data["runs"] > 50_000
