@@ -523,7 +523,7 @@ class TestFigure:
         ]  # fmt: skip
 
     def test_the_title_says_why_cells_are_left_out(self, tmp_path):
-        rows = rows_of() + rows_of(undecided=0.1) + rows_of(sample_lower_bound=0.0)[:1]
+        rows = rows_of() + rows_of(undecided=0.1) + rows_of(sample_lower_bound=0.0, samples_over_lower_bound=None)[:1]
         files, _ = draw(rows, tmp_path)
         text = files[1].read_text()
         assert "4 of 9 cells are left out: they have undecided runs, so their mean is cut off" in text
