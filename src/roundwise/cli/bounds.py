@@ -89,7 +89,7 @@ def bounds(
     if as_json:
         measured = None if seen is None else seen.plain()
         asked_for = {"question": question, "tolerance": tolerance or 0.0, "delta": delta, "sigma": sigma}
-        print_json({**asked_for, **found.plain(), "measured": measured})
+        print_json({**asked_for, **found.plain(), "measured": measured, "figure": plot and str(plot)})
         return
     _print(found, delta, seen, bool(tolerance))
     if plot is not None:
