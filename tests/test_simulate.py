@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,6 +161,15 @@ class TestReferenceValues:
         assert verdicts[0] == "reproduces for c = 32, 128; reversed for c = 2, 8"
         assert verdicts[2] == "reproduces"
         assert verdicts[4] == "reproduces"
+
+    def test_the_page_says_how_many_answers_were_wrong(self):
+        """docs/reproducing.md is about 1000 runs, seed 1."""
+        results = paper.reproduced(runs=1000, seed=1)
+        wrong = sum(int((~each.correct & each.decided).sum()) for found in results.values() for each in found.values())
+        said = f"{wrong} wrong answer{'' if wrong == 1 else 's'} in 19 000 runs"
+        page = Path(__file__).parent.parent / "docs" / "reproducing.md"
+        assert said in page.read_text(encoding="utf-8")
+        assert paper.claims(results)[4].measured.startswith(said)
 
     def test_tables(self, results):
         rows = paper.summary_rows(results)
