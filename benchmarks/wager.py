@@ -117,9 +117,11 @@ def header(*cells):
 
 
 def cell(runs):
-    """Samples over the lower bound / mean batches."""
+    """Samples over the lower bound, the mean of the runs' ratios / mean batches; a dash where runs are undecided."""
     found = runs.summary
     ratio = found.samples_over_lower_bound
+    if ratio is None:
+        return f"- / {found.batches_mean:.2f}"
     return f"{ratio:.0f} / {found.batches_mean:.1f}" if ratio >= 100 else f"{ratio:.2f} / {found.batches_mean:.2f}"
 
 
@@ -164,7 +166,7 @@ def seeds(number=20):
     cases.append(("paper's instances, exactly Gaussian", BestArm(), PAPER, Gaussian(1.0), 3.5))
     for name, question, world, noise, limit in cases:
         found = [simulated(question, world, [Wager()], noise, seed=s)[0].summary for s in range(1, number + 1)]
-        ratios = np.array([each.samples_over_lower_bound for each in found])
+        ratios = np.array([each.samples_over_lower_bound for each in found], dtype=float)
         batches = np.mean([each.batches_mean for each in found])
         wrong = np.mean([each.error for each in found])
         row(
@@ -237,7 +239,7 @@ def tails(seed, runs=100_000):
     for name in (*list(INSTANCES)[:2], "gap 0.1 (2)", list(INSTANCES)[-1]):
         question, world = INSTANCES[name]
         (found,) = simulated(question, world, [Wager()], runs=runs, seed=seed)
-        ratio = found.samples / found.summary.lower_bound
+        ratio = found.samples / found.lower_bound
         row(
             name,
             f"{ratio.mean():.2f}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,6 +170,28 @@ def test_lemma_a_5_and_why_it_needs_its_conditions(rng: np.random.Generator) -> 
     # k < 0, which the lemma allows: N = 2, but (3e6)^2 is far above e^12
     assert number(math.exp(12), -1e6, 1e6) == 2
     assert math.exp(12) < (-1e6 + 4 * 1e6) ** 2
+
+
+def test_where_the_bounds_on_batches_begin_to_say_something() -> None:
+    """docs/bounds.md: two arms, delta .05, gamma 30; beyond one batch at 10^16.05 as stated, at 420 computed."""
+
+    def at(ratio: float) -> Promise:
+        found = promise(Problem(BestArm(), 2), [math.sqrt(8 / ratio), 0.0], easiest=1.0, gamma=30.0)
+        assert found is not None
+        return found
+
+    assert closed_form(at(10**16.04), "stated").expected < 1 < closed_form(at(10**16.06), "stated").expected
+    assert closed_form(at(1e300)).expected == 1
+    assert expected_batches(at(415)) == 1 < expected_batches(at(425))
+
+
+def test_lemma_a_5_for_the_numbers_of_the_page() -> None:
+    """ln rho / ln((ln rho)^2 C) is 10 at rho = e^.1 and below 0 at rho = 1.1, for C = 101."""
+    assert 0.1 / math.log(0.1**2 * 101) == pytest.approx(10.05, abs=0.01)
+    assert math.log(1.1) / math.log(math.log(1.1) ** 2 * 101) == pytest.approx(-1.11, abs=0.01)
+    page = (Path(__file__).parent.parent / "docs" / "bounds.md").read_text(encoding="utf-8")
+    assert r"batches for $\rho=e^{0.1}$, $C=101$" in page
+    assert r"passes one batch at $T^*/T_{\min}=10^{16.05}$" in page
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,6 +1,7 @@
 """The commands as a user meets them: what they print, JSON, and one sentence for a mistake."""
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -156,6 +157,40 @@ def test_a_tie_ends_undecided_by_itself(roundwise):
         code, out, _ = roundwise("simulate", "-q", "best-arm", "--means", "0.5,0.5", "--runs", 3, *words)
         assert code == 0
         assert "Undecided runs reached a limit" in out
+
+
+def test_a_mean_that_is_cut_off_is_not_compared_with_the_bound(roundwise):
+    words = ("simulate", "-q", "best-arm", "--means", "0.01,0", "--policy", "round-robin", "--runs", 5)
+    _, out, _ = roundwise(*words, "--max-batches", 2)
+    row = next(line for line in out.splitlines() if line.strip().startswith("round-robin "))
+    head = next(line for line in out.splitlines() if "× bound" in line)
+    assert re.split("  +", row.strip())[re.split("  +", head.strip()).index("× bound")] == "-"
+    assert "a mean so cut off is not compared with the bound" in out
+    plain = json.loads(roundwise(*words, "--max-batches", 2, "--json")[1])[0]
+    assert plain["samples_over_lower_bound"] is None
+    assert plain["sample_lower_bound"] == pytest.approx(80_000 * 0.9 * math.log(19))
+
+
+def test_with_a_radius_the_bound_is_for_the_means_that_are_given(roundwise):
+    """Of a ball the worst case over all statements need not be at one of its points, so it bounds nothing."""
+    plain = json.loads(roundwise("complexity", *BEST, "--json")[1])
+    ball = json.loads(roundwise("complexity", *BEST, "--radius", 0.02, "--json")[1])
+    assert ball["complexity"] > plain["complexity"]
+    assert ball["sample_lower_bound"] == plain["sample_lower_bound"]
+    assert "samples on average at these means than" in roundwise("complexity", *BEST, "--radius", 0.02)[1]
+
+
+def test_every_command_has_json(roundwise):
+    """As the README says."""
+    import typer
+
+    from roundwise.cli import app
+
+    roundwise("--help")  # registers all commands
+    commands = typer.main.get_command(app).commands
+    assert {"bounds", "complexity", "paper", "simulate", "sweep", "new", "export", "import"} <= set(commands)
+    without = [name for name, each in commands.items() if "--json" not in [o for p in each.params for o in p.opts]]
+    assert without == []
 
 
 def test_what_the_lower_bound_is_about_is_said(roundwise):

@@ -1,7 +1,9 @@
 """Simulation: the same numbers for a seed, the reference values, errors below delta."""
 
+import dataclasses
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,6 +162,15 @@ class TestReferenceValues:
         assert verdicts[2] == "reproduces"
         assert verdicts[4] == "reproduces"
 
+    def test_the_page_says_how_many_answers_were_wrong(self):
+        """docs/reproducing.md is about 1000 runs, seed 1."""
+        results = paper.reproduced(runs=1000, seed=1)
+        wrong = sum(int((~each.correct & each.decided).sum()) for found in results.values() for each in found.values())
+        said = f"{wrong} wrong answer{'' if wrong == 1 else 's'} in 19 000 runs"
+        page = Path(__file__).parent.parent / "docs" / "reproducing.md"
+        assert said in page.read_text(encoding="utf-8")
+        assert paper.claims(results)[4].measured.startswith(said)
+
     def test_tables(self, results):
         rows = paper.summary_rows(results)
         assert len(rows) == 19
@@ -224,7 +235,7 @@ class TestResults:
         assert set(table["answer"]) == {"[0, 1]"}
         plain = runs.summary.plain()
         json.dumps(plain, allow_nan=False)
-        assert plain["samples_over_lower_bound"] == pytest.approx(runs.samples.mean() / table["lower_bound"].mean())
+        assert plain["samples_over_lower_bound"] == pytest.approx((runs.samples / table["lower_bound"]).mean())
         assert runs.summary.samples_se == pytest.approx(np.std(runs.samples, ddof=1) / math.sqrt(50))
 
     def test_a_tie_runs_into_the_limit_and_is_undecided(self):
@@ -234,6 +245,37 @@ class TestResults:
         assert runs.summary.undecided == 1
         assert runs.summary.lower_bound == math.inf
         assert runs.summary.error == 0
+
+    def test_the_ratio_to_the_bound_is_the_mean_of_the_runs_own(self):
+        """Instances of one run each: what a hard one needs does not drown what an easy one needs."""
+        (runs,) = simulate(BestArm(), PAPER, [RoundRobin()], runs=40)
+        ratios = [
+            float(s) / (float(c) * 0.9 * math.log(19)) for s, c in zip(runs.samples, runs.complexity, strict=True)
+        ]
+        of_means = float(runs.samples.mean() / runs.lower_bound.mean())
+        assert runs.summary.samples_over_lower_bound == pytest.approx(sum(ratios) / 40)
+        assert abs(of_means / runs.summary.samples_over_lower_bound - 1) > 1e-3
+
+    @pytest.mark.parametrize(
+        ("question", "means", "limits"),
+        [
+            (BestArm(), [0.01, 0.0], {"max_batches": 3}),  # all but a few are cut off, far below the bound
+            (BestArm(), [0.2, 0.0], {"max_samples": 900}),  # some are
+            (BestArm(), [0.0, 0.0], {"max_batches": 3}),  # the bound is infinite
+            (BestArm(0.5), [0.0] * 20, {}),  # the bound is 0
+        ],
+    )
+    def test_there_is_no_ratio_where_runs_are_undecided_or_the_bound_says_nothing(self, question, means, limits):
+        (runs,) = simulate(question, GaussianArms(means), [RoundRobin(first_time=400)], runs=20, **limits)
+        assert runs.decided.all() == (not limits)
+        assert runs.summary.samples_over_lower_bound is None
+        assert runs.summary.plain()["samples_over_lower_bound"] is None
+
+    def test_one_undecided_run_is_enough(self):
+        (runs,) = simulate(BestArm(), GaussianArms([0.5, 0.0]), [RoundRobin()], runs=20)
+        assert runs.summary.samples_over_lower_bound is not None
+        cut = dataclasses.replace(runs, decided=np.arange(20) > 0)
+        assert cut.summary.samples_over_lower_bound is None
 
     def test_a_limit_on_batches(self):
         (runs,) = simulate(BestArm(), GaussianArms([0.1, 0.0]), [PET()], runs=20, max_batches=2)

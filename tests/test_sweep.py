@@ -287,6 +287,8 @@ class TestCells:
         row = summary_row(cell, tmp_path)
         assert row["samples_mean"] == alone.summary.samples_mean
         assert row["error_upper_95"] == alone.summary.error_upper_95
+        np.testing.assert_array_equal(found["lower_bound"], alone.lower_bound)
+        assert row["samples_over_lower_bound"] == pytest.approx((alone.samples / alone.lower_bound).mean(), rel=1e-12)
 
     def test_a_cell_that_is_finished_twice_is_stored_once(self, tmp_path):
         cells = read_grid(write(tmp_path)).cells[:2]
@@ -391,7 +393,25 @@ class TestCommand:
         assert code == 0
         assert "No figure: 12 of 12 cells are left out: they have undecided runs" in said
         assert not list(out.glob("figure-sweep.*"))
-        assert len(json.loads(sweep(write(tmp_path, text), "--out", out, "--json")[1])["files"]) == 1
+        plain = json.loads(sweep(write(tmp_path, text), "--out", out, "--json")[1])
+        assert len(plain["files"]) == 1
+        assert {row["samples_over_lower_bound"] for row in plain["cells"]} == {None}
+
+    def test_a_tolerance_has_its_own_bound(self, sweep, tmp_path):
+        """What is stored with each run, not what would follow from the complexity alone."""
+        text = """
+            runs = 20
+            [[question]]
+            name = "best-arm"
+            tolerance = 0.1
+            [[instance]]
+            means = [0.01, 0.0]
+            [[policy]]
+            name = "round-robin"
+        """
+        (row,) = json.loads(sweep(write(tmp_path, text), "--out", tmp_path / "out", "--json")[1])["cells"]
+        assert row["sample_lower_bound"] == pytest.approx(604.899, rel=1e-5)
+        assert row["samples_over_lower_bound"] == pytest.approx(row["samples_mean"] / 604.899, rel=1e-5)
 
     def test_swapped_names_are_swapped_everywhere(self, sweep, tmp_path):
         one, other = "[[instance]]\nname = 'A'\nmeans = [1, 0]\n", "[[instance]]\nname = 'B'\nmeans = [9, 0]\n"
@@ -523,7 +543,7 @@ class TestFigure:
         ]  # fmt: skip
 
     def test_the_title_says_why_cells_are_left_out(self, tmp_path):
-        rows = rows_of() + rows_of(undecided=0.1) + rows_of(sample_lower_bound=0.0)[:1]
+        rows = rows_of() + rows_of(undecided=0.1) + rows_of(sample_lower_bound=0.0, samples_over_lower_bound=None)[:1]
         files, _ = draw(rows, tmp_path)
         text = files[1].read_text()
         assert "4 of 9 cells are left out: they have undecided runs, so their mean is cut off" in text

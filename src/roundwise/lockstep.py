@@ -21,7 +21,7 @@ from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.record import Batch, Trial, joined
 from roundwise.runs import Floats, stacked, take
-from roundwise.summary import Runs
+from roundwise.summary import Runs, lower_bound_at
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     known_sigma = not isinstance(problem.noise, Poisson | UnknownVariance)
     sigma = problem.sigma if known_sigma else environment.sigma
     complexity = problem.question.complexity(truth, sigma=sigma).value
+    bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
     exact = isinstance(environment.noise, Gaussian) and sigma == environment.sigma
     ends = np.cumsum([job.size for job in lot])
     size = int(ends[-1])
@@ -188,6 +189,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
             answer[start:end],
             correct[start:end],
             complexity[start:end],
+            bound[start:end],
             None if counts is None else counts[start:end],
             {key: column[start:end] for key, column in seen.items()},
             doubt,

@@ -172,6 +172,7 @@ def claims(results: Results) -> list[Claim]:
         ),
         Claim(
             f"every algorithm errs with probability at most {DELTA:g}",
+            f"{_wrong(all_runs)}; "
             f"largest 95 % upper bound on an error rate: {max(each.summary.error_upper_95 for each in all_runs):.4f}",
             "reproduces" if not wrong else "does not reproduce for " + ", ".join(wrong),
         ),
@@ -210,6 +211,12 @@ def columns(results: Results) -> list[dict[str, NDArray[Any]]]:
         for name, found in results.items()
         for runs in found.values()
     ]
+
+
+def _wrong(all_runs: list[Runs]) -> str:
+    number = sum(int((each.decided & ~each.correct).sum()) for each in all_runs)
+    runs = _count(sum(len(each.samples) for each in all_runs))
+    return f"{number} wrong answer{'' if number == 1 else 's'} in {runs} runs"
 
 
 def _mean(summary: Summary) -> str:

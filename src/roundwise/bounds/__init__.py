@@ -32,7 +32,7 @@ from roundwise.bounds.upper import (
     upper_bounds,
     worst_case,
 )
-from roundwise.summary import sample_lower_bound
+from roundwise.summary import lower_bound_at, sample_lower_bound, shared_lower_bound
 
 __all__ = [
     "Centre",
@@ -54,6 +54,7 @@ __all__ = [
     "failure_bound",
     "geometric_probability",
     "instances",
+    "lower_bound_at",
     "moved",
     "overview",
     "phase_cost",
@@ -65,6 +66,7 @@ __all__ = [
     "sequence_probability",
     "settled_by_complexity",
     "settled_phase",
+    "shared_lower_bound",
     "stated_phase_cost",
     "stated_upper_bounds",
     "upper_bounds",

@@ -5,6 +5,10 @@ A wrong answer that lies behind a half-space `a.lambda >= b` is at the distance 
 x exactly if a.(y, ..., y) = b. So y must lie on the border of every half-space, and nothing else is needed: the
 proof of the lower bound never uses that the coordinates of y are equal. We therefore take any point y of R^K
 on all borders.
+
+With several right answers there are several borders, and what is too little to give one of them may be enough to give
+another: the chain says nothing there, and no centre is given. Best arm with a tolerance has one right answer where the
+best leads by more than the tolerance; then y is that arm's point with all its rivals just a tolerance above it.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from roundwise.errors import InputError
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.questions.base import finite
 from roundwise.runs import Floats
+from roundwise.summary import several_right
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +45,16 @@ def centre(question: Question, means: ArrayLike, constant: bool = False) -> Cent
     With `constant` y is one number for all arms, as the paper has it. Best arm and top-k: every number serves,
     and the midrange is best (Section A.3). Above, minimum-below and any-above: the level. Statements a.mu > b:
     a number with b = y sum(a) for all of them. Largest: a number at which all scores tie. Where one number does
-    not serve, a point often does: "beats the control by a margin" has the centre (c, c + margin, ...).
+    not serve, a point often does: "beats the control by a margin" has the centre (c, c + margin, ...), and so has
+    best arm with a tolerance if one arm only is right; if several are, there is no centre.
 
     >>> centre(BestArm(), [1.0, 0.9, 0.0]).values.tolist()
     [0.5, 0.5, 0.5]
     """
     values = one_instance(means)
     question.check(len(values))
+    if isinstance(question, BestArm) and question.tolerance:
+        return _with_tolerance(question, values, constant)
     if isinstance(question, BestArm | TopK):
         return _around(values, np.full(values.shape, (values.max() + values.min()) / 2))
     if isinstance(question, Above):
@@ -110,6 +118,16 @@ def one_instance(means: ArrayLike) -> Floats:
     if values.ndim != 1:
         raise InputError("Bounds are for one instance: give a list of means, one for each arm.")
     return values
+
+
+def _with_tolerance(question: BestArm, means: Floats, constant: bool) -> Centre | None:
+    """Moving away from (c, c + tolerance, ...), c for the best arm, stretches all its gaps plus the tolerance."""
+    if constant or several_right(question, means):
+        return None
+    best = np.arange(len(means)) == means.argmax()
+    shifted = np.where(best, means, means - question.tolerance)
+    middle = (shifted.max() + shifted.min()) / 2
+    return _around(means, np.where(best, middle, middle + question.tolerance))
 
 
 def _around(means: Floats, values: Floats) -> Centre:

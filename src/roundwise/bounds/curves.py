@@ -61,6 +61,11 @@ def scaled(problem: Problem, means: ArrayLike, complexities: ArrayLike) -> Float
         raise InputError("These means have no affine sequence of easier instances, so there is no curve to draw.")
     complexity = float(problem.question.complexity(values, sigma=problem.sigma).value)
     factors = np.sqrt(complexity / np.asarray(complexities, dtype=np.float64))
+    if getattr(problem.question, "tolerance", 0.0) and (factors < 1 - 1e-9).any():
+        raise InputError(
+            "With a tolerance instances can be made easier only: ask for complexities of at most "
+            f"T* = {complexity:.6g}."
+        )
     return np.stack([moved(values, middle, factor) for factor in factors])
 
 

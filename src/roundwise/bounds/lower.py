@@ -14,7 +14,7 @@ where c_n bounds P_n(tau > x_n) and D_n = max_i (mu_i^(n+1) - mu_i^n)^2 / (2 sig
 lemmas in the other order, which gives P(R >= N), not the P(R > N) that it states (docs/bounds.md).
 
 What is asked of the algorithm: delta-correct on every Gaussian instance (the proof compares with alternatives as
-near as one likes), and frugal on the easier instances mu^0, ..., mu^(N-1) only.
+near as one likes), and frugal on the easier instances mu^0, ..., mu^(N-1) only. Each instance has one right answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from roundwise.errors import InputError, unknown
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
 from roundwise.runs import Floats
-from roundwise.summary import sample_lower_bound
+from roundwise.summary import sample_lower_bound, several_right
 
 Constants = Literal["proved", "stated"]
 
@@ -122,6 +122,11 @@ def sequence_probability(
     array = np.asarray(means, dtype=np.float64)
     if array.ndim != 2:
         raise InputError("Give the sequence of instances as rows: shape (N+1, K), the easiest first.")
+    if (several := several_right(question, array)).any():
+        raise InputError(
+            f"Instance {int(several.argmax())} of the sequence has several right answers within the tolerance; the "
+            "lower bound on batches is proved for one. Give instances whose best arm leads by more than the tolerance."
+        )
     complexities = question.complexity(array, sigma=sigma).value
     moves = (np.diff(array, axis=0) ** 2).max(axis=1) / (2 * sigma**2)
     return chain_probability(complexities, moves, limits, tails, delta)

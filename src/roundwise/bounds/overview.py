@@ -31,7 +31,9 @@ from roundwise.bounds.upper import (
 from roundwise.errors import InputError
 from roundwise.policies import PET
 from roundwise.problem import Problem
-from roundwise.summary import sample_lower_bound
+from roundwise.summary import lower_bound_at, several_right
+
+SEVERAL = "several answers are right here, and the bound is proved for instances with one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,7 @@ def overview(
         complexity,
         radius,
         estimable_complexity(complexity, radius, problem.sigma),
-        float(sample_lower_bound(complexity, problem.delta)),
+        float(lower_bound_at(problem.question, values, problem.delta, problem.sigma)),
         centre(problem.question, values),
         centre(problem.question, values, constant=True),
         given,
@@ -133,7 +135,7 @@ def overview(
         1.0 if given is None else expected_batches(given),
         None if given is None else closed_form(given),
         None if given is None else closed_form(given, "stated"),
-        vacuity(given),
+        SEVERAL if several_right(problem.question, values) else vacuity(given),
         settled,
         expected_cost(policy, problem, settled),
         stated_upper_bounds(policy, problem, complexity),

@@ -6,7 +6,8 @@ The argument, for the PET that we run (phases r = 0, 1, ..., pulls rounded up, a
   means after the second, if there is one, within eps_r of those (Definition 3.6). It fails with probability at
   most 3 p_r, p_r = T_(r+1)^-2. (Lemma C.2 says p_r, but bounds another event; see docs/bounds.md.)
 - If E_r holds and the second batch is made, PET stops: gamma_r is at least the threshold after all pulls that there
-  can be (Lemmas 3.4 and 3.7). So at most one second batch is made in a phase where E_r holds.
+  can be (Lemmas 3.4 and 3.7). So at most one second batch is made in a phase where E_r holds. (With a tolerance: the
+  batch is sized for one answer that is right all over the ball, and the rule stops on the largest evidence.)
 - From the settled phase r* on, where the worst case within 2 eps_r of the truth is at most T_r, E_r makes PET
   enter the second batch. So it goes beyond r* only through phases where E_r fails.
 
@@ -54,7 +55,7 @@ def worst_case(complexity: float, radius: float, sigma: float = 1.0) -> float:
     """A bound on Tbar* over a ball around the means: T* / (1 - u)^2, u = radius sqrt(T* / (2 sigma^2)).
 
     From T* >= 2 sigma^2 |a|_1^2 / d^2 for each half-space: a distance d shrinks by radius |a|_1 <= u d. It holds for
-    all our questions, with or without Assumption 3.9, and with equality for two arms.
+    all our questions, with or without Assumption 3.9 or a tolerance, and with equality for two arms.
     """
     share = radius * math.sqrt(complexity / 2) / sigma
     return complexity / (1 - share) ** 2 if share < 1 else math.inf
@@ -127,14 +128,16 @@ def expected_cost(policy: PET, problem: Problem, settled: int) -> Cost:
 
 
 def stated_upper_bounds(policy: PET, problem: Problem, complexity: float) -> Cost | None:
-    """Theorem 3.11 as stated, with T*_b = 8 T*; None where it does not apply (T_0 > T*_b, or other constants).
+    """Theorem 3.11 as stated, with T*_b = 8 T*; None where it does not apply.
+
+    That is where T_0 > T*_b, for other constants, and with a tolerance: the paper has one right answer.
 
     log2(T*_b/T_0) + log2(T*_b/T*) + 2 batches;
     4 ln(1/delta) (T*_b + 1/T_0) + 20 K (ln K + 4) (T*_b + 1/T_0) + 48 K (T*_b ln T*_b + ln(4 T_0)/T_0) samples.
     """
     known = estimable_complexity(complexity, estimation_radius(complexity))
     first, arms = policy.guess, problem.arms
-    if first > known or not _as_in_paper(policy):
+    if first > known or not _as_in_paper(policy) or _tolerates(problem):
         return None
     each = 4 * -math.log(problem.delta) + 20 * arms * (math.log(arms) + 4)
     return Cost(
@@ -190,6 +193,10 @@ def _settles(policy: PET, problem: Problem, means: ArrayLike, r: int) -> bool:
     radius = 2 * float(policy.radius(problem, float(r)))
     worst = float(problem.question.complexity(means, radius, problem.sigma).value)
     return worst * (1 + 1e-6) <= policy.guess * policy.growth**r  # room for the solver's rounding
+
+
+def _tolerates(problem: Problem) -> bool:
+    return float(getattr(problem.question, "tolerance", 0.0)) > 0
 
 
 def _as_in_paper(policy: PET) -> bool:

@@ -17,6 +17,7 @@ from roundwise.cli.options import (
     Means,
     QuestionName,
     Sigma,
+    Tolerance,
     TopSize,
     numbers,
     question_from,
@@ -44,6 +45,7 @@ def bounds(
     k: TopSize = None,
     level: Level = None,
     file: FormsFile = None,
+    tolerance: Tolerance = None,
     sigma: Sigma = 1.0,
     delta: Delta = 0.05,
     t_min: Annotated[
@@ -75,7 +77,7 @@ def bounds(
     """
     from roundwise.bounds import overview
 
-    asked = question_from(question, k, level, file)
+    asked = question_from(question, k, level, file, tolerance)
     values = numbers(means)
     problem = Problem(asked, len(values), delta, Gaussian(sigma))
     _check(runs, t_min, plot, figure)
@@ -86,14 +88,15 @@ def bounds(
         _draw(plot, figure, problem, values, policy, runs or 300, seed)
     if as_json:
         measured = None if seen is None else seen.plain()
-        print_json({"question": question, "delta": delta, "sigma": sigma, **found.plain(), "measured": measured})
+        asked_for = {"question": question, "tolerance": tolerance or 0.0, "delta": delta, "sigma": sigma}
+        print_json({**asked_for, **found.plain(), "measured": measured, "figure": plot and str(plot)})
         return
-    _print(found, delta, seen)
+    _print(found, delta, seen, bool(tolerance))
     if plot is not None:
         print(f"The figure is in {plot}.")
 
 
-def _print(found: Overview, delta: float, seen: Summary | None) -> None:
+def _print(found: Overview, delta: float, seen: Summary | None, tolerant: bool) -> None:
     stated = found.stated_upper
     print(
         f"Complexity T* = {number(found.complexity)} (for estimating it, T*_b = {number(found.estimable_complexity)}), "
@@ -121,14 +124,14 @@ def _print(found: Overview, delta: float, seen: Summary | None) -> None:
         ),
     ]
     print_table(("", "mean samples", "mean batches"), rows)
-    for sentence in _sentences(found):
+    for sentence in _sentences(found, tolerant):
         print(sentence)
     if seen is not None:
         factor = seen.samples_mean / found.complexity / -math.log(delta)
         print(f"PET needed {factor:.3g} T* ln(1/delta) samples on average.")
 
 
-def _sentences(found: Overview) -> list[str]:
+def _sentences(found: Overview, tolerant: bool) -> list[str]:
     """What the lower bound on batches is about, and what it says; why it, or a theorem as stated, says nothing."""
     said = []
     promise = found.promise
@@ -155,7 +158,8 @@ def _sentences(found: Overview) -> list[str]:
     if found.centre is not None and found.constant_centre is None:
         said.append("Assumption 2.2 fails for a constant y; the same proof works with a point y (docs/bounds.md).")
     if found.stated_upper is None:
-        said.append("Theorem 3.11 as stated does not apply: T_0 is above T*_b.")
+        why = "it is for questions with one right answer" if tolerant else "T_0 is above T*_b"
+        said.append(f"Theorem 3.11 as stated does not apply: {why}.")
     return said
 
 

@@ -26,7 +26,7 @@ from roundwise.environments import numbered
 from roundwise.errors import InputError
 from roundwise.noise import SubGaussian
 from roundwise.problem import Problem
-from roundwise.summary import sample_lower_bound
+from roundwise.summary import lower_bound_at, several_right
 
 Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
 
@@ -55,7 +55,7 @@ def complexity(
     problem = Problem(asked, len(values), delta, SubGaussian(sigma))
     found = asked.complexity(values, radius, problem.sigma)
     answer = asked.answer(values)
-    bound = float(sample_lower_bound(found.value, delta))
+    bound = float(lower_bound_at(asked, values, delta, problem.sigma))
     if as_json:
         print_json(
             {
@@ -67,6 +67,7 @@ def complexity(
                 "delta": delta,
                 "sigma": sigma,
                 "radius": radius,
+                "tolerance": tolerance or 0.0,
             }
         )
         return
@@ -81,10 +82,16 @@ def complexity(
         return
     where = f" (worst case within {radius:g})" if radius else ""
     print(f"Complexity T*{where}: {number(float(found.value))}")
-    print(f"No method with error at most {delta:g} needs fewer samples on average than {number(math.ceil(bound))}.")
-    rows = [
-        (name, f"{mean:g}", f"{weight:.4f}", number(math.ceil(weight * bound)))
-        for name, mean, weight in zip(names, values, found.weights, strict=True)
-    ]
-    print_table(("arm", "mean", "share w*", "of the bound"), rows)
+    where = " at these means" if radius else ""
+    print(
+        f"No method with error at most {delta:g} needs fewer samples on average{where} than {number(math.ceil(bound))}."
+    )
+    columns = {
+        "arm": list(names),
+        "mean": [f"{mean:g}" for mean in values],
+        "share w*": [f"{weight:.4f}" for weight in found.weights],
+    }
+    if not (radius or several_right(asked, values)):  # else the bound is not for sampling so
+        columns["of the bound"] = [number(math.ceil(weight * bound)) for weight in found.weights]
+    print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
     print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")

@@ -52,6 +52,11 @@ def number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
 
 
+def ratio(value: float | None) -> str:
+    """A ratio to a lower bound, or a dash where there is none."""
+    return "-" if value is None else number(value)
+
+
 def check_output(path: Path | None) -> None:
     """Raise an InputError if a file cannot be written there: better before the work than after it."""
     if path is None:

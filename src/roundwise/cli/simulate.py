@@ -23,7 +23,7 @@ from roundwise.cli.options import (
     policy_from,
     question_from,
 )
-from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress
+from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Noise, SubGaussian, UnknownVariance
@@ -135,7 +135,7 @@ def print_summaries(summaries: list[Summary], delta: float) -> None:
     if wide:
         columns["median"] = [number(round(each.samples_quantiles["50%"])) for each in summaries]
         columns["95 %"] = [number(round(each.samples_quantiles["95%"])) for each in summaries]
-    columns["× bound"] = [number(each.samples_over_lower_bound) for each in summaries]
+    columns["× bound"] = [ratio(each.samples_over_lower_bound) for each in summaries]
     columns["batches"] = [f"{each.batches_mean:.2f}" for each in summaries]
     if wide:
         columns["± se"] = [f"{each.batches_se:.2f}" for each in summaries]
@@ -154,7 +154,7 @@ def print_summaries(summaries: list[Summary], delta: float) -> None:
     if undecided:
         print(
             "Undecided runs reached a limit (--max-samples, --max-batches, or 2^53 samples) or used up their data "
-            "before they could stop."
+            "before they could stop: a mean so cut off is not compared with the bound."
         )
     for each in summaries:
         if each.doubt:

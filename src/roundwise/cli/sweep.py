@@ -12,7 +12,7 @@ import typer
 
 from roundwise.cli import app
 from roundwise.cli.options import Json
-from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress
+from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.cli.simulate import Cluster
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
     if dropped:
         print(f"Too wide for {console_width()} characters: {' and '.join(dropped)} can be seen in summary.csv only.")
     if any(row["undecided"] for row in rows):
-        print("Undecided runs reached a limit or used up their data.")
+        print("Undecided runs reached a limit or used up their data: a mean so cut off is not compared with the bound.")
     if other := sorted({row["lower_bound_for"] for row in rows} - {"these rewards"}):
         print(f"Where rewards are not normal the bound is that for {' or '.join(other)}; they may need fewer.")
     for policy, caveat in dict.fromkeys((row["policy"], row["caveat"]) for row in rows if row["caveat"]):
@@ -149,7 +149,7 @@ def _numbers(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
         "policy": [row["policy"] + ("" if row["guarantee"] else "\N{NO-BREAK SPACE}*") for row in rows],
         "samples": [_count(row["samples_mean"]) for row in rows],
         "± se": [_count(row["samples_se"]) for row in rows],
-        "× bound": [number(row["samples_over_lower_bound"]) for row in rows],
+        "× bound": [ratio(row["samples_over_lower_bound"]) for row in rows],
         "batches": [f"{row['batches_mean']:.2f}" for row in rows],
         "error": [f"{row['error']:.4f}" for row in rows],
         "≤ (95 %)": [f"{row['error_upper_95']:.4f}" for row in rows],

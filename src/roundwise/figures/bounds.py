@@ -117,6 +117,8 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
     values = one_instance(means)
     if len(values) != 2:
         raise InputError(f"The picture of the sequence is for two arms; found {len(values)}.")
+    if getattr(problem.question, "tolerance", 0.0):
+        raise InputError("The picture of the sequence is for questions without a tolerance; leave it out to draw one.")
     middle = centre(problem.question, values)
     if middle is None:
         raise InputError("These means have no affine sequence of easier instances, so there is nothing to draw.")

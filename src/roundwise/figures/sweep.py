@@ -67,7 +67,7 @@ def sweep_figure(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Any:
         _panel(panel, mine, policies, x)
         panel.set_title(_title(problem, rows), loc="left", fontsize=9, parse_math=False)
         if i % columns == 0:
-            panel.set_ylabel("mean samples / lower bound", fontsize=8)
+            panel.set_ylabel("samples / lower bound", fontsize=8)
         if i + columns >= len(problems):
             panel.set_xlabel("δ, the error that is allowed" if x == "delta" else "mean batches", fontsize=8)
             panel.tick_params(labelbottom=True)
@@ -83,7 +83,7 @@ def _comparable(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     """The cells to draw, and why not the others: a mean that a limit cuts off may lie below a bound that holds."""
     undecided = [row for row in rows if row["undecided"]]
     rest = [row for row in rows if not row["undecided"]]
-    shown = [row for row in rest if 0 < row["sample_lower_bound"] < math.inf]
+    shown = [row for row in rest if row["samples_over_lower_bound"] is not None]
     reasons = [
         f"{number} of {len(rows)} cells are left out: {why}"
         for number, why in (

@@ -19,7 +19,7 @@ Infinite complexity (a tie, a mean on the level, a ball with two answers) is `in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,7 +62,7 @@ class Halfspaces(NamedTuple):
 
 
 class Question(Protocol):
-    """Something to find out about the means of K arms, with one correct answer."""
+    """Something to find out about the means of K arms; one that may have several right answers is `Tolerant`, too."""
 
     @property
     def name(self) -> str:
@@ -97,6 +97,20 @@ class Question(Protocol):
 
     def plain(self, answer: Answer) -> Any:
         """One answer as JSON: an index, a list of indices, or true/false."""
+
+
+@runtime_checkable
+class Tolerant(Protocol):
+    """What a question owes, besides, if several answers may be right: what it takes to show that each one is."""
+
+    def right(self, means: ArrayLike) -> Bools:
+        """Which answers are right at these means."""
+
+    def complexities(self, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """T_i of each right answer i, the complexity of "i is right"; nan for the others."""
+
+    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
+        """The answer that the evidence is for."""
 
 
 def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: float = 0.0) -> Halfspaces:

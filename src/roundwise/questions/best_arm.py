@@ -22,7 +22,7 @@ from roundwise.questions.base import (
     pairs,
     quiet,
 )
-from roundwise.runs import Bools, Floats, total
+from roundwise.runs import Bools, Floats, marked, total
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,16 @@ class BestArm:
     """Which arm has the largest mean? The answer is its index.
 
     With a tolerance, any arm is right whose mean is within it of the largest: then several may be, and ties are easy.
+    The evidence for arm i is that against all means at which i is wrong; it counts for the arm that has most of it,
+    which need not be the one with the largest mean (docs/bounds.md).
 
     >>> question = BestArm()
     >>> int(question.answer([1.0, 0.9, 0.8]))
     0
     >>> round(float(question.complexity([1.0, 0.0]).value), 9)
     8.0
+    >>> int(BestArm(tolerance=1.0).verdict([1000, 10, 10], [0.9, 1.0, 1.0]))
+    0
     """
 
     tolerance: float = 0.0  # epsilon
@@ -61,9 +65,25 @@ class BestArm:
         chosen = np.take_along_axis(means, np.asarray(answer)[..., None], axis=-1)[..., 0]
         return np.asarray(chosen >= means.max(axis=-1) - self.tolerance)
 
+    def right(self, means: ArrayLike) -> Bools:
+        """Which arms are within the tolerance of the largest mean; without one, which is the answer. (K)->(K)"""
+        means = finite(means)
+        if not self.tolerance:
+            return marked(means.argmax(axis=-1), means.shape[-1])
+        return np.asarray(means >= means.max(axis=-1, keepdims=True) - self.tolerance)
+
+    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
+        """The arm with the largest mean (the first in a tie), or with a tolerance the one with the most evidence."""
+        return self._supported(counts, finite(means))[0] if self.tolerance else self.answer(means)
+
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """min_b (mu_best - mu_b)^2 / (2 sigma^2 (1/N_best + 1/N_b)); 0 in a tie."""
+        """min_b (mu_best - mu_b)^2 / (2 sigma^2 (1/N_best + 1/N_b)); 0 in a tie.
+
+        With a tolerance: max_i min_b (mu_i - mu_b + tolerance)_+^2 / (2 sigma^2 (1/N_i + 1/N_b)).
+        """
+        if self.tolerance:
+            return np.asarray(self._supported(counts, finite(means))[1] / (2 * sigma**2))
         gaps, leads, unique = self._gaps(finite(means))
         counts, leads = np.broadcast_arrays(np.asarray(counts, dtype=np.float64), leads)
         best = counts.sum(axis=-1, keepdims=True, where=leads)  # of one arm: exact (in a tie it does not matter)
@@ -79,6 +99,9 @@ class BestArm:
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
         """T* and w*; over a ball all gaps shrink by twice the radius (Lemma 3.12).
 
+        With a tolerance it is that of the arm with the largest mean, which no other arm's is below; over a ball, too,
+        since every gap of every arm shrinks alike. The same arm has the evidence all over the ball.
+
         With d_b = 2 sigma^2 / gap_b^2 and y = n_best, n_b = y u_b and u_b = d_b / (y - d_b), the optimum has
         sum_b u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's
         method from y = 2 max d rises to the root (STACK.md, section 1).
@@ -86,17 +109,23 @@ class BestArm:
         gaps, leads, possible = self._gaps(finite(means))
         radius = 2 * column(radius)
         gaps = gaps - radius if radius.ndim > 1 or radius.any() else gaps
-        np.copyto(gaps, np.inf, where=leads)
-        smallest = gaps.min(axis=-1)
-        possible = possible & (smallest > 0)
-        smallest = np.where(possible, smallest, 1.0)
-        np.divide(smallest[..., None], gaps, out=gaps)
-        np.minimum(gaps, 1.0, out=gaps)
-        value, share = _others(np.square(gaps, out=gaps))
-        total_share = total(share)
-        np.copyto(share, 1.0, where=leads)
-        share /= (1.0 + total_share)[..., None]
-        return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), share)
+        return _apart(gaps, leads, possible, sigma)
+
+    @quiet
+    def complexities(self, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """T_i of every arm i that is right: the complexity of "i is right"; nan for the others. (K)->(K)"""
+        means = finite(means)
+        right = self.right(means)
+        if not self.tolerance:
+            return np.where(right, self.complexity(means, sigma=sigma).value[..., None], np.nan)
+        found = np.full(means.shape, np.nan)
+        arms = np.arange(means.shape[-1])
+        for i in np.flatnonzero(right.reshape(-1, len(arms)).any(axis=0)):  # one at a time: memory stays (runs, K)
+            runs = right[..., i]
+            gaps = np.maximum(means[runs][..., i, None] - means[runs] + self.tolerance, 0.0)
+            possible = np.ones(gaps.shape[:-1], dtype=np.bool_)
+            found[runs, i] = _apart(gaps, np.broadcast_to(arms == i, gaps.shape), possible, sigma).value
+        return found
 
     @quiet
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
@@ -124,6 +153,34 @@ class BestArm:
         """The index."""
         return int(answer)
 
+    @quiet
+    def _supported(self, counts: ArrayLike, means: Floats) -> tuple[Answer, Floats]:
+        """The arm with the most evidence that it is right, given a tolerance, and that evidence for 2 sigma^2 = 1.
+
+        Against its strongest rival alone an arm has at least as much as against all, so arms are tried from the one
+        that has most of that on, until none can have more: mostly one or two.
+        """
+        means, counts = np.broadcast_arrays(means, np.asarray(counts, dtype=np.float64))
+        runs, arms = means.shape[:-1], means.shape[-1]
+        means, counts = means.reshape(-1, arms), counts.reshape(-1, arms)
+        every = np.arange(len(means))
+        who = means.argmax(axis=-1)
+        second = np.where(marked(who, arms), -np.inf, means).argmax(axis=-1)
+        rival = np.where(marked(who, arms), second[:, None], who[:, None])
+        against = np.take_along_axis(counts, rival, axis=-1)
+        may = _costs(means - np.take_along_axis(means, rival, axis=-1) + self.tolerance, counts, against)
+        most, todo = np.zeros(len(means)), every
+        while todo.size:
+            i = may[todo].argmax(axis=-1)
+            todo, i = (each[may[todo, i] > most[todo]] for each in (todo, i))
+            mine = np.arange(arms) == i[:, None]
+            gaps = means[todo, i][:, None] - means[todo] + self.tolerance
+            found = np.where(mine, np.inf, _costs(gaps, counts[todo], counts[todo, i][:, None])).min(axis=-1)
+            better = found > most[todo]
+            most[todo[better]], who[todo[better]] = found[better], i[better]
+            may[todo, i] = -np.inf
+        return who.reshape(runs), most.reshape(runs)
+
     def _gaps(self, means: Floats) -> tuple[Floats, Bools, Bools]:
         """How far each arm is from overturning the answer, who that is, and whether it is the only one.
 
@@ -137,6 +194,27 @@ class BestArm:
         if np.count_nonzero(leads) == leads.size // leads.shape[-1]:  # each run has one at least: no ties
             return gaps, leads, np.ones(leads.shape[:-1], dtype=np.bool_)
         return gaps, leads, np.asarray(leads.sum(axis=-1) == 1)
+
+
+def _costs(gaps: Floats, one: Floats, other: Floats) -> Floats:
+    """gap_+^2 / (1/N + 1/N'): what it costs to move two arms so far, for 2 sigma^2 = 1; 0 without pulls."""
+    both = np.maximum(one + other, 1e-300)
+    return np.asarray(np.maximum(gaps, 0.0) ** 2 * (one * other / both))
+
+
+def _apart(gaps: Floats, leads: Bools, possible: Bools, sigma: float) -> Complexity:
+    """T* and w* of showing that all gaps of one arm to the others are positive; the gaps are written over."""
+    np.copyto(gaps, np.inf, where=leads)
+    smallest = gaps.min(axis=-1)
+    possible = possible & (smallest > 0)
+    smallest = np.where(possible, smallest, 1.0)
+    np.divide(smallest[..., None], gaps, out=gaps)
+    np.minimum(gaps, 1.0, out=gaps)
+    value, share = _others(np.square(gaps, out=gaps))
+    total_share = total(share)
+    np.copyto(share, 1.0, where=leads)
+    share /= (1.0 + total_share)[..., None]
+    return complexity_where(possible, value * (1.0 + total_share) * (2 * sigma**2 / smallest / smallest), share)
 
 
 def star(costs: Floats, leads: Bools) -> Floats:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.problem import Problem
-from roundwise.questions.base import Answer
+from roundwise.questions.base import Answer, Tolerant
 from roundwise.record import Batch, Plan, Trial
 from roundwise.runs import Bools
 from roundwise.stopping.thresholds import Mixture, Threshold
@@ -15,7 +15,9 @@ from roundwise.stopping.thresholds import Mixture, Threshold
 
 @dataclass(frozen=True)
 class GLR:
-    """Stop when the evidence for the answer at the empirical means exceeds the threshold.
+    """Stop when the evidence for an answer exceeds the threshold, and give the answer that it is for.
+
+    That is the answer at the empirical means, or, where several may be right, the one with the most evidence.
 
     >>> GLR().threshold.name
     'lemma-3.2'
@@ -41,8 +43,11 @@ class GLR:
         return stops
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
-        """The question's answer at the empirical means."""
-        return problem.question.answer(trial.record.means)
+        """The answer that the evidence is for."""
+        question, record = problem.question, trial.record
+        if isinstance(question, Tolerant):
+            return question.verdict(record.counts, record.means)
+        return question.answer(record.means)
 
     def doubt(self, problem: Problem) -> str | None:
         """What the threshold says of itself."""

@@ -157,7 +157,7 @@ def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, 
 def _stored(cell: Cell, folder: Path) -> Runs:
     """The runs of a finished cell, as far as a summary needs them."""
     path = _path(cell, folder)
-    found = _read(cell, folder, "samples, batches, decided, correct, complexity, caveat, lower_bound_for")
+    found = _read(cell, folder, "samples, batches, decided, correct, complexity, lower_bound, caveat, lower_bound_for")
     if len(found["samples"]) != cell.runs:
         raise DataError(
             f"{path} holds {len(found['samples'])} runs instead of {cell.runs}; delete it and run the sweep again."
@@ -171,6 +171,7 @@ def _stored(cell: Cell, folder: Path) -> Runs:
         np.zeros(cell.runs),
         np.asarray(found["correct"]),
         found["complexity"],
+        found["lower_bound"],
         doubt=str(found["caveat"][0]) or None,
         bound_for=str(found["lower_bound_for"][0]) or None,
     )
