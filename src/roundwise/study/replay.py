@@ -31,7 +31,8 @@ class Asked:
     number: int  # from 1
     pulls: Floats  # (K)
     told: list[Results] = field(default_factory=list)
-    settled: str | None = None  # why the rest will not come
+    settled: str | None = None  # why the rest will not come, in the user's words
+    amended: bool = False  # it was complete when one of its files was corrected or withdrawn, and stays so
     before: Trial | None = field(default=None, repr=False)  # where the study stood
     arms: tuple[str, ...] = ()  # what the arms are called
 
@@ -48,7 +49,8 @@ class Asked:
     @property
     def outstanding(self) -> Floats:
         """How much is missing, for each arm."""
-        return np.zeros_like(self.pulls) if self.settled else np.maximum(self.pulls - self.counts, 0.0)
+        over = self.settled is not None or self.amended
+        return np.zeros_like(self.pulls) if over else np.maximum(self.pulls - self.counts, 0.0)
 
     @property
     def complete(self) -> bool:
@@ -72,6 +74,7 @@ class State:
     created: str
     seq: int = 0
     asked: list[Asked] = field(default_factory=list)
+    files: int = 0  # ever recorded, also those that were corrected or withdrawn
     decided: dict[str, Any] | None = None
     closed: str | None = None
     amendments: list[dict[str, Any]] = field(default_factory=list)
@@ -124,6 +127,7 @@ class State:
             self.asked.append(Asked(int(payload["batch"]), pulls, arms=self.settings.arms, before=self.trial))
         elif entry.kind == "told":
             self.asked[-1].told.append(Results.from_payload(payload["results"]))
+            self.files += 1
             self._advance()
         elif entry.kind == "settled":
             self.asked[-1].settled = str(payload["why"])
@@ -169,8 +173,8 @@ class State:
                 if each.digest == payload["replaces"]:
                     corrected, counted = payload["results"], asked.complete
                     asked.told[i : i + 1] = [] if corrected is None else [Results.from_payload(corrected)]
-                    if counted:  # what was complete stays so
-                        asked.settled = asked.settled or "amended"
+                    asked.amended |= counted  # what was complete stays so
+                    self.files += corrected is not None
         self.amendments.append(payload)
         self.decided = None
         self.trial = begin(self.settings.problem, self.settings.policy)
