@@ -4,8 +4,8 @@ Each part is bet on with what the parts before it showed, so parts must be indep
 the values (docs/why-the-guarantee-holds.md, "The first batch, in chunks"), and files often come sorted. A row therefore
 draws a number from the seed, its arm and its place among the arm's rows.
 
-- A file that is the whole batch: the parts are the quarters (for four) of the arm's numbers, which is a uniformly random
-  permutation of the arm's rows, cut evenly.
+- A file that is the whole batch: the parts are the quarters (for four) of the arm's numbers, which is a uniformly
+  random permutation of the arm's rows, cut evenly.
 - One of several files: the number is also drawn from the number of the file in the study, and the part is the quarter
   of all numbers that it falls in. So every row draws its part by itself, whatever the order of the rows and the way
   they were cut into files; the sizes of the parts are random, but have nothing to do with the values.

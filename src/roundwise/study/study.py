@@ -51,8 +51,8 @@ def create_study(
 
     `policy` is Wager unless said otherwise. After `budget` results nothing more is asked for: the study is then
     undecided, and its report says what has not been ruled out. An old study must have been created with the same
-    settings. `seed` deals the rows of the first batch into parts; it is drawn unless it is given, to have the same study
-    again, and must be chosen before the results are known.
+    settings. `seed` deals the rows of the first batch into parts: it is drawn, unless it is given to have the same
+    study again, and must then be chosen before the results are known.
     """
     names = arm_names(arms)
     chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
@@ -112,7 +112,7 @@ class Study:
         """The batch to do next: the same one until it is complete or settled; None once the study is over."""
 
         def asked(state: State) -> tuple[New, Callable[[State], Asked | None]]:
-            if state.closed is not None or state.trial.done or state.spent:
+            if state.closed is not None or state.decided is not None or state.trial.done or state.over is not None:
                 return [], lambda after: None
             if state.outstanding is not None:
                 return [], lambda after: after.outstanding
@@ -239,14 +239,12 @@ class Study:
     def _waiting(self, state: State) -> Asked:
         if state.closed is not None:
             raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
-        if state.trial.done:
+        if state.trial.done or state.decided is not None:
             raise InputError(
                 f"The study '{self.name}' is decided. See `roundwise report {self.name}`. Nothing was changed."
             )
-        if state.spent:
-            raise InputError(
-                f"The budget of '{self.name}', {state.settings.budget} results, is used up. Nothing was changed."
-            )
+        if state.over is not None:
+            raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.outstanding is None:
             raise InputError(f"No batch is outstanding. Run `roundwise ask {self.name}` first. Nothing was changed.")
         return state.outstanding
