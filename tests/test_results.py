@@ -1,6 +1,7 @@
 """Results as they come in life: every form and dialect, every refusal, sums to the last bit, parts, large files."""
 
 import csv
+import dataclasses
 import hashlib
 import io
 import json
@@ -601,6 +602,8 @@ def test_damaged_books(tmp_path, suffix):
 
 GOLDEN = [3, 0, 1, 1, 2, 3, 3, 2, 0, 1, 2, 1, 3, 0, 3, 1, 3]
 GOLDEN_KEY = 16833097866645316574  # also from SplitMix64's finaliser in Python's whole numbers
+GOLDEN_OF_FILE_3 = [3, 0, 3, 3, 0, 2, 2, 3, 2, 3, 2, 2, 1, 1, 1, 0, 2]  # the same, as all below
+GOLDEN_KEY_OF_FILE_3 = 8232365585862691442
 
 
 def test_the_deal_never_changes():
@@ -610,6 +613,9 @@ def test_the_deal_never_changes():
     found = deal.labels(7, deal.cuts(7, counts, 4), arms, np.zeros(3, dtype=np.int64))
     assert found.tolist() == GOLDEN
     assert [int(key) for key in deal.keys(7, np.array([1]), np.array([5]))] == [GOLDEN_KEY]
+    found = deal.labels(7, deal.cuts(7, counts, 4, file=3), arms, np.zeros(3, dtype=np.int64), file=3)
+    assert found.tolist() == GOLDEN_OF_FILE_3
+    assert [int(key) for key in deal.keys(7, np.array([1]), np.array([5]), file=3)] == [GOLDEN_KEY_OF_FILE_3]
 
 
 def _labels(seed, size, parts=4):
@@ -666,6 +672,30 @@ def test_parts_only_of_rows(tell):
     same(tell(ROWS, parts=4, seed=2), tell(ROWS, parts=4, seed=2))
 
 
+def test_which_way_a_file_is_dealt(tell):
+    """As the whole batch only if it has everything that was asked; never by what its values are."""
+    whole = np.array([2.0, 1.0, 0.0])
+    ways = {
+        "alone": [tell(ROWS, parts=4), tell(ROWS, parts=4, file=1, whole=whole - 1)],
+        "apart": [tell(ROWS, parts=4, file=1), tell(ROWS, parts=4, file=1, whole=np.array([2.0, 1.0, 1.0]))],
+    }
+    for way, files in ways.items():
+        assert [each.dealt for each in files] == [way] * 2
+        assert [Results.from_payload(each.payload()).dealt for each in files] == [way] * 2
+    again = ways["apart"][0].payload()
+    del again["dealt"]  # as earlier versions recorded it
+    assert Results.from_payload(again).dealt == "alike"
+
+
+def test_parts_of_several_files_are_joined_only_if_every_row_drew_its_own(tell):
+    alone, apart = tell(ROWS, parts=4), [tell(ROWS, parts=4, file=i) for i in (1, 2)]
+    alike = [dataclasses.replace(each, dealt="alike") for each in apart]
+    assert len(batch_of(apart).parts) == len(batch_of([alone]).parts) == 4
+    for mixed in ([alone, alone], [alone, apart[0]], [alike[0], apart[1]], [alike[0], alone]):
+        assert batch_of(mixed).parts == ()
+    assert len(batch_of(alike).parts) == 4  # as they were when they were recorded
+
+
 # --- batches
 
 
@@ -677,7 +707,8 @@ def test_files_of_one_batch_are_pooled_about_the_common_mean(tell):
         return "arm,outcome\n" + "".join(f"{arm},{value!r}\n" for arm, value in some)
 
     noise = UnknownVariance()
-    together = batch_of([tell(body(some), noise, parts=4) for some in (table[:10], table[10:35], table[35:])])
+    files = (table[:10], table[10:35], table[35:])
+    together = batch_of([tell(body(some), noise, parts=4, file=i) for i, some in enumerate(files, 1)])
     whole = batch_of([tell(body(table), noise, parts=4)])
     np.testing.assert_array_equal(together.counts, whole.counts)
     np.testing.assert_allclose(together.totals, whole.totals, rtol=1e-14)
@@ -698,7 +729,7 @@ def test_files_that_know_less(tell):
 
 def test_tables_of_values(tell):
     noise = Bounded(0, 5)
-    one, two = tell(ROWS, noise, parts=2), tell("arm,outcome\ngreen,2\nred,5\n", noise, parts=2)
+    one, two = tell(ROWS, noise, parts=2, file=1), tell("arm,outcome\ngreen,2\nred,5\n", noise, parts=2, file=2)
     batch = batch_of([one, two])
     assert batch.table.values.tolist() == [1.5, 2, 2.5, 5]
     assert batch.table.counts.tolist() == [[1, 0, 1, 1], [0, 1, 0, 0], [0, 1, 0, 0]]

@@ -21,6 +21,7 @@ from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.record import Batch, Trial, joined
 from roundwise.runs import Floats, stacked, take
+from roundwise.stopping import Exacting
 from roundwise.summary import Runs, lower_bound_at
 from roundwise.trial import advance, begin, conclusion
 
@@ -158,6 +159,8 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         trial = advance(problem, policy, trial, batch)
         record = trial.record
         used_up = record.batches == before
+        if isinstance(policy.stopping, Exacting):  # it will not decide any more
+            used_up |= policy.stopping.broken(problem, trial)
         over = trial.done | used_up | (record.samples >= limits[0]) | (record.batches >= limits[1])
         if not over.any():
             continue

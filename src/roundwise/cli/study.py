@@ -5,18 +5,22 @@ from __future__ import annotations
 import csv
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roundwise.cli import app
 from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, policy_from, question_from
 from roundwise.cli.output import check_output, print_json, print_table
-from roundwise.errors import DataError, InputError, unknown
+from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import Question, Statements
+
+if TYPE_CHECKING:
+    from roundwise.store import Entry
 
 Name = Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")]
 Storage = Annotated[
@@ -57,12 +61,14 @@ def new(
     min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
     budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
     storage: Storage = None,
+    as_json: Json = False,
 ) -> None:
     """Create a study.
 
     Example: roundwise new checkout --question best-arm --arms red,green,blue --binary
     """
     from roundwise.study import create_study
+    from roundwise.study.guarantee import KEPT, guarantee_of
     from roundwise.study.settings import arm_names
 
     names = arm_names(_arm_list(arms, arms_file))
@@ -79,9 +85,14 @@ def new(
         min_per_arm=min_per_arm,
         budget=budget,
         storage=storage,
-    ):
-        print(f"Created '{name}': {asked.name} of {len(names)} arms, error at most {delta:g}.")
-        print(f"Next: `roundwise ask {quote(name)}` says what to do first.")
+    ) as study:
+        guarantee = str(guarantee_of(study.state))
+    promise = f"error at most {delta:g}" if guarantee == KEPT else f"error aimed at {delta:g}"
+    stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
+    next_ = f"`roundwise ask {quote(name)}` says what to do first."
+    plain = {"study": name, "question": asked.name, "arms": names, "delta": delta, "guarantee": guarantee}
+    text = f"Created '{name}': {asked.name} of {len(names)} arms, {promise}.\n{stands}Next: {next_}"
+    _print({**plain, "next": next_} if as_json else None, text)
 
 
 @app.command()
@@ -94,14 +105,15 @@ def ask(
     """What to do next: how many results of each arm. The same batch until it is complete or settled."""
     from roundwise.report import report_of
     from roundwise.study import load_study
+    from roundwise.study.guarantee import guarantee_of
 
     check_output(out)
     with load_study(name, storage) as study:
         asked = study.ask()
-        report = report_of(study.state, intervals=False) if asked is None else None
+        state = study.state
     if asked is None:
-        assert report is not None
-        _print(report.plain() if as_json else None, f"{name}: {report.headline}.\nNext: {report.next}")
+        report = report_of(state, intervals=False)
+        _print(report.plain() if as_json else None, f"{report.top()}.\nNext: {report.next}")
         return
     pulls = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
@@ -111,7 +123,9 @@ def ask(
             writer.writerow(("arm", "pulls"))
             writer.writerows((arm, n) for arm, n in missing.items() if n)
     if as_json:
-        print_json({"study": name, "batch": asked.number, "pulls": pulls, "outstanding": missing})
+        guarantee = str(guarantee_of(state))
+        plain = {"study": name, "batch": asked.number, "pulls": pulls, "outstanding": missing, "guarantee": guarantee}
+        print_json(plain)
         return
     print(f"{name}, batch {asked.number}: {sum(pulls.values())} results, {sum(missing.values())} of them outstanding.")
     rows = [(arm, pulls[arm], missing[arm]) for arm in asked.arms if pulls[arm]]
@@ -159,8 +173,18 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
 
     with open_store(storage, create=False) as store:
         found = store.studies()
+        if as_json:
+            plain = [
+                {
+                    "name": each.name,
+                    "created": str(each.created),
+                    "changed": str(each.changed),
+                    "guarantee": _guarantee(store.read(each.name)),
+                }
+                for each in found
+            ]
     if as_json:
-        print_json([{"name": each.name, "created": str(each.created), "changed": str(each.changed)} for each in found])
+        print_json(plain)
     elif found:
         rows = [(each.name, str(each.created)[:16], str(each.changed)[:16]) for each in found]
         print_table(("study", "created (UTC)", "last change"), rows)
@@ -191,11 +215,10 @@ def report(
     kind = out.suffix.lower()
     text = found.html() if kind == ".html" else found.markdown() if kind == ".md" else found.json()
     out.write_text(text, encoding="utf-8")
-    print(f"{name}: {found.headline}.\nThe report is in {out}.")
-    if found.status == "undecided":
-        print(f"Next: {found.next}")
-    else:
-        print(f"Next: keep it with the record, which `roundwise export {quote(name)}` writes.")
+    next_ = found.next
+    if found.status != "undecided":
+        next_ = f"keep it with the record, which `roundwise export {quote(name)}` writes."
+    _print(found.plain() if as_json else None, f"{found.top()}.\nThe report is in {out}.\nNext: {next_}")
 
 
 @app.command()
@@ -203,6 +226,7 @@ def export(
     name: Name,
     out: Annotated[Path | None, typer.Option("--out", help="The file to write; default NAME.jsonl.")] = None,
     storage: Storage = None,
+    as_json: Json = False,
 ) -> None:
     """Write the whole record of a study to a file, for an archive or another machine."""
     from roundwise.store import open_store, write_log
@@ -210,14 +234,18 @@ def export(
     target = Path(f"{name}.jsonl") if out is None else out
     check_output(target)
     with open_store(storage, create=False) as store:
-        write_log(target, store.read(name))
-    print(f"The record of '{name}' is in {target}.")
-    print(f"Next: `roundwise import {quote(str(target))}` brings it into another storage.")
+        entries = store.read(name)
+    write_log(target, entries)
+    next_ = f"`roundwise import {quote(str(target))}` brings it into another storage."
+    plain = {"study": name, "file": str(target), "entries": len(entries), "next": next_} if as_json else None
+    _print_of(entries, plain, f"The record of '{name}' is in {target}.\nNext: {next_}")
 
 
 @app.command("import")
 def import_study(
-    file: Annotated[Path, typer.Argument(help="A file that `roundwise export` wrote.")], storage: Storage = None
+    file: Annotated[Path, typer.Argument(help="A file that `roundwise export` wrote.")],
+    storage: Storage = None,
+    as_json: Json = False,
 ) -> None:
     """Bring a study that was exported into a storage; its chain of digests is checked."""
     from roundwise.store import open_store, read_log
@@ -225,8 +253,9 @@ def import_study(
     entries = read_log(file)
     with open_store(storage) as store:
         listing = store.put(entries)
-    print(f"Imported '{listing.name}' with {listing.entries} entries.")
-    print(f"Next: `roundwise verify {quote(listing.name)}` recomputes it.")
+    next_ = f"`roundwise verify {quote(listing.name)}` recomputes it."
+    plain = {"study": listing.name, "entries": listing.entries, "next": next_} if as_json else None
+    _print_of(entries, plain, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")
 
 
 @app.command()
@@ -234,11 +263,18 @@ def verify(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Recompute every plan and verdict of a study from its record, and check that nothing was changed."""
     from roundwise.store import open_store
     from roundwise.study import replayed
+    from roundwise.study.guarantee import guarantee_of
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     state = replayed(entries)
-    found = {"study": name, "entries": len(entries), "batches": len(state.asked), "decided": state.decided is not None}
+    found = {
+        "study": name,
+        "entries": len(entries),
+        "batches": len(state.asked),
+        "decided": state.decided is not None,
+        "guarantee": str(guarantee_of(state)),
+    }
     text = (
         f"'{name}' is sound: {len(entries)} entries, unbroken chain; {len(state.asked)} plans and "
         f"{'the' if state.decided else 'no'} verdict recomputed and found the same.\n"
@@ -281,6 +317,22 @@ def _print(plain: dict[str, object] | None, text: str) -> None:
         print_json(plain)
     else:
         sys.stdout.write(text + "\n")
+
+
+def _print_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str) -> None:
+    """The same for a record, whose guarantee goes into the JSON."""
+    _print(None if plain is None else {**plain, "guarantee": _guarantee(entries)}, text)
+
+
+def _guarantee(entries: Sequence[Entry]) -> str:
+    """What became of the guarantee of a study; there is none where its record cannot be replayed."""
+    from roundwise.study import replayed
+    from roundwise.study.guarantee import VOID, guarantee_of
+
+    try:
+        return str(guarantee_of(replayed(entries)))
+    except RoundwiseError as error:
+        return f"{VOID}the record cannot be replayed: {error}"
 
 
 def _arm_list(arms: str | None, path: Path | None) -> list[str]:

@@ -11,23 +11,25 @@ import numpy as np
 from roundwise.noise import UnknownVariance
 from roundwise.policies.base import Policy, checked
 from roundwise.problem import Problem
-from roundwise.record import Plan, Record, Trial
+from roundwise.record import Batch, Plan, Record, Table, Trial, joined
 from roundwise.runs import Floats, merged
 from roundwise.stopping import Stopping
 
 
 class Split(NamedTuple):
-    """The plan under way, and what is left of it after the planned batch."""
+    """The plan under way, what is left of it after the planned batch, and what came back for it before that."""
 
     plan: Plan
     left: Floats  # (K)
+    pulled: Batch | None = None  # None before the first batch of all
 
 
 @dataclass(frozen=True)
 class Limited:
     """At most `max_batch` pulls in a batch, and at least `min_per_arm` of an arm that is pulled at all.
 
-    The stopping rule is asked only when a whole plan of the policy has been pulled, as without limits.
+    The stopping rule is asked only when a whole plan of the policy has been pulled, as without limits, and the policy
+    is then shown what came back for all of that plan, as one batch.
     """
 
     policy: Policy
@@ -55,19 +57,38 @@ class Limited:
 
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """The next part of the plan, or the first of the next one."""
-        plan, left = trial.plan.memory
-        whole = self.policy.next(problem, trial._replace(plan=plan))
-        fresh = self._part(whole)
+        plan, left, pulled = trial.plan.memory
+        whole = _together(pulled, trial.batch)
+        fresh = self._part(self.policy.next(problem, trial._replace(plan=plan, batch=whole)), _nothing(whole))
         pulls = limited(left, self.max_batch, 0.0, so_far=trial.record)
         more = plan._replace(
-            pulls=pulls, may_stop=np.zeros_like(plan.may_stop), memory=Split(plan, left - pulls), parts=1
+            pulls=pulls, may_stop=np.zeros_like(plan.may_stop), memory=Split(plan, left - pulls, whole), parts=1
         )
         return merged(np.asarray(left.sum(axis=-1) > 0), more._replace(parts=1), fresh._replace(parts=1))
 
-    def _part(self, plan: Plan) -> Plan:
+    def _part(self, plan: Plan, pulled: Batch | None = None) -> Plan:
         wanted = np.where(plan.pulls > 0, np.maximum(plan.pulls, math.ceil(self.min_per_arm)), 0.0)
         pulls = limited(wanted, self.max_batch, self.min_per_arm)
-        return plan._replace(pulls=pulls, memory=Split(plan, wanted - pulls))
+        return plan._replace(pulls=pulls, memory=Split(plan, wanted - pulls, pulled))
+
+
+def _together(pulled: Batch | None, batch: Batch) -> Batch:
+    """What came back for a plan before, and with the last batch; without a table if its values were others."""
+    if pulled is None or not pulled.counts.any():
+        return batch
+    if not batch.counts.any():
+        return pulled
+    one, other = pulled.table, batch.table
+    if one is None or other is None or not np.array_equal(one.values, other.values):
+        pulled, batch = pulled._replace(table=None), batch._replace(table=None)
+    return joined([pulled, batch])._replace(parts=())
+
+
+def _nothing(like: Batch) -> Batch:
+    """No results, in the same detail."""
+    table = None if like.table is None else Table(like.table.values, np.zeros_like(like.table.counts))
+    spreads = None if like.spreads is None else np.zeros_like(like.spreads)
+    return Batch(np.zeros_like(like.counts), np.zeros_like(like.totals), spreads, table)
 
 
 def limited(

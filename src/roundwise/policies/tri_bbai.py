@@ -1,6 +1,6 @@
 """Tri-BBAI (Jin et al. 2023, arXiv 2310.14129, first version): best arm in at most three batches, as delta -> 0.
 
-Written from BASELINES.md 1: the quantities of the authors' Theorem 4.2 are recalled, not read in print.
+The quantities of the authors' Theorem 4.2 are recalled, not read in print.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class TriBBAI:
 
     alpha: float = 1.05
     stopping: Stopping = field(
-        default=Declared("no guarantee: correct as delta tends to 0 only; its last stage does not test")
+        default=Declared(
+            "tri-bbai is correct as delta tends to 0 only, and its quantities are recalled, not read in print; its "
+            "last stage does not test"
+        )
     )
     name = "tri-bbai"
 

@@ -13,20 +13,28 @@ from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussi
 from roundwise.policies.limited import Limited
 from roundwise.questions import BestArm
 from roundwise.report.report import Arm, Report
-from roundwise.report.words import batches, clause, number, sentence
+from roundwise.report.words import batches, clause, ends, number, sentence
+from roundwise.stopping.base import Exacting
 from roundwise.stopping.betting import Betting, ledger_of
 from roundwise.stopping.claims import Claim, claims
-from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.intervals import about_level, behind_leader, mean_intervals, to_spare
 from roundwise.stopping.ledgers.best_arm import BestArmLedger
 from roundwise.stopping.thresholds import Counts, Mixture, Sum
-from roundwise.study.agreement import disagreement
+from roundwise.study.agreement import SURPRISING, disagreement
+from roundwise.study.guarantee import (
+    Guarantee,
+    compares,
+    dealt_alike,
+    disagreeing,
+    emptied,
+    guarantee_of,
+    short,
+)
 from roundwise.study.replay import State
 
 MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
-SURPRISING = 1e-3  # batches that agree worse than this by chance alone are warned of
 
 
 def report_of(state: State, intervals: bool) -> Report:
@@ -40,8 +48,8 @@ def report_of(state: State, intervals: bool) -> Report:
     missing = {} if outstanding is None else _by_name(settings.arms, outstanding.outstanding)
     shown = _claims(state, intervals)
     open_answers = _open(state, shown)
-    doubt = rule.doubt(problem)
-    why = f" (the budget of {settings.budget} results is used up)" if state.spent else ""
+    guarantee = guarantee_of(state)
+    why = "" if state.over is None else f" ({state.over})"
     headline = verdict["words"] if verdict is not None else f"undecided{why}; {open_answers}"
     if state.closed is not None and verdict is None:
         headline = f"closed undecided ({state.closed}); {open_answers}"
@@ -59,10 +67,10 @@ def report_of(state: State, intervals: bool) -> Report:
         shown,
         assumed_words(settings.noise),
         getattr(settings.question, "level", None),
-        "bounds, each" if isinstance(rule, Betting) and about_level(problem) else "interval",
+        ends(settings.delta, isinstance(rule, Betting) and about_level(problem)),
         _warnings(state),
-        doubt is None,
-        _sentence(state, verdict, open_answers),
+        str(guarantee),
+        _sentence(state, verdict, open_answers, guarantee),
         _next(state, verdict),
         f"roundwise export {name} --out record.jsonl\nroundwise import record.jsonl --storage sqlite:///copy.db\n"
         f"roundwise verify {name} --storage sqlite:///copy.db",
@@ -110,8 +118,9 @@ def _arms(state: State, shown: list[Claim], intervals: bool) -> list[Arm]:
                 else:
                     behind = np.array(spare)
         else:  # the deviation that the threshold bounds, all on one arm; some thresholds bound pairs of arms only
-            whole = isinstance(rule, GLR) and isinstance(rule.threshold, Mixture | Counts | Sum)
-            threshold = rule.threshold if isinstance(rule, GLR) and whole else Counts()
+            threshold = rule.threshold if isinstance(rule, GLR) else Counts()
+            if not isinstance(threshold, Mixture | Counts | Sum) or threshold.doubt(problem) is not None:
+                threshold = Counts()
             bar = float(threshold.value(problem, record.counts))
             radius = problem.sigma * np.sqrt(2 * bar / np.maximum(record.counts, 1e-300))
             low, high = range_of_means(settings.noise)
@@ -143,6 +152,8 @@ def _open(state: State, shown: list[Claim]) -> str:
     waiting = [each.words for each in shown if not each.shown]
     if waiting:
         return f"still to be shown: {'; '.join(waiting[:6])}{'; ...' if len(waiting) > 6 else ''}"
+    if state.over is not None:
+        return "nothing has been ruled out"
     return f"{settings.policy.name} has its own times at which it decides"
 
 
@@ -153,9 +164,10 @@ def _warnings(state: State) -> list[str]:
     doubt = rule.doubt(state.settings.problem)
     if doubt is not None:
         said.append(sentence(doubt))
-    if isinstance(rule, Declared):
+    if isinstance(rule, Exacting):
         said.append(
-            f"{state.settings.policy.name} stops by a rule of its own, which needs every batch just as it was asked."
+            f"{state.settings.policy.name} stops by a rule of its own, which needs every batch just as it was planned: "
+            "with less or more than that the study ends undecided."
         )
     for each in state.amendments:
         what = "withdrawn" if each["results"] is None else "corrected"
@@ -163,17 +175,22 @@ def _warnings(state: State) -> list[str]:
             f"{each['name']} of batch {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
             "nothing to do with what the results were; it is void if they were corrected because of what they showed."
         )
-    for asked in state.asked:
-        if asked.settled and asked.settled != "amended" and (asked.counts < asked.pulls).any():
-            said.append(
-                f"Batch {asked.number} was settled with {int(asked.counts.sum())} of {int(asked.pulls.sum())} results "
-                f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
-            )
-    best_arm = isinstance(rule, Betting) and isinstance(ledger_of(state.settings.problem), BestArmLedger)
-    if best_arm and state.trial.kept.won.lost.all():
+    for asked in short(state):
         said.append(
-            "Every arm has been ruled out, which happens to the best one with at most the error probability if what is "
-            "assumed holds: look at what is assumed, and at the order in which the first results came."
+            f"Batch {asked.number} was settled with {int(asked.counts.sum())} of {int(asked.pulls.sum())} results "
+            f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
+        )
+    if emptied(state):
+        best_arm = isinstance(ledger_of(state.settings.problem), BestArmLedger)
+        said.append(
+            f"Every {'arm' if best_arm else 'answer'} has been ruled out, which happens to the right one with at most "
+            "the error probability if what is assumed holds: look at what is assumed, at rows that depend on each "
+            "other, and at results that were chosen by their values."
+        )
+    if dealt_alike(state):
+        said.append(
+            "The files of batch 1 were recorded by an earlier version, which dealt the rows of each into parts in the "
+            "same way. The guarantee holds if they came in an order that has nothing to do with their values."
         )
     said += _disagreement(state)
     needs = state.settings.noise.needs
@@ -186,13 +203,11 @@ def _warnings(state: State) -> list[str]:
 
 def _disagreement(state: State) -> list[str]:
     """That the batches differ by more than chance allows, if they do."""
-    settings, rule = state.settings, state.settings.policy.stopping
+    settings, shifts = state.settings, compares(state)
     counted = [each for each in state.asked if each.complete]
-    shifts = isinstance(rule, Betting) and rule.shifts and ledger_of(settings.problem).shifts
-    batches = [each.batch for each in counted]
-    found = disagreement(settings.problem, batches, shifts)
-    if found is None or found.chance >= SURPRISING:
-        moved = disagreement(settings.problem, batches, False) if shifts else None
+    found = disagreeing(state)
+    if found is None:
+        moved = disagreement(settings.problem, state.batches, False) if shifts else None
         if moved is None or moved.chance >= SURPRISING:
             return []
         return [
@@ -209,7 +224,7 @@ def _disagreement(state: State) -> list[str]:
     ]
 
 
-def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str) -> str:
+def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str, guarantee: Guarantee) -> str:
     """For a protocol or a paper."""
     settings, record = state.settings, state.trial.record
     policy = settings.policy.policy if isinstance(settings.policy, Limited) else settings.policy
@@ -221,9 +236,11 @@ def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str) -
     promise = (
         f"the probability of a wrong conclusion is at most {settings.delta:g} at any number of batches, assuming that "
         f"{clause(assumed_words(settings.noise))}"
-        if policy.stopping.doubt(settings.problem) is None
-        else f"an error probability of {settings.delta:g} was aimed at, but is not guaranteed"
     )
+    if guarantee.reasons:
+        promise = f"an error probability of {settings.delta:g} was aimed at, but is not guaranteed"
+    elif guarantee.conditions:
+        promise += f", provided that {guarantee.provided}"
     return (
         f"With {int(record.samples)} results of {len(settings.arms)} arms in {batches(int(record.batches))}, "
         f"allocated by {policy.name} (roundwise {__version__}), {what}; {promise}."
@@ -237,7 +254,12 @@ def _next(state: State, verdict: dict[str, Any] | None) -> str:
     if state.closed is not None:
         return f"`roundwise report {name} --out report.html` makes a report to keep; the study is closed."
     waiting = state.outstanding
-    if state.spent:
+    if isinstance(state.settings.policy.stopping, Exacting) and state.over is not None:
+        return (
+            f"`roundwise report {name} --out report.html` makes a report to keep; a new study with --policy wager "
+            "takes batches of any size."
+        )
+    if state.over is not None:
         return f"`roundwise report {name} --out report.html` makes a report to keep; what is open was not ruled out."
     if waiting is None:
         return f"`roundwise ask {name}` says what to do next."

@@ -6,7 +6,8 @@ import html
 import re
 from typing import TYPE_CHECKING
 
-from roundwise.report.words import batches, number, odds, sentence
+from roundwise.report.words import SPARE, batches, number, odds, sentence
+from roundwise.study.guarantee import CONDITIONAL, KEPT
 
 if TYPE_CHECKING:
     from roundwise.report.report import Arm, Report
@@ -15,21 +16,18 @@ _EVIDENCE = (
     "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "
     "needed. The study stops when enough lines are shown: this table is the stopping rule."
 )
-_SPARE = (
-    " What is shown holds with something to spare, in the units of the results: a bound on one side, wrong with at "
-    "most the error probability of the study."
-)
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;margin:1rem 0;width:100%}td,th{border-bottom:1px solid #ddd;padding:.3rem .6rem;"
-    "text-align:left}td:not(:first-child){white-space:nowrap}.headline{font-size:1.3rem;font-weight:600}pre{background:#f4f4f4;padding:.8rem;overflow:auto}"
+    "text-align:left}td:not(:first-child){white-space:nowrap}.headline{font-size:1.3rem;font-weight:600}"
+    ".guarantee{border-left:4px solid #b22;padding-left:.8rem}pre{background:#f4f4f4;padding:.8rem;overflow:auto}"
     "svg{width:100%;height:auto;font-size:12px}.foot{color:#777;font-size:.85rem}"
 )
 
 
 def text(report: Report) -> str:
     """The report for a terminal."""
-    lines = [f"{report.study}: {report.headline}", ""]
+    lines = [*top(report), ""]
     lines += [
         f"{report.samples} results in {batches(report.batches)}; error {_promise(report)}. {report.assumed}",
         "",
@@ -44,7 +42,9 @@ def text(report: Report) -> str:
 
 def markdown(report: Report) -> str:
     """The report as Markdown."""
-    lines = [f"# {_md(report.study)}", "", f"**{_md(sentence(report.headline))}**", "", _md(report.sentence), ""]
+    lines = [f"# {_md(report.study)}", ""]
+    lines += [] if report.guarantee == KEPT else [f"> {_md(stands(report))}", ""]
+    lines += [f"**{_md(sentence(report.headline))}**", "", _md(report.sentence), ""]
     lines += [f"- Question: {report.question}", f"- Error probability: {_promise(report)}"]
     lines += [f"- Results: {report.samples} in {batches(report.batches)}", f"- Assumed: {report.assumed}", ""]
     lines += ["## Arms", "", *_pipes(_arm_table(report)), ""]
@@ -68,6 +68,7 @@ def page(report: Report) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{esc(report.study)}</title><style>{_STYLE}</style></head><body>
 <h1>{esc(report.study)}</h1>
+{"" if report.guarantee == KEPT else f'<p class="guarantee">{esc(stands(report))}</p>'}
 <p class="headline">{esc(sentence(report.headline))}</p>
 <p>{esc(report.sentence)}</p>
 <ul><li>Question: {esc(report.question)}</li><li>Error probability: {_promise(report)}</li>
@@ -84,8 +85,22 @@ def page(report: Report) -> str:
 """
 
 
+def top(report: Report) -> list[str]:
+    """What became of the guarantee, unless it was kept, and then the headline."""
+    return [*([] if report.guarantee == KEPT else [stands(report)]), f"{report.study}: {report.headline}"]
+
+
+def stands(report: Report) -> str:
+    """What became of the guarantee, as a sentence."""
+    return f"The guarantee is {report.guarantee}."
+
+
 def _promise(report: Report) -> str:
-    return f"at most {report.delta:g}" if report.guarantee else f"aimed at {report.delta:g}, without a guarantee"
+    if report.guarantee == KEPT:
+        return f"at most {report.delta:g}"
+    if report.guarantee.startswith(CONDITIONAL):
+        return f"at most {report.delta:g}, under the conditions above"
+    return f"aimed at {report.delta:g}, without a guarantee"
 
 
 def _arm_table(report: Report) -> list[list[str]]:
@@ -94,7 +109,7 @@ def _arm_table(report: Report) -> list[list[str]]:
     shown = report.arms if len(report.arms) <= 60 else sorted(report.arms, key=lambda arm: -(arm.mean or 0.0))[:60]
     head = ["arm", "results", "mean"]
     trails = any(each.trails_most is not None for each in report.arms)
-    head += [f"{1 - report.delta:.4g} {report.ends}"] if bounds else []
+    head += [report.ends] if bounds else []
     head += ["behind the best by"] if behind else []
     head += ["behind the leader by"] if trails else []
     table = [head]
@@ -117,7 +132,7 @@ def _between(lower: float | None, upper: float | None) -> str:
 
 
 def _evidence(report: Report) -> str:
-    return _EVIDENCE + (_SPARE if any(each.shown and each.spare is not None for each in report.claims) else "")
+    return _EVIDENCE + (SPARE if any(each.shown and each.spare is not None for each in report.claims) else "")
 
 
 def _claim_table(report: Report) -> list[list[str]]:

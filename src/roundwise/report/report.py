@@ -41,9 +41,9 @@ class Report:
     claims: list[Claim]
     assumed: str
     level: float | None  # that means are compared with, if the question has one
-    ends: str  # of what the probability 1 - delta is, where bounds of means are shown: interval or each bound
+    ends: str  # what bounds of means are, with their probability, where they are shown
     warnings: list[str]
-    guarantee: bool  # whether the error probability is proved
+    guarantee: str  # "kept", "conditional on the assumption that ..." or "void because ..."
     sentence: str  # for a protocol or a paper
     next: str
     reproduce: str
@@ -63,6 +63,10 @@ class Report:
             for each in self.claims
         ]
         return found
+
+    def top(self) -> str:
+        """The headline for a terminal; above it what became of the guarantee, unless it was kept."""
+        return "\n".join(layout.top(self))
 
     def text(self) -> str:
         """The report for a terminal."""

@@ -18,6 +18,17 @@ def odds(log: float) -> str:
     return f"{value:,.0f} : 1".replace(",", " ") if value >= 10 else f"{value:.2g} : 1"
 
 
+def ends(delta: float, level: bool) -> str:
+    """What bounds of means are: intervals where arms are compared, single bounds for questions about a level."""
+    return f"{max(1 - 2 * delta, 0):.4g} bounds, each" if level else f"{1 - delta:.4g} interval"
+
+
+SPARE = (
+    " What is shown holds with something to spare, in the units of the results: a bound on one side, each wrong with "
+    "at most twice the error probability of the study."
+)
+
+
 def sentence(text: str) -> str:
     """With a capital and a full stop."""
     return text[:1].upper() + text[1:] + "."

@@ -7,6 +7,6 @@ Nothing heavy is imported before it is used.
 
 from roundwise.results.batches import batch_of
 from roundwise.results.reading import read_results
-from roundwise.results.told import Form, Part, Results
+from roundwise.results.told import Dealt, Form, Part, Results
 
-__all__ = ["Form", "Part", "Results", "batch_of", "read_results"]
+__all__ = ["Dealt", "Form", "Part", "Results", "batch_of", "read_results"]

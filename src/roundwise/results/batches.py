@@ -18,6 +18,10 @@ _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at m
 def batch_of(results: Sequence[Results]) -> Batch:
     """The files of one batch, joined: sums, spreads if all know them, values if all gave them, parts if all have them.
 
+    Parts of several files are joined only if every row drew its part by itself ("apart"). Files of old records, which
+    were all dealt "alike", are joined as they were then: their parts are batches only if the rows of each came in an
+    order that has nothing to do with their values.
+
     >>> import numpy as np
     >>> one = Results("1.csv", "", "sums", 2, np.array([2.0, 1.0]), np.array([3.0, 1.0]))
     >>> batch_of([one, one]).counts
@@ -26,9 +30,12 @@ def batch_of(results: Sequence[Results]) -> Batch:
     if not results:
         raise InputError("A batch needs at least one file of results.")
     whole = _joined([Part(each.counts, each.totals, each.spreads) for each in results])
-    sizes = {len(each.parts) for each in results}
+    sizes, ways = {len(each.parts) for each in results}, {each.dealt for each in results}
+    dealt = len(results) == 1 or ways in ({"apart"}, {"alike"})
     parts = (
-        [_joined([each.parts[p] for each in results]) for p in range(len(results[0].parts))] if len(sizes) == 1 else []
+        [_joined([each.parts[p] for each in results]) for p in range(len(results[0].parts))]
+        if dealt and len(sizes) == 1
+        else []
     )
     tables = _tables(results, len(parts))
     if tables is None:

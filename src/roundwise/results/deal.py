@@ -2,9 +2,17 @@
 
 Each part is bet on with what the parts before it showed, so parts must be independent: that needs an order unrelated to
 the values (docs/why-the-guarantee-holds.md, "The first batch, in chunks"), and files often come sorted. A row therefore
-draws a number from the seed, its arm and its place among the arm's rows, and the parts are the quarters (for four) of
-the arm's numbers: a uniformly random permutation, cut. Dealing neighbours to different parts would balance sorted files
-better and void the guarantee, because the parts would then repeat each other.
+draws a number from the seed, its arm and its place among the arm's rows.
+
+- A file that is the whole batch: the parts are the quarters (for four) of the arm's numbers, which is a uniformly
+  random permutation of the arm's rows, cut evenly.
+- One of several files: the number is also drawn from the number of the file in the study, and the part is the quarter
+  of all numbers that it falls in. So every row draws its part by itself, whatever the order of the rows and the way
+  they were cut into files; the sizes of the parts are random, but have nothing to do with the values.
+
+Anything that makes the parts of one of several files more alike than that voids the guarantee, because the parts then
+repeat each other: the same permutation for every file, but also another one for each, if a sorted list was cut into
+files (each part would have its share of the lowest, of the next, and so on); and dealing neighbours to different parts.
 """
 
 from __future__ import annotations
@@ -26,17 +34,21 @@ EXACT = 1 << 20  # up to so many rows the sizes of an arm's parts differ by at m
 _IN_MEMORY = 64 << 20  # bytes of rows kept in memory before they go to a temporary file
 
 
-def keys(seed: int, arms: Index, places: Index) -> Keys:
-    """The number drawn by each row: the finaliser of SplitMix64 over seed, arm and place; the same on every machine."""
+def keys(seed: int, arms: Index, places: Index, file: int = 0) -> Keys:
+    """The number drawn by each row: the finaliser of SplitMix64 over seed, file, arm and place; the same everywhere."""
     state = _mixed(np.full(1, seed % 2**64, dtype=np.uint64))
+    if file:
+        state = _mixed(state + np.uint64(file))
     state = _mixed(state ^ arms.astype(np.uint64))
     return _mixed(state + places.astype(np.uint64))
 
 
-def cuts(seed: int, counts: Floats, parts: int) -> Keys:
-    """Where the numbers of each arm are cut into parts, (K, parts - 1)."""
+def cuts(seed: int, counts: Floats, parts: int, file: int = 0) -> Keys:
+    """Where the numbers of each arm are cut into parts, (K, parts - 1): evenly over its rows, or over all numbers."""
     even = [(2**64 * part) // parts for part in range(1, parts)]
     found = np.tile(np.array(even, dtype=np.uint64), (len(counts), 1))
+    if file:
+        return found
     sizes = counts.astype(np.int64)
     order = np.argsort(sizes, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1):
@@ -52,7 +64,7 @@ def cuts(seed: int, counts: Floats, parts: int) -> Keys:
     return found
 
 
-def labels(seed: int, cut: Keys, arms: Index, seen: Index) -> Labels:
+def labels(seed: int, cut: Keys, arms: Index, seen: Index, file: int = 0) -> Labels:
     """The part of each row; `seen`, how many rows each arm had before these, is brought up to date."""
     order = np.argsort(arms, kind="stable")
     sorted_arms = arms[order]
@@ -62,7 +74,7 @@ def labels(seed: int, cut: Keys, arms: Index, seen: Index) -> Labels:
     places[order] = np.arange(len(arms)) - np.repeat(starts, sizes)
     places += seen[arms]
     seen[sorted_arms[starts]] += sizes
-    drawn = keys(seed, arms, places)
+    drawn = keys(seed, arms, places, file)
     part = np.zeros(len(arms), dtype=np.uint8)
     for column in range(cut.shape[1]):
         part += drawn >= cut[arms, column]

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,18 +23,45 @@ from roundwise.results.told import Labels, Part, Results, split
 from roundwise.runs import Floats
 
 
-def read_results(source: Any, arms: Sequence[str], noise: Noise, *, parts: int = 1, seed: int = 0) -> Results:
-    """The results in a file or data frame. With `parts`, rows are also dealt into so many parts (see `deal`)."""
+def read_results(
+    source: Any,
+    arms: Sequence[str],
+    noise: Noise,
+    *,
+    parts: int = 1,
+    seed: int = 0,
+    file: int = 0,
+    whole: Floats | None = None,
+) -> Results:
+    """The results in a file or data frame. With `parts`, rows are also dealt into so many parts (see `deal`).
+
+    `file` is its number, from 1, if it may be one of several files of a batch. It is then dealt as the whole batch only
+    if it has all that is asked in `whole`, which depends on how many results it has, never on what they are.
+    """
     if not 1 <= parts <= 255:
         raise InputError(f"`parts` is {parts}, but must lie between 1 and 255.")
+    deals = _Deal(parts, seed, file, whole)
     names = checks.Names(arms)
     with ExitStack() as stack:
         name = os.fspath(source) if is_path(source) else "data frame"
         try:
             sheet = _sheet(source, str(name), stack)
-            return _read(sheet, names, noise, parts, seed, stack)
+            return _read(sheet, names, noise, deals, stack)
         except OSError as error:
             raise unreadable(str(name), error) from None
+
+
+class _Deal(NamedTuple):
+    """How rows are to be dealt."""
+
+    parts: int
+    seed: int
+    file: int  # its number, 0 if it stands alone
+    whole: Floats | None  # with so much of each arm it stands alone, too
+
+    def alone(self, counts: Floats) -> bool:
+        """Whether a file with so many results is dealt as the whole batch."""
+        return not self.file or (self.whole is not None and bool((counts >= self.whole).all()))
 
 
 def _sheet(source: Any, name: str, stack: ExitStack) -> Sheet:
@@ -54,7 +81,7 @@ def _sheet(source: Any, name: str, stack: ExitStack) -> Sheet:
     raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
 
 
-def _read(sheet: Sheet, names: checks.Names, noise: Noise, parts: int, seed: int, stack: ExitStack) -> Results:
+def _read(sheet: Sheet, names: checks.Names, noise: Noise, deals: _Deal, stack: ExitStack) -> Results:
     plan = layout(sheet.top, sheet.header, names.arms, sheet.hint)
     if noise.needs == "squares" and plan.form == "sums" and len(plan.places) == 3:
         raise problem(
@@ -65,7 +92,7 @@ def _read(sheet: Sheet, names: checks.Names, noise: Noise, parts: int, seed: int
     size = len(names.arms)
     tally, lines = Tally(size), 0
     digest = _Contents(plan) if sheet.digest is None else None
-    keep = plan.form == "rows" and (parts > 1 or noise.needs == "rows")
+    keep = plan.form == "rows" and (deals.parts > 1 or noise.needs == "rows")
     spool = deal.Spool()
     stack.callback(spool.close)
     for index, counts, totals, within in _lines(sheet, plan, names, noise):
@@ -77,7 +104,7 @@ def _read(sheet: Sheet, names: checks.Names, noise: Noise, parts: int, seed: int
             digest.add([names.arms[i] for i in index.tolist()], counts, totals, within)
     if not lines:
         raise DataError(f"{sheet.name} has a header but no results. Give one line for each result or arm.")
-    dealt, values, labels = _dealt(spool, tally, parts, seed, noise.needs == "rows") if keep else ((), None, None)
+    dealt, values, labels = _dealt(spool, tally, deals, noise.needs == "rows") if keep else ((), None, None)
     if plan.unused:
         shown = ", ".join(f"'{title}'" for title in plan.unused[:20])
         sheet.notes.insert(0, f"{sheet.name}: not used: {shown}.")
@@ -93,6 +120,7 @@ def _read(sheet: Sheet, names: checks.Names, noise: Noise, parts: int, seed: int
         values,
         dealt,
         labels,
+        "alone" if deals.alone(tally.counts) else "apart",
         tuple(sheet.notes),
     )
 
@@ -144,16 +172,17 @@ def _one_decimal_sign(
 
 
 def _dealt(
-    spool: deal.Spool, tally: Tally, parts: int, seed: int, keep: bool
+    spool: deal.Spool, tally: Tally, deals: _Deal, keep: bool
 ) -> tuple[tuple[Part, ...], tuple[Floats, ...] | None, Labels | None]:
     """The sums of each part; if asked to keep them the values of each arm, and their parts."""
-    size = len(tally.counts)
+    size, parts, seed = len(tally.counts), deals.parts, deals.seed
+    file = 0 if deals.alone(tally.counts) else deals.file
     by_part = [Tally(size) for _ in range(parts)]
-    cut = deal.cuts(seed, tally.counts, parts)
+    cut = deal.cuts(seed, tally.counts, parts, file)
     seen = np.zeros(size, dtype=np.int64)
     kept: list[tuple[Index, Floats, Labels]] = []
     for index, values in spool:
-        label = deal.labels(seed, cut, index, seen)
+        label = deal.labels(seed, cut, index, seen, file)
         if parts > 1:
             for part, own in enumerate(by_part):
                 mine = label == part

@@ -14,6 +14,7 @@ from roundwise.errors import DataError
 from roundwise.runs import Floats
 
 Form = Literal["rows", "sums", "successes"]
+Dealt = Literal["alone", "apart", "alike"]  # as the whole batch; every row by itself; as every file was, once
 Labels = NDArray[np.uint8]
 
 READABLE = 100  # so many numbers are written out in JSON; more are packed
@@ -43,6 +44,7 @@ class Results:
     values: tuple[Floats, ...] | None = None  # of each arm, in the order read; only where the noise model asks for them
     parts: tuple[Part, ...] = ()
     labels: Labels | None = None  # the part of each of the `values`, arm after arm
+    dealt: Dealt = "alone"  # how rows came into parts (see `deal`)
     notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
 
     def payload(self) -> dict[str, Any]:
@@ -56,6 +58,7 @@ class Results:
             "values": None if self.values is None else packed(np.concatenate(self.values)),
             "parts": [_sums(part) for part in self.parts],
             "labels": None if self.labels is None else packed(self.labels.astype(np.float64)),
+            "dealt": self.dealt,
             "notes": list(self.notes),
         }
 
@@ -74,6 +77,7 @@ class Results:
                 values=values,
                 parts=tuple(_from_sums(part) for part in payload["parts"]),
                 labels=labels,
+                dealt=payload.get("dealt", "alike"),  # there was one way only
                 notes=tuple(payload["notes"]),
             )
         except (AttributeError, KeyError, TypeError, ValueError, binascii.Error) as error:

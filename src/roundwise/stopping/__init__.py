@@ -1,6 +1,6 @@
 """When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes."""
 
-from roundwise.stopping.base import Stopping
+from roundwise.stopping.base import Exacting, Stopping
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold
@@ -10,6 +10,7 @@ __all__ = [
     "THRESHOLDS",
     "Counts",
     "Declared",
+    "Exacting",
     "Heuristic",
     "Mixture",
     "Pairwise",

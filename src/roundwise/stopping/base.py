@@ -1,12 +1,13 @@
 """What a stopping rule owes.
 
 A rule folds over the batches: it sees what was planned before a batch and what came back, and keeps what it
-needs. The error guarantee rests on it alone: any sampling, also pulling more or less than asked, keeps it.
+needs. The error guarantee rests on it alone: any sampling, also pulling more or less than asked, keeps it. The
+exceptions are rules that are `Exacting`: they cannot decide once a batch came back otherwise than planned.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
@@ -30,4 +31,15 @@ class Stopping(Protocol):
         """The answer to give when it stops."""
 
     def doubt(self, problem: Problem) -> str | None:
-        """Why there is no guarantee, or None if there is one."""
+        """What stands between the rule and a guarantee, or None.
+
+        Either "no guarantee: " and why, or "conditional on the assumption that " and what must be true.
+        """
+
+
+@runtime_checkable
+class Exacting(Stopping, Protocol):
+    """A rule that decides only as long as every batch came back just as it was planned."""
+
+    def broken(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether one did not, so that the rule never stops."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,28 +13,49 @@ from roundwise.record import Batch, Plan, Trial
 from roundwise.runs import Bools
 
 
+class AsAsked(NamedTuple):
+    """Whether every batch so far came back just as it was planned."""
+
+    exact: Bools  # ()
+
+
 @dataclass(frozen=True)
 class Declared:
-    """Stop when the policy declares an arm: `plan.declared`, -1 until then."""
+    """Stop when the policy declares an arm, `plan.declared` (-1 until then), if every batch came back as planned.
+
+    What is proved of such a rule is proved of its own batches, so it does not decide on one that was cut, is short, or
+    has more than was asked. There is a guarantee only if it is said where its `proof` is written, under the `condition`
+    if there is one; a `caveat` says why there is none although there is a proof, of something else.
+    """
 
     caveat: str | None = None
+    proof: str | None = None  # where it is written
+    condition: str | None = None  # what must be true for the proof to be one of this rule, to be read after "that"
 
-    def start(self, problem: Problem, runs: tuple[int, ...]) -> None:
-        """Nothing."""
-        return
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> AsAsked:
+        """Nothing came back otherwise than planned."""
+        return AsAsked(np.ones(runs, dtype=np.bool_))
 
-    def fold(self, problem: Problem, kept: Any, plan: Plan, batch: Batch) -> None:
-        """Nothing."""
-        return
+    def fold(self, problem: Problem, kept: AsAsked, plan: Plan, batch: Batch) -> AsAsked:
+        """Whether this batch, too, came back as planned: the same number of results of every arm."""
+        return AsAsked(np.asarray(kept.exact & (batch.counts == plan.pulls).all(axis=-1)))
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
-        """Whether an arm is declared."""
-        return np.asarray(trial.plan.declared) >= 0
+        """Whether an arm is declared, and may be."""
+        return np.asarray((np.asarray(trial.plan.declared) >= 0) & trial.kept.exact)
+
+    def broken(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether some batch came back otherwise than planned."""
+        return np.asarray(~trial.kept.exact)
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The arm that is declared."""
         return np.asarray(trial.plan.declared).astype(np.intp)
 
     def doubt(self, problem: Problem) -> str | None:
-        """What the algorithm's authors do not promise, if anything."""
-        return self.caveat
+        """What stands between the rule and a guarantee, if anything."""
+        if self.caveat is not None:
+            return f"no guarantee: {self.caveat}"
+        if self.proof is None:
+            return "no guarantee: the policy stops by a rule of its own, for which no proof is stated"
+        return None if self.condition is None else f"conditional on the assumption that {self.condition}"

@@ -1,4 +1,4 @@
-"""Do the batches agree? A check of what the guarantee assumes (WAGER.md, section 8), for a warning; it proves nothing.
+"""Do the batches agree? A check of what the guarantee assumes, for a warning; it proves nothing.
 
 If the results of an arm have the same law in every batch (up to a shift common to all arms, where the question compares
 arms), the batch means scatter about their fit as chance has it: sum n (mean - fit)^2 / variance is about chi-squared.
@@ -20,6 +20,7 @@ from roundwise.runs import Floats
 from roundwise.stopping.betting import bettor_of
 from roundwise.stopping.past import Past, known_from
 
+SURPRISING = 1e-3  # batches that agree worse than this by chance alone are warned of
 FEW = 20.0  # degrees of freedom from which on an arm has a variance of its own
 ENOUGH = 5.0  # events (and non-events) that a batch must be expected to have, for a normal law to be near
 

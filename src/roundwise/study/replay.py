@@ -19,6 +19,7 @@ from roundwise.policies.limited import limited
 from roundwise.record import Batch, Trial
 from roundwise.results import Results, batch_of
 from roundwise.runs import Floats
+from roundwise.stopping import Exacting
 from roundwise.store import Entry
 from roundwise.study.settings import Settings
 from roundwise.trial import advance, begin, conclusion
@@ -31,7 +32,8 @@ class Asked:
     number: int  # from 1
     pulls: Floats  # (K)
     told: list[Results] = field(default_factory=list)
-    settled: str | None = None  # why the rest will not come
+    settled: str | None = None  # why the rest will not come, in the user's words
+    amended: bool = False  # it was complete when one of its files was corrected or withdrawn, and stays so
     before: Trial | None = field(default=None, repr=False)  # where the study stood
     arms: tuple[str, ...] = ()  # what the arms are called
 
@@ -48,7 +50,8 @@ class Asked:
     @property
     def outstanding(self) -> Floats:
         """How much is missing, for each arm."""
-        return np.zeros_like(self.pulls) if self.settled else np.maximum(self.pulls - self.counts, 0.0)
+        over = self.settled is not None or self.amended
+        return np.zeros_like(self.pulls) if over else np.maximum(self.pulls - self.counts, 0.0)
 
     @property
     def complete(self) -> bool:
@@ -72,6 +75,7 @@ class State:
     created: str
     seq: int = 0
     asked: list[Asked] = field(default_factory=list)
+    files: int = 0  # ever recorded, also those that were corrected or withdrawn
     decided: dict[str, Any] | None = None
     closed: str | None = None
     amendments: list[dict[str, Any]] = field(default_factory=list)
@@ -99,6 +103,26 @@ class State:
         """Whether the budget ends the study before it is decided."""
         return self.outstanding is None and not self.trial.done and not self.planned.any()
 
+    @property
+    def broken(self) -> bool:
+        """Whether the rule decides no more, because a batch came back otherwise than it was planned."""
+        rule = self.settings.policy.stopping
+        return isinstance(rule, Exacting) and bool(rule.broken(self.settings.problem, self.trial))
+
+    @property
+    def over(self) -> str | None:
+        """Why nothing more is asked for although there is no answer and nobody closed the study."""
+        if self.outstanding is not None or self.trial.done or self.decided is not None:
+            return None
+        policy, budget = self.settings.policy, self.settings.budget
+        needs = f"the rule of {policy.name} needs every batch just as it was planned"
+        if self.broken:
+            return f"{self._other_than_planned()}, and {needs}"
+        whole = self.trial.plan.pulls
+        if isinstance(policy.stopping, Exacting) and not np.array_equal(self.planned, whole):
+            return f"the budget of {budget} results does not cover the next batch of {int(whole.sum())}, and {needs}"
+        return f"the budget of {budget} results is used up" if self.spent else None
+
     def holds(self, digest: str) -> int | None:
         """The batch in which a file of these contents was recorded, if it was."""
         for asked in self.asked:
@@ -124,6 +148,7 @@ class State:
             self.asked.append(Asked(int(payload["batch"]), pulls, arms=self.settings.arms, before=self.trial))
         elif entry.kind == "told":
             self.asked[-1].told.append(Results.from_payload(payload["results"]))
+            self.files += 1
             self._advance()
         elif entry.kind == "settled":
             self.asked[-1].settled = str(payload["why"])
@@ -143,8 +168,9 @@ class State:
 
     def verdict(self) -> dict[str, Any] | None:
         """The answer as an entry, if there is one."""
-        if not self.trial.done:
-            return None
+        return self._answer() if self.trial.done else None
+
+    def _answer(self) -> dict[str, Any]:
         problem, policy = self.settings.problem, self.settings.policy
         answer = conclusion(problem, policy, self.trial)
         return {
@@ -153,6 +179,16 @@ class State:
             "batches": int(self.trial.record.batches),
             "samples": int(self.trial.record.samples),
         }
+
+    def _other_than_planned(self) -> str:
+        """The first batch that came back otherwise than planned, in words."""
+        for asked in self.asked:
+            assert asked.before is not None
+            planned, came = asked.before.plan.pulls, asked.counts
+            if asked.complete and not np.array_equal(planned, came):
+                how = "less" if (came <= planned).all() else "more" if (came >= planned).all() else "other results"
+                return f"batch {asked.number} brought {how} than was planned"
+        return "a batch did not come back as it was planned"
 
     def _advance(self) -> None:
         """Count the last batch if it is complete; once, also where another file of it was recorded with this one."""
@@ -169,8 +205,8 @@ class State:
                 if each.digest == payload["replaces"]:
                     corrected, counted = payload["results"], asked.complete
                     asked.told[i : i + 1] = [] if corrected is None else [Results.from_payload(corrected)]
-                    if counted:  # what was complete stays so
-                        asked.settled = asked.settled or "amended"
+                    asked.amended |= counted  # what was complete stays so
+                    self.files += corrected is not None
         self.amendments.append(payload)
         self.decided = None
         self.trial = begin(self.settings.problem, self.settings.policy)
@@ -189,6 +225,8 @@ class State:
 
     def _check_answer(self, entry: Entry) -> None:
         found = self.verdict()
+        if found is None and self.broken:  # earlier versions decided all the same: kept, and called void
+            found = self._answer()
         if found is None or found["answer"] != entry.payload["answer"]:
             raise DataError(
                 f"The answer of '{self.name}' was recorded by roundwise {entry.version} as {entry.payload['answer']}, "

@@ -26,7 +26,7 @@ class Settings:
     noise: Noise
     delta: float
     policy: Policy  # with its limits
-    seed: int  # cuts the rows of the first batch into parts, in an order that has nothing to do with their values
+    seed: int  # drawn when the study is created; deals the rows of the first batch into parts
     budget: int | None = None  # results after which nothing more is asked for
 
     def __post_init__(self) -> None:

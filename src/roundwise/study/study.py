@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import secrets
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from roundwise.errors import InputError
+from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy, Wager
 from roundwise.questions import Question
 from roundwise.results import Results, read_results
+from roundwise.runs import Floats
 from roundwise.store import Conflict, StudyExists, open_store
 from roundwise.store.log import Head, extended, written
 from roundwise.study.replay import Asked, State, replayed
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 New = Sequence[tuple[str, dict[str, Any]]]
+
+SEED_BITS = 53  # what every reader of JSON keeps
 
 
 def create_study(
@@ -42,17 +45,19 @@ def create_study(
     budget: int | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
+    seed: int | None = None,
 ) -> Study:
     """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
 
     `policy` is Wager unless said otherwise. After `budget` results nothing more is asked for: the study is then
     undecided, and its report says what has not been ruled out. An old study must have been created with the same
-    settings.
+    settings. `seed` deals the rows of the first batch into parts: it is drawn, unless it is given to have the same
+    study again, and must then be chosen before the results are known.
     """
     names = arm_names(arms)
     chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
-    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")  # known before any result
-    settings = Settings(question, names, noise, delta, chosen, seed, budget)
+    drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
+    settings = Settings(question, names, noise, delta, chosen, drawn, budget)
     settings.check_kept()
     store = open_store(storage)
     try:
@@ -62,7 +67,7 @@ def create_study(
             store.close()
             raise
         old = Settings.from_payload(store.read(name)[0].payload)
-        if old.payload() != settings.payload():
+        if old.payload() != settings.payload() | ({"seed": old.seed} if seed is None else {}):
             store.close()
             raise InputError(
                 f"There is a study '{name}' with other settings. Nothing was changed; choose another name, or load it."
@@ -107,7 +112,7 @@ class Study:
         """The batch to do next: the same one until it is complete or settled; None once the study is over."""
 
         def asked(state: State) -> tuple[New, Callable[[State], Asked | None]]:
-            if state.closed is not None or state.trial.done or state.spent:
+            if state.closed is not None or state.decided is not None or state.trial.done or state.over is not None:
                 return [], lambda after: None
             if state.outstanding is not None:
                 return [], lambda after: after.outstanding
@@ -124,8 +129,12 @@ class Study:
             _reasoned(settle)
 
         def told(state: State) -> tuple[New, Callable[[State], Report]]:
-            batch = len(state.asked)
-            read = [self._read(state, source, first=batch <= 1) for source in sources]  # a file told before says so
+            alone = len(sources) == 1 and bool(state.asked) and not state.asked[-1].told
+            whole = state.asked[-1].pulls if alone else None
+            read = [  # a file told before says so
+                self._read(state, source, first=len(state.asked) <= 1, file=state.files + i, whole=whole)
+                for i, source in enumerate(sources, 1)
+            ]
             asked = self._waiting(state)
             for i, results in enumerate(read):
                 if results.digest in {each.digest for each in read[:i]}:
@@ -147,7 +156,8 @@ class Study:
             if state.closed is not None:
                 raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
             old = self._recorded(state, replaces)
-            results = None if source is None else self._read(state, source, first=state.holds(old.digest) == 1)
+            first = state.holds(old.digest) == 1
+            results = None if source is None else self._read(state, source, first, file=state.files + 1)
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
@@ -229,22 +239,23 @@ class Study:
     def _waiting(self, state: State) -> Asked:
         if state.closed is not None:
             raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
-        if state.trial.done:
+        if state.trial.done or state.decided is not None:
             raise InputError(
                 f"The study '{self.name}' is decided. See `roundwise report {self.name}`. Nothing was changed."
             )
-        if state.spent:
-            raise InputError(
-                f"The budget of '{self.name}', {state.settings.budget} results, is used up. Nothing was changed."
-            )
+        if state.over is not None:
+            raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.outstanding is None:
             raise InputError(f"No batch is outstanding. Run `roundwise ask {self.name}` first. Nothing was changed.")
         return state.outstanding
 
-    def _read(self, state: State, source: Any, first: bool) -> Results:
+    def _read(self, state: State, source: Any, first: bool, file: int, whole: Floats | None = None) -> Results:
+        """What a file brought; it is dealt by its number, unless it is all by itself the `whole` first batch."""
         settings = state.settings
         parts = settings.policy.first(settings.problem, ()).parts if first else 1
-        results = read_results(source, settings.arms, settings.noise, parts=parts, seed=settings.seed)
+        results = read_results(
+            source, settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
+        )
         recorded = state.holds(results.digest)
         if recorded is not None:
             raise InputError(
