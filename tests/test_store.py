@@ -278,7 +278,7 @@ class TestClock:
 class TestReadersAndWriters:
     def test_a_writer_does_not_block_readers(self, url, study):
         before = study.read("checkout")
-        with open_store(url) as other, engine.writing(other._engine, other.address) as connection:
+        with open_store(url) as other, other.reached().writing() as connection:
             number, _ = other._head(connection, "checkout", lock=True)
             connection.execute(schema.study.update().where(schema.study.c.id == number).values(entries=99))
             start = time.monotonic()
@@ -288,7 +288,7 @@ class TestReadersAndWriters:
             assert time.monotonic() - start < engine.PATIENCE / 2
 
     def test_readers_do_not_block_a_writer(self, url, study):
-        with open_store(url) as other, engine.reading(other._engine, other.address) as connection:
+        with open_store(url) as other, other.reached().reading() as connection:
             assert other._head(connection, "checkout")[1].entries == 5
             start = time.monotonic()
             study.append("checkout", [("told", {})], 4)
@@ -299,7 +299,7 @@ class TestReadersAndWriters:
 
     def test_a_writer_waits_for_another_but_not_for_ever(self, url, study, monkeypatch):
         monkeypatch.setattr(engine, "PATIENCE", 1)
-        with open_store(url) as other, engine.writing(study._engine, study.address) as connection:
+        with open_store(url) as other, study.reached().writing() as connection:
             study._head(connection, "checkout", lock=True)
             with pytest.raises(StoreError, match="being written by another process .* Nothing was changed; repeat"):
                 other.append("checkout", [("told", {})], 4)
@@ -455,7 +455,7 @@ class TestUpgrade:
 
         def shape(url):
             with open_store(url) as store:
-                tables = inspect(store._engine)
+                tables = inspect(store.reached().engine)
                 return {
                     name: (
                         [(c["name"], str(c["type"]), c["nullable"]) for c in tables.get_columns(name)],
@@ -530,7 +530,7 @@ class TestOpening:
     def test_durable_settings(self, tmp_path):
         with (
             open_store(f"sqlite:///{tmp_path}/x.db") as store,
-            engine.reading(store._engine, store.address) as connection,
+            store.reached().reading() as connection,
         ):
             found = {
                 name: connection.exec_driver_sql(f"pragma {name}").scalar()
@@ -541,8 +541,8 @@ class TestOpening:
     def test_commits_wait_for_the_disk_even_where_the_server_says_no(self):
         url = postgres.server().fresh().replace("options=", "options=-csynchronous_commit%3Doff%20")
         with open_store(url) as store:
-            for transaction, expected in ((engine.reading, "off"), (engine.writing, "on")):
-                with transaction(store._engine, store.address) as connection:
+            for transaction, expected in ((store.reached().reading, "off"), (store.reached().writing, "on")):
+                with transaction() as connection:
                     assert connection.exec_driver_sql("show synchronous_commit").scalar() == expected
 
     def test_a_database_shared_with_other_programs(self):

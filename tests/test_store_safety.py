@@ -80,7 +80,7 @@ def test_kill_at_any_moment_of_append(fresh):
                         appended(mine, life, i)
                         acknowledge(life, i)
 
-            store._engine.dispose()  # so that the file is recovered by the next to open it
+            store.close()  # so that the file is recovered by the next to open it
             with child(work) as (pid, pipe):
                 begun = pipe.read(8)
                 time.sleep(moments.uniform(0, 0.02))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def _sqlite(url: URL) -> Address:
     if not name or name == ":memory:" or url.query or url.host:
         found = url.render_as_string(hide_password=True)
         raise InputError(f"The storage URL '{found}' names no file, and a study must outlive its process. {EXAMPLES}")
-    file = Path(name).absolute()
+    file = Path(os.path.realpath(name))  # whatever links lead to it, its log has one name
     return Address(URL.create("sqlite", database=str(file)), name, file)
 
 

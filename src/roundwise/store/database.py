@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, Row, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from roundwise.errors import InputError, unknown
-from roundwise.store import schema
+from roundwise.store import schema, sharing
 from roundwise.store.address import Address
-from roundwise.store.engine import engine, nothing_there, reading, room, use_wal, writing
+from roundwise.store.engine import Access
 from roundwise.store.errors import Conflict, Damaged, StudyExists, UnknownStudy
+from roundwise.store.location import nothing_there, room
 from roundwise.store.log import RESTORE, Entry, Head, Listing, check, extended, moment, stamp, written
 
 LONGEST = 200  # letters in the name of a study
@@ -24,7 +25,8 @@ LONGEST = 200  # letters in the name of a study
 def opened(address: Address, create: bool) -> Store:
     """The store at an address, made or upgraded where needed."""
     room(address, create)
-    store = Store(address, engine(address))
+    store = Store(address)
+    store.reached(create)
     try:
         store.prepare(create)
     except BaseException:
@@ -34,12 +36,11 @@ def opened(address: Address, create: bool) -> Store:
 
 
 class Store:
-    """Studies and their logs. May be shared by threads; a process that was forked opens its own."""
+    """Studies and their logs. May be shared by threads, and is opened anew in a process that was forked."""
 
-    def __init__(self, address: Address, engine: Engine) -> None:
+    def __init__(self, address: Address) -> None:
         self.address = address
-        self._engine = engine
-        self._finalizer = weakref.finalize(self, engine.dispose)
+        self._access: Access | None = None
 
     def __repr__(self) -> str:
         return f"Store({self.address.place!r})"
@@ -51,19 +52,32 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Give back files and connections."""
-        self._finalizer()
+        """Give back files and connections, which other stores of this process may go on using."""
+        if self._access is not None:
+            self._access = None
+            self._finalizer()
+
+    def reached(self, create: bool = False) -> Access:
+        """The way into the store, which all stores of this address share in a process."""
+        access, here = self._access, sharing.registry()
+        if access is None or access.pid != here.pid:
+            with here.gate, here.lock:
+                access = self._access
+                if access is None or access.pid != here.pid:
+                    self._access = access = here.taken(self.address, create)
+                    self._finalizer = weakref.finalize(self, sharing.given_back, access)
+        return access
 
     def prepare(self, create: bool) -> None:
         """Make the tables, or bring them to this version; a look, and no lock, where they are as they should be."""
-        with reading(self._engine, self.address) as connection:
+        with self.reached().reading() as connection:
             found = schema.version(connection, self.address.place)
         if found is None and not create:
             raise nothing_there(self.address)
         if self.address.file:
-            use_wal(self._engine, self.address)
+            self.reached().use_wal()
         if found != schema.VERSION:
-            with writing(self._engine, self.address) as connection:
+            with self.reached().writing() as connection:
                 schema.install(connection, self.address.place)
 
     def create(self, name: str, payload: Mapping[str, Any], kind: str = "created") -> Entry:
@@ -86,7 +100,7 @@ class Store:
     def append(self, name: str, new: Sequence[tuple[str, Mapping[str, Any]]], expected: int) -> list[Entry]:
         """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
         texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
-        with writing(self._engine, self.address) as connection:
+        with self.reached().writing() as connection:
             number, head = self._head(connection, name, lock=True)
             if head.entries - 1 != expected:
                 raise self._conflict(connection, name, number, head, expected)
@@ -104,7 +118,7 @@ class Store:
     def read(self, name: str, after: int = -1) -> list[Entry]:
         """The entries of a study after number `after`, in order, each checked against the one before it."""
         columns = schema.entry.c
-        with reading(self._engine, self.address) as connection:
+        with self.reached().reading() as connection:
             number, head = self._head(connection, name)
             mine = select(schema.entry).where(columns.study_id == number).order_by(columns.seq)
             start = Head()
@@ -127,7 +141,7 @@ class Store:
     def studies(self) -> list[Listing]:
         """All studies, by name."""
         columns = schema.study.c
-        with reading(self._engine, self.address) as connection:
+        with self.reached().reading() as connection:
             rows = connection.execute(
                 select(columns.name, columns.created_at, columns.changed_at, columns.entries)
             ).all()
@@ -135,7 +149,7 @@ class Store:
 
     def _insert(self, entries: Sequence[Entry]) -> None:
         first, last = entries[0], entries[-1]
-        with writing(self._engine, self.address) as connection:
+        with self.reached().writing() as connection:
             try:
                 connection.execute(
                     insert(schema.study).values(

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from roundwise.errors import DataError, RoundwiseError
+from roundwise.errors import RoundwiseError
 from roundwise.store.address import Address
 from roundwise.store.errors import Damaged, StoreError
+from roundwise.store.location import not_a_database
 
 PATIENCE = 10  # seconds to wait for another writer, or for a server to answer
 
@@ -39,7 +40,7 @@ def _sqlite(address: Address, error: BaseException) -> RoundwiseError:
             "Nothing was changed; repeat when it is done."
         )
     if name == "SQLITE_NOTADB":
-        return DataError(f"{place} is not an SQLite database. Give another file for the studies of roundwise.")
+        return not_a_database(address)
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
         return StoreError(
             f"{place} cannot be opened for writing. Give yourself the right to write to the file and its folder "
