@@ -6,6 +6,7 @@ axis and any axes of runs before it:
 - `answer: (K)->...`                  the answer if these were the means (arrays; see each question)
 - `evidence: (K),(K)->()`             counts, means: inf over alternatives of sum_i N_i (mu_i - lambda_i)^2/(2 sigma^2),
                                       the generalised likelihood ratio (eq. 1 of the paper)
+                                      (where several answers may be right: the largest over them; see `Tolerant`)
 - `complexity: (K)->(),(K)`           T* and w*; with a radius Tbar* and wbar* over the sup-norm ball (Definition 3.3)
 - `floor: (K)->()`                    a lower bound on the complexity that costs next to nothing
 
