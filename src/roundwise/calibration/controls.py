@@ -90,7 +90,7 @@ def controls() -> Iterator[Cell]:
     normal = GaussianArms(tie)
 
     def cell(row: str, column: str, case: Case) -> Cell:
-        return Cell(part, row, column, case.delta, 1.0, case, must_fail=True)
+        return Cell(part, row, column, case.delta, 10.0, case, must_fail=True)
 
     yield cell(
         "a t test repeated at every look",
@@ -117,7 +117,7 @@ def controls() -> Iterator[Cell]:
 def cell_of_shift(part: str, shape: Shape, law: Law) -> Cell:
     """A level while all arms move: nothing is promised, and rightly so."""
     simulated = Simulated(shape, law, Wager(first_pulls=10, growth=1.0), 0.05)
-    return Cell(part, "a level while all arms move", shape.name, 0.05, 1.0, simulated, must_fail=True)
+    return Cell(part, "a level while all arms move", shape.name, 0.05, 10.0, simulated, must_fail=True)
 
 
 class _Plain(RoundRobin):

@@ -12,7 +12,14 @@ from roundwise.calibration.cells import Cell, Refused
 @functools.cache
 def grid() -> Sequence[Cell | Refused]:
     """Every combination, in the order of the report."""
-    return (*cells.product(), *live.paths(), *controls.reproductions(), *controls.controls(), *live.violations())
+    return (
+        *cells.product(),
+        *live.paths(),
+        *controls.reproductions(),
+        *live.reproductions(),
+        *controls.controls(),
+        *live.violations(),
+    )
 
 
 def quick(every: Sequence[Cell | Refused]) -> list[Cell]:

@@ -17,35 +17,44 @@ from roundwise.calibration.shapes import SHAPES, Shape
 from roundwise.environments import Generator
 from roundwise.errors import InputError
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
-from roundwise.policies import PET, Policy, RoundRobin, Wager
+from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TriBBAI, Wager
+from roundwise.questions import BestArm
 from roundwise.runs import Floats
-from roundwise.store.log import Entry, Head, extended, written
+from roundwise.stopping import GLR, Heuristic
+from roundwise.store.log import Head, extended, written
+from roundwise.study.guarantee import KEPT, guarantee_of
+from roundwise.study.replay import State, replayed
 from roundwise.study.settings import Settings, within_limits
 from roundwise.study.study import Study
+from roundwise.trial import conclusion
 
-BATCHES = 5
 Rows = tuple[Any, Floats]  # arms and outcomes, one for each row
 
 
-class Archive:
-    """The log of one study, in memory: what `Study` asks of a store."""
+class Nowhere:
+    """A store that keeps nothing."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._entries = extended("study", Head(), [("created", written(settings.payload()))], datetime.now(UTC))
-
-    def read(self, name: str) -> list[Entry]:
-        """All entries."""
-        return self._entries
-
-    def append(self, name: str, new: Sequence[tuple[str, dict[str, Any]]], expected: int) -> list[Entry]:
-        """Add entries after the last one."""
-        head = Head(len(self._entries), self._entries[-1].digest)
-        found = extended(name, head, [(kind, written(payload)) for kind, payload in new], datetime.now(UTC))
-        self._entries = [*self._entries, *found]
-        return found
+    def append(self, name: str, new: Sequence[tuple[str, dict[str, Any]]], expected: int) -> None:
+        """Nothing to do: the study holds its state."""
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+class Remembered(Study):
+    """A study by all the rules of studies, whose state is held in memory instead of replayed from a log."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__("study", Nowhere())  # type: ignore[arg-type]
+        self._now = replayed(extended(self.name, Head(), [("created", written(settings.payload()))], datetime.now(UTC)))
+
+    @property
+    def state(self) -> State:
+        """Where the study stands."""
+        return self._now
+
+    def _report(self, state: State) -> Any:
+        """None: nobody reads it."""
 
 
 @dataclass(frozen=True)
@@ -109,13 +118,21 @@ class Way:
     lost: float = 0.0  # rows that never come, as a share
 
 
-def _file(rows: Rows, rng: Generator) -> Path:
-    """The rows as a file with an id for each, so that no two files are the same."""
+def _file(rng: Generator, **columns: Any) -> Path:
+    """A table as a file, with an id for each line, so that no two files are the same."""
     with tempfile.NamedTemporaryFile("w", suffix=".csv", delete=False) as file:
-        file.write("id,arm,outcome\n")
-        ids = rng.integers(2**62, size=len(rows[1])).tolist()
-        file.writelines(f"{i},{arm},{value!r}\n" for i, arm, value in zip(ids, rows[0], rows[1].tolist(), strict=True))
+        file.write(",".join(["id", *columns]) + "\n")
+        lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
+        ids = rng.integers(2**62, size=len(lists[0])).tolist()
+        file.writelines(",".join(map(str, line)) + "\n" for line in zip(ids, *lists, strict=True))
     return Path(file.name)
+
+
+def _told(study: Study, path: Path) -> None:
+    try:
+        study.tell(path)
+    finally:
+        path.unlink()
 
 
 def _some(rows: Rows, which: Any) -> Rows:
@@ -124,11 +141,7 @@ def _some(rows: Rows, which: Any) -> Rows:
 
 def _hand_in(study: Study, rows: Rows, rng: Generator) -> None:
     """One file."""
-    path = _file(rows, rng)
-    try:
-        study.tell(path)
-    finally:
-        path.unlink()
+    _told(study, _file(rng, arm=rows[0], outcome=rows[1]))
 
 
 def _open(study: Study) -> bool:
@@ -193,10 +206,10 @@ def _sums(study: Study, rows: Rows, rng: Generator) -> None:
     """Sums of each arm."""
     names = np.unique(rows[0])
     values = [rows[1][rows[0] == name] for name in names]
-    frame = {"arm": names.tolist(), "count": [len(v) for v in values], "total": [float(v.sum()) for v in values]}
+    columns = {"arm": names, "count": [len(v) for v in values], "total": [float(v.sum()) for v in values]}
     if study.state.settings.noise.needs == "squares":
-        frame["squares"] = [float((v**2).sum()) for v in values]
-    study.tell(frame)
+        columns["squares"] = [float((v**2).sum()) for v in values]
+    _told(study, _file(rng, **columns))
 
 
 def _mixed(study: Study, rows: Rows, rng: Generator) -> None:
@@ -217,7 +230,7 @@ def _amended(study: Study, rows: Rows, rng: Generator) -> None:
         return
     told = state.asked[-1].told[-1]
     keep = rng.random(len(rows[1])) > 0.3
-    source = _file(_some(rows, keep), rng) if keep.any() and rng.random() < 0.7 else None
+    source = _file(rng, arm=rows[0][keep], outcome=rows[1][keep]) if keep.any() and rng.random() < 0.7 else None
     study.amend(told.digest, source, "rows of a test run were in it")
     if source is not None:
         source.unlink()
@@ -249,32 +262,39 @@ class Lived:
     way: Way
     source: Source
     shapes: tuple[Shape, ...] = ASKED
+    batches: int = 5
+    delta: float = 0.05
 
     def __call__(self, runs: int, rng: Generator) -> int:
         """In how many studies a wrong answer was given, or a true null struck off."""
         return sum(self.one(self.shapes[int(rng.integers(len(self.shapes)))], rng) for _ in range(runs))
 
     def one(self, shape: Shape, rng: Generator) -> bool:
-        """One study to the horizon, or its end."""
+        """Whether that happened in one study."""
+        means, state = self.state(shape, rng)
+        settings = state.settings
+        if state.decided is not None:
+            answer = conclusion(settings.problem, settings.policy, state.trial)
+            assert state.decided["answer"] == settings.question.plain(answer)
+            if not settings.question.correct(answer, means):
+                return True
+        return bool(harmed(settings.problem, settings.policy, state.trial, means))
+
+    def state(self, shape: Shape, rng: Generator) -> tuple[Floats, State]:
+        """The true means, and one study at the horizon, or at its end."""
         question, means = shape.asked(self.source.law)
         names = tuple(f"arm {i}" for i in range(shape.arms))
         policy = within_limits(self.way.policy, *self.way.limits)
         settings = Settings(
-            question, names, self.source.law.noise, 0.05, policy, int(rng.integers(2**32)), self.way.budget
+            question, names, self.source.law.noise, self.delta, policy, int(rng.integers(2**32)), self.way.budget
         )
-        study = Study("study", Archive(settings))  # type: ignore[arg-type]
-        for _ in range(BATCHES):
+        study = Remembered(settings)
+        for _ in range(self.batches):
             asked = study.ask()
             if asked is None:
                 break
             self.way.told(study, self._rows(asked.table, means, rng), rng)
-        state = study.state
-        if state.decided is not None:
-            answer = state.decided["answer"]
-            right = question.plain(question.answer(means))
-            if answer != right and not _also_right(settings, state, means):
-                return True
-        return bool(harmed(settings.problem, settings.policy, state.trial, means))
+        return means, study.state
 
     def _rows(self, table: Sequence[tuple[str, int]], means: Floats, rng: Generator) -> Rows:
         """Results of a batch, in random order; more or fewer than asked by chance alone."""
@@ -286,13 +306,6 @@ class Lived:
             values.append(self.source.drawn(rng, float(means[int(arm.split()[1])]), number))
         order = rng.permutation(len(arms))
         return np.array(arms)[order], np.concatenate(values)[order]
-
-
-def _also_right(settings: Settings, state: Any, means: Floats) -> bool:
-    from roundwise.trial import conclusion
-
-    answer = conclusion(settings.problem, settings.policy, state.trial)
-    return bool(settings.question.correct(answer, means))
 
 
 def paths() -> Iterator[Cell | Refused]:
@@ -311,6 +324,88 @@ def paths() -> Iterator[Cell | Refused]:
             yield Cell("live", way.name, source.law.name, 0.05, 0.2, found)
 
 
+def _by_eight(arranged: Callable[[Rows], Rows], piece: Callable[[Rows], Rows]) -> Callable[..., None]:
+    """Files of eight rows."""
+    return lambda study, rows, rng: _files(study, arranged(rows), rng, 8, piece)
+
+
+def reproductions() -> Iterator[Cell]:
+    """Holes of the live path, as they were found."""
+    part, tie = "reproductions", (ASKED[0],)
+    close = (Shape("three arms, gap .02", 3, lambda law: (BestArm(), np.array([0.02, 0.0, 0.0]))),)
+    normal, sub_gaussian = SOURCES[:2]
+    for files in (20, 40):
+        policy = Wager(first_pulls=4 * files)
+        each_sorted = Way("", _by_eight(lambda rows: rows, _by_value), policy=policy)
+        cut = Way("", _by_eight(_by_value, lambda piece: piece), policy=policy)
+        for words, way in (("each sorted", each_sorted), ("cut from a sorted list", cut)):
+            found = Lived(way, sub_gaussian, tie, batches=1)
+            yield Cell(part, f"first batch in {files} files of 8 rows, {words}", "best of 2, tie", 0.05, 2.0, found)
+    for words, way in (
+        ("a budget of 40", Way("", _as_drawn, policy=OptBBAI(), budget=40)),
+        ("batches settled short", Way("", _settled, policy=OptBBAI(), lost=0.3)),
+    ):
+        yield Cell(part, f"Opt-BBAI, {words}", close[0].name, 0.05, 2.0, Lived(way, normal, close, batches=4))
+
+
+@dataclass(frozen=True)
+class Unflagged:
+    """Studies in which something endangers the guarantee: in how many of them the flag says "kept"."""
+
+    lived: Lived
+
+    def __call__(self, runs: int, rng: Generator) -> int:
+        """Over all questions of it in turn."""
+        shapes = self.lived.shapes
+        states = (self.lived.state(shapes[int(rng.integers(len(shapes)))], rng)[1] for _ in range(runs))
+        return sum(str(guarantee_of(state)) == KEPT for state in states)
+
+
+def _worst_lost(study: Study, rows: Rows, rng: Generator) -> None:
+    """The lowest fifth is left out because it is low."""
+    _hand_in(study, _some(rows, rows[1] > np.quantile(rows[1], 0.2)), rng)
+    if _open(study):
+        study.tell(settle="outliers")
+
+
+def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
+    """The lowest fifth is taken out afterwards."""
+    _hand_in(study, rows, rng)
+    kept = _some(rows, rows[1] > np.quantile(rows[1], 0.2))
+    path = _file(rng, arm=kept[0], outcome=kept[1])
+    study.amend(study.state.asked[-1].told[-1].digest, path, "outliers")
+    path.unlink()
+
+
+def _drifting(study: Study, rows: Rows, rng: Generator) -> None:
+    """One arm is two deviations better in every second batch."""
+    later = len(study.state.asked) % 2 == 0
+    _hand_in(study, (rows[0], rows[1] + 2.0 * later * (rows[0] == "arm 0")), rng)
+
+
+def _clustered(study: Study, rows: Rows, rng: Generator) -> None:
+    """Every ten rows of an arm are copies of one."""
+    names, values = rows[0].copy(), rows[1].copy()
+    for name in np.unique(names):
+        mine = np.flatnonzero(names == name)
+        values[mine] = values[mine][(np.arange(len(mine)) // 10) * 10]
+    _hand_in(study, (names, values), rng)
+
+
 def violations() -> Iterator[Cell]:
     """What must be flagged: in how many studies it was not."""
-    return iter(())
+    normal, tie = SOURCES[0], (ASKED[0],)
+    steady = Wager(first_pulls=100, growth=0.5, max_batch=400)
+    ways = {
+        "the lowest results left out": (Way("", _worst_lost), 0.0),
+        "the lowest results taken out afterwards": (Way("", _worst_amended), 0.0),
+        "a rule without a proof": (Way("", _as_drawn, policy=RoundRobin(GLR(Heuristic()))), 0.0),
+        "Opt-BBAI": (Way("", _as_drawn, policy=OptBBAI()), 0.0),
+        "Tri-BBAI": (Way("", _as_drawn, policy=TriBBAI()), 0.0),
+        "one arm drifts": (Way("", _drifting, policy=steady), 0.05),
+        "rows in clusters of ten": (Way("", _clustered, policy=steady), 0.05),
+    }
+    for name, (way, allowed) in ways.items():
+        # what only later batches can show needs studies that are not decided before
+        found = Unflagged(Lived(way, normal, tie, 6, 1e-12) if allowed else Lived(way, normal, tie, 3))
+        yield Cell("violations", name, "not flagged", allowed, 0.2, found)

@@ -208,7 +208,7 @@ class Study:
         All of it is one transaction, so what follows from it is worked out before it is recorded.
         """
         for _ in range(20):
-            state = replayed(self.store.read(self.name))
+            state = self.state
             last = state.seq
             new, result = step(state)
             if not new:
