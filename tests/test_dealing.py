@@ -35,7 +35,7 @@ def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order)
     problem, policy = Problem(BestArm(), 2, 0.05, Gaussian(1.0)), Wager(first_pulls=80)
     wrong = 0
     for _ in range(runs):
-        values = rng.normal(0, 1, (2, 80)) + [[1e-6], [0.0]]
+        values = rng.normal([[1e-6], [0.0]], 1.0, (2, 80))
         batch = read(cut_into_files(values, 20, order), Gaussian(1.0), int(rng.integers(2**53)))
         assert len(batch.parts) == 4
         wrong += bool(advance(problem, policy, begin(problem, policy), batch).kept.won.lost[0])
@@ -87,7 +87,9 @@ def test_every_row_of_a_file_draws_its_part_by_itself():
         [
             np.concatenate(
                 [
-                    deal.labels(seed, deal.cuts(seed, np.array([6.0]), 4, file), arms, np.zeros(1, dtype=np.int64), file)
+                    deal.labels(
+                        seed, deal.cuts(seed, np.array([6.0]), 4, file), arms, np.zeros(1, dtype=np.int64), file
+                    )
                     for file in (1, 2)
                 ]
             )

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import postgres
-from roundwise.cli import main
+from roundwise.cli import app, main
 from roundwise.store import open_store
 
 NEW = ("new", "checkout", "--question", "best-arm", "--arms", "red,green,blue")
@@ -136,7 +136,7 @@ class TestCommands:
         assert "may" in out
         assert "the budget of 100 results is used up" in works("ask", "checkout")
         table(tmp_path / "3.csv", ("red", 5, 5))
-        assert "The budget of 'checkout', 100 results, is used up. Nothing was changed." in refused(
+        assert "is over, undecided: the budget of 100 results is used up. Nothing was changed." in refused(
             "tell", "checkout", "3.csv"
         )
         assert "2 plans and no verdict recomputed" in works("verify", "checkout")
@@ -218,21 +218,63 @@ class TestCommands:
         assert len((tmp_path / "b.csv").read_text().splitlines()) == 101
         assert "arm 29: 30, ..." in works("status", "x")
 
-    def test_json_of_every_command(self, works, decided, tmp_path):
+    def test_json_of_every_command(self, works, tmp_path):
+        """With what became of the guarantee in each; nothing but JSON is printed."""
+        seen = set()
+
+        def json_of(command, *words):
+            found = works(command, *words, "--json")
+            seen.add(command)
+            for each in found if isinstance(found, list) else [found]:
+                assert each["guarantee"] == guarantee
+            return found
+
+        guarantee = "kept"
+        found = json_of(*NEW, "--binary")
+        assert (found["study"], found["arms"], found["delta"]) == ("checkout", ["red", "green", "blue"], 0.05)
+        assert json_of("ask", "checkout", "--out", "batch.csv")["batch"] == 1
+        table(tmp_path / "first.csv", ("red", 30, 15), ("green", 30, 24), ("blue", 30, 3))
+        assert json_of("tell", "checkout", "first.csv")["samples"] == 90
+        works("ask", "checkout")
+        table(tmp_path / "second.csv", ("red", 200, 90), ("green", 200, 160), ("blue", 200, 20))
+        assert json_of("tell", "checkout", "second.csv")["status"] == "decided"
+        assert json_of("report", "checkout", "--out", "report.md")["answer"] == 1
         table(tmp_path / "third.csv", ("red", 200, 100), ("green", 200, 101), ("blue", 200, 20))
-        found = works("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong week", "--json")
+        guarantee = (
+            "conditional on the assumption that the correction of second.csv in batch 2 has nothing to do with what "
+            "results showed"
+        )
+        found = json_of("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong week")
         assert (found["status"], found["answer"]) == ("undecided", None)
-        assert works("ask", "checkout", "--json")["batch"] == 3
-        assert works("status", "checkout", "--json")["outstanding"]
-        assert works("verify", "checkout", "--json") == {
+        assert json_of("ask", "checkout")["batch"] == 3
+        assert json_of("status", "checkout")["outstanding"]
+        assert json_of("verify", "checkout") == {
             "study": "checkout",
             "entries": 8,
             "batches": 3,
             "decided": False,
+            "guarantee": guarantee,
         }
-        assert [each["name"] for each in works("list", "--json")] == ["checkout"]
-        assert works("close", "checkout", "--why", "enough", "--json")["status"] == "closed"
-        assert works("ask", "checkout", "--json")["status"] == "closed"
+        assert [each["name"] for each in json_of("list")] == ["checkout"]
+        assert json_of("export", "checkout")["file"] == "checkout.jsonl"
+        assert json_of("import", "checkout.jsonl", "--storage", "sqlite:///copy.db")["entries"] == 8
+        assert json_of("report", "checkout")["outstanding"]
+        assert json_of("close", "checkout", "--why", "enough")["status"] == "closed"
+        assert json_of("ask", "checkout")["status"] == "closed"
+        ours = [each for each in app.registered_commands if each.callback.__module__ == "roundwise.cli.study"]
+        assert seen == {each.name or each.callback.__name__ for each in ours}
+
+    def test_a_rule_of_its_own_promises_nothing_when_it_is_chosen(self, works):
+        out = works(*NEW, "--binary", "--policy", "opt-bbai")
+        assert "error aimed at 0.05." in out
+        assert "at most" not in out
+        assert "The guarantee is conditional on the assumption that the constants and the check step" in out
+
+    def test_a_study_that_cannot_be_replayed_is_listed(self, works, monkeypatch, decided):
+        monkeypatch.setattr("roundwise.policies.wager.SMALLEST", 1.5)
+        (found,) = works("list", "--json")
+        assert found["guarantee"].startswith("void because the record cannot be replayed: Batch 2 of 'checkout' was")
+        works("export", "checkout", "--json")
 
     def test_reports(self, works, decided, tmp_path):
         assert "green is the best arm" in works("report", "checkout")

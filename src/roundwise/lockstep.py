@@ -21,9 +21,8 @@ from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.record import Batch, Trial, joined
 from roundwise.runs import Floats, stacked, take
-from roundwise.stopping import Exacting
 from roundwise.summary import Runs, lower_bound_at
-from roundwise.trial import advance, begin, conclusion
+from roundwise.trial import advance, begin, conclusion, stuck
 
 if TYPE_CHECKING:
     from roundwise.cluster import Cluster
@@ -159,9 +158,13 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         trial = advance(problem, policy, trial, batch)
         record = trial.record
         used_up = record.batches == before
-        if isinstance(policy.stopping, Exacting):  # it will not decide any more
-            used_up |= policy.stopping.broken(problem, trial)
-        over = trial.done | used_up | (record.samples >= limits[0]) | (record.batches >= limits[1])
+        over = (
+            trial.done
+            | used_up
+            | stuck(problem, policy, trial)
+            | (record.samples >= limits[0])
+            | (record.batches >= limits[1])
+        )
         if not over.any():
             continue
         who, last = alive[over], take(trial, np.flatnonzero(over))

@@ -15,7 +15,8 @@ from roundwise.policies.base import Policy
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.record import Batch, Record, Trial
-from roundwise.runs import mapped, merged, zeros
+from roundwise.runs import Bools, mapped, merged, zeros
+from roundwise.stopping import Exacting
 
 
 def begin(problem: Problem, policy: Policy, runs: tuple[int, ...] = ()) -> Trial:
@@ -35,11 +36,17 @@ def advance(problem: Problem, policy: Policy, trial: Trial, batch: Batch) -> Tri
     """The trial after a batch; a plan that asks for nothing is passed over."""
     trial = _step(problem, policy, trial, batch)
     for _ in range(100):
-        idle = ~trial.done & (trial.plan.pulls.sum(axis=-1) == 0)
+        idle = ~trial.done & ~stuck(problem, policy, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
         if not idle.any():
             return trial
         trial = merged(idle, _step(problem, policy, trial, mapped(np.zeros_like, batch)), trial)
     raise RoundwiseError(f"The policy '{policy.name}' keeps planning empty batches.")
+
+
+def stuck(problem: Problem, policy: Policy, trial: Trial) -> Bools:
+    """Whether the rule will never stop, because a batch came back otherwise than planned. ()"""
+    rule = policy.stopping
+    return rule.broken(problem, trial) if isinstance(rule, Exacting) else np.zeros_like(trial.done)
 
 
 def conclusion(problem: Problem, policy: Policy, trial: Trial) -> Answer:

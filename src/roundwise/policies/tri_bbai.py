@@ -67,7 +67,13 @@ def check_best_arm(name: str, problem: Problem) -> None:
     """Raise an InputError unless the question is best arm."""
     check_sigma(problem)
     asked = problem.question.name
-    checked(isinstance(problem.question, BestArm), f"The policy '{name}' answers 'best-arm' only, not '{asked}'.")
+    question = problem.question
+    best = isinstance(question, BestArm)
+    checked(best, f"The policy '{name}' answers 'best-arm' only, not '{asked}'.")
+    checked(
+        not (isinstance(question, BestArm) and question.tolerance),
+        f"The policy '{name}' is proved for one right answer: it takes no tolerance.",
+    )
 
 
 def first_stage(problem: Problem, runs: tuple[int, ...], memory: NamedTuple) -> Plan:

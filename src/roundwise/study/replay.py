@@ -22,7 +22,7 @@ from roundwise.runs import Floats
 from roundwise.stopping import Exacting
 from roundwise.store import Entry
 from roundwise.study.settings import Settings
-from roundwise.trial import advance, begin, conclusion
+from roundwise.trial import advance, begin, conclusion, stuck
 
 
 @dataclass
@@ -106,8 +106,7 @@ class State:
     @property
     def broken(self) -> bool:
         """Whether the rule decides no more, because a batch came back otherwise than it was planned."""
-        rule = self.settings.policy.stopping
-        return isinstance(rule, Exacting) and bool(rule.broken(self.settings.problem, self.trial))
+        return bool(stuck(self.settings.problem, self.settings.policy, self.trial))
 
     @property
     def over(self) -> str | None:

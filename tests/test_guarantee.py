@@ -1,0 +1,240 @@
+"""What became of the guarantee follows from everything that happened, and stands above the headline unless kept."""
+
+import html
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roundwise import (
+    GLR,
+    Above,
+    AnyAbove,
+    BestArm,
+    Binary,
+    Gaussian,
+    Heuristic,
+    OptBBAI,
+    Problem,
+    Statements,
+    Sum,
+    TopK,
+    TrackAndStop,
+    TriBBAI,
+    create_study,
+)
+from roundwise.report import report_of
+from roundwise.stopping.ledgers.above import Won as Sets
+from roundwise.stopping.ledgers.candidates import Won
+from roundwise.study import replayed
+from roundwise.study.guarantee import Guarantee, contradictory, emptied, guarantee_of
+from test_study import ARMS, World, finished, rechained
+
+AB = ("a", "b")
+
+
+@pytest.fixture
+def study(tmp_path):
+    made = []
+
+    def make(**changes):
+        given = {"question": BestArm(), "arms": AB, "noise": Binary(), "seed": 3, **changes}
+        made.append(create_study("s", **given, storage=f"sqlite:///{tmp_path}/{len(made)}.db"))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close_store()
+
+
+def sums(a, b):
+    return {"arm": list(AB), "count": [a[0], b[0]], "successes": [a[1], b[1]]}
+
+
+def settled(live, why="the server was down"):
+    live.ask()
+    return live.tell(sums((30, 10), (20, 15)), settle=why)
+
+
+class TestWhatHappened:
+    def test_nothing_that_matters(self, study):
+        live = study(arms=ARMS, noise=Gaussian(1.0))
+        report = finished(live, World(Gaussian(1.0), (0.0, 1.0, 0.2, 0.1)))
+        assert report.status == "decided"
+        assert report.guarantee == "kept"
+
+    @pytest.mark.parametrize("why", ["the server was down", "amended"])
+    def test_a_batch_settled_short(self, study, why):
+        """Also if the user's word for it is one that the record once used for something else."""
+        report = settled(study(), why)
+        assert report.guarantee == (
+            "conditional on the assumption that what is missing of batch 1 has nothing to do with its values"
+        )
+        assert any(f"Batch 1 was settled with 50 of 60 results ({why})" in each for each in report.warnings)
+
+    def test_a_batch_settled_with_everything_there(self, study):
+        live = study()
+        live.ask()
+        assert live.tell(sums((30, 10), (30, 15)), settle="that is all").guarantee == "kept"
+
+    def test_amendments_and_a_settled_batch_together(self, study):
+        live = study()
+        settled(live)
+        first = live.state.asked[0].told[0].digest
+        report = live.amend(first, sums((30, 11), (20, 15)), "miscounted")
+        assert report.guarantee == (
+            "conditional on the assumption that what is missing of batch 1 has nothing to do with its values; and that "
+            "the correction of data frame in batch 1 has nothing to do with what results showed"
+        )
+        assert any("was settled with 50 of 60 results (the server was down)" in each for each in report.warnings)
+        second = live.state.asked[0].told[0].digest
+        assert "the withdrawal of data frame in batch 1" in live.amend(second, None, "not ours").guarantee
+
+    def test_a_complete_batch_that_was_amended_is_not_called_settled(self, study):
+        live = study()
+        live.ask()
+        live.tell(sums((30, 10), (30, 15)))
+        report = live.amend(live.state.asked[0].told[0].digest, None, "not ours")
+        asked = live.state.asked[0]
+        assert (asked.settled, asked.amended, asked.complete) == (None, True, True)
+        assert not any("was settled" in each for each in report.warnings)
+        assert "what is missing" not in report.guarantee
+
+    def test_batches_that_do_not_agree(self, study):
+        live = study(question=Above(0.5))
+        live.ask()
+        live.tell(sums((30, 16), (30, 15)))
+        pulls = live.ask().pulls
+        report = live.tell(sums((int(pulls[0]), int(pulls[0] // 12)), (int(pulls[1]), int(pulls[1] // 2))))
+        assert report.guarantee == "conditional on the assumption that the batches differ from each other by chance"
+
+    def test_a_rule_without_a_proof(self, study):
+        live = study(noise=Gaussian(1.0), policy=TrackAndStop(stopping=GLR(Heuristic())))
+        assert live.report().guarantee == "void because the threshold ln((1 + ln t)/delta) has no proof"
+        live = study(policy=TrackAndStop(stopping=GLR(Sum())))
+        assert live.report().guarantee == "void because this threshold is proved for normal rewards with known sigma"
+
+    def test_rules_of_their_own(self, study):
+        assert study(policy=OptBBAI()).report().guarantee == (
+            "conditional on the assumption that the constants and the check step of opt-bbai are those of its proof "
+            "(they are recalled, not read in print)"
+        )
+        assert study(policy=OptBBAI(c=2.0)).report().guarantee.startswith("void because no proof is known of opt-bbai")
+        assert study(policy=TriBBAI()).report().guarantee.startswith("void because tri-bbai is correct as delta tends")
+
+    def test_everything_that_voids_it_is_named_and_nothing_else(self, study):
+        live = study(policy=TriBBAI())
+        live.ask()
+        report = live.tell({"arm": ["a"], "count": [1], "successes": [1]}, settle="enough")
+        assert report.guarantee.startswith("void because tri-bbai is correct")
+        assert "missing" not in report.guarantee
+
+    def test_files_that_an_earlier_version_dealt_all_alike(self, study):
+        live = study(noise=Gaussian(1.0))
+        live.ask()
+        rng = np.random.default_rng(1)
+        for _ in range(2):
+            live.tell({"arm": ["a"] * 15 + ["b"] * 15, "outcome": rng.normal(size=30)})
+        assert live.report().guarantee == "kept"
+
+        def old(seq, kind, payload):
+            if kind == "told":
+                del payload["results"]["dealt"]
+
+        state = replayed(rechained(live.store.read("s"), old))
+        assert np.array_equal(state.trial.plan.pulls, live.state.trial.plan.pulls)  # it is read as before
+        assert str(guarantee_of(state)) == (
+            "conditional on the assumption that the rows in the files of batch 1 came in an order that has nothing to "
+            "do with their values"
+        )
+        assert any(
+            "dealt the rows of each into parts in the same way" in each for each in report_of(state, False).warnings
+        )
+
+
+def with_won(state, won):
+    return replace(state, trial=state.trial._replace(kept=state.trial.kept._replace(won=won)))
+
+
+class TestEverythingRuledOut:
+    def test_best_arm(self, study):
+        state = study().state
+        lost = state.trial.kept.won
+        assert not emptied(state)
+        assert not emptied(with_won(state, lost._replace(lost=np.array([True, False]))))
+        report = report_of(with_won(state, lost._replace(lost=np.array([True, True]))), intervals=False)
+        assert report.guarantee.startswith("void because all answers have been ruled out")
+        assert any(each.startswith("Every arm has been ruled out") for each in report.warnings)
+
+    def test_any_above(self, study):
+        state = study(question=AnyAbove(0.5)).state
+        won = state.trial.kept.won
+        every = np.array([True, True])
+        assert not emptied(with_won(state, won._replace(arms_lost=every)))
+        assert not emptied(with_won(state, won._replace(none_lost=np.array(True))))
+        both = with_won(state, won._replace(arms_lost=every, none_lost=np.array(True)))
+        report = report_of(both, intervals=False)
+        assert report.guarantee.startswith("void because all answers")
+        assert any(each.startswith("Every answer has been ruled out") for each in report.warnings)
+
+    def test_above(self, study):
+        """The set that lost least has lost: at delta 0.05 that is ln 20 = 3.0."""
+        state = study(question=Above(0.5)).state
+        for least, expected in ((1.4, False), (1.6, True)):
+            won = Sets(np.array([least, 9.0]), np.array([9.0, least]), np.array([True, True]))
+            assert emptied(with_won(state, won)) == expected
+
+    def test_candidates(self):
+        problem = Problem(TopK(1), arms=3)
+        answers = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+        both, one = np.ones((2, 2), dtype=bool), np.array([[True, True], [True, False]])
+        assert contradictory(problem, Won(answers, np.zeros((2, 2)), both))
+        assert not contradictory(problem, Won(answers, np.zeros((2, 2)), one))
+
+    def test_candidates_that_may_both_be_right(self):
+        problem = Problem(BestArm(0.3), arms=3)
+        both = np.ones((2, 2), dtype=bool)
+        assert not contradictory(problem, Won(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both))
+
+    def test_statements(self, study):
+        control = Statements.against_control(3, 2, 0.1)
+        problem, both = Problem(control, arms=3), np.ones((2, 2), dtype=bool)
+        assert contradictory(problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both))
+        state = study(question=control, arms=("a", "b", "c"), noise=Gaussian(1.0)).state
+        assert not emptied(state)
+
+
+class TestWhereItStands:
+    @pytest.fixture
+    def report(self, study):
+        return settled(study())
+
+    def test_above_the_headline_of_every_report(self, report):
+        stands = f"The guarantee is {report.guarantee}."
+        assert report.text().startswith(f"{stands}\ns: undecided")
+        markdown, page = report.markdown(), html.unescape(report.html())
+        for form, headline in ((markdown, "**Undecided"), (page, '<p class="headline">Undecided')):
+            assert -1 < form.index(stands) < form.index(headline)
+        assert json.loads(report.json())["guarantee"] == report.guarantee
+
+    def test_not_where_it_was_kept(self, study):
+        report = study().report()
+        assert "The guarantee is" not in report.text() + report.markdown() + report.html()
+        assert report.text().startswith("s: undecided")
+
+    def test_the_sentence(self, study, report):
+        assert report.sentence.endswith(
+            "the probability of a wrong conclusion is at most 0.05 at any number of batches, assuming that results are "
+            "0 or 1, provided that what is missing of batch 1 has nothing to do with its values."
+        )
+        assert "at most 0.05, under the conditions above" in report.text()
+        void = study(policy=TriBBAI()).report()
+        assert "at most 0.05" not in void.text() + void.markdown() + void.html()
+        assert "an error probability of 0.05 was aimed at, but is not guaranteed" in void.sentence
+        kept = study().report()
+        assert kept.sentence.endswith("is at most 0.05 at any number of batches, assuming that results are 0 or 1.")
+
+    def test_words(self):
+        assert str(Guarantee()) == "kept"
+        assert str(Guarantee(("x is y",), ("u", "v"))) == "void because u; and because v"
