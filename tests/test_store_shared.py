@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from sqlalchemy import event
 import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.store import Conflict, StoreError, location, open_store, sharing
+from roundwise.store import Conflict, StoreError, location, open_store, read_log, sharing, write_log
 
 ARMS = ("a", "b")
 
@@ -64,6 +64,18 @@ def made(url, *names):
             study.ask()
 
 
+@contextmanager
+def living(work):
+    """A child that is killed at the latest when the test goes on."""
+    with child(work) as (pid, pipe):
+        try:
+            yield pid, pipe
+        finally:
+            with suppress(ChildProcessError, ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                ended(pid)
+
+
 def python(code, *words):
     """What another process prints."""
     done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True)
@@ -99,19 +111,20 @@ url, how, *names = sys.argv[1:]
 turns = threading.Barrier(len(names) + 1)
 orders = {}
 
-def hold(name, wait):
+def hold(name, loaded):
     study = load_study(name, url)
-    wait()
     study.report()
-    wait()
+    loaded.set()
+    turns.wait()
     assert study.tell(orders[name])
-    wait()
-    wait()
+    turns.wait()
+    turns.wait()  # which holds it
 
 if how == "threads":
     for name in names:
-        threading.Thread(target=hold, args=(name, turns.wait), daemon=True).start()
-    turns.wait()
+        loaded = threading.Event()
+        threading.Thread(target=hold, args=(name, loaded), daemon=True).start()
+        loaded.wait()
 else:
     studies = {name: load_study(name, url) for name in names}
     for study in studies.values():
@@ -214,6 +227,19 @@ class TestOneEngine:
         store.close()
         assert not access.connected
 
+    def test_closed_by_one_thread_while_another_is_at_it(self, url):
+        store = open_store(url)
+        store.create("s", {})
+        access = store.reached()
+        with access.writing() as connection:
+            thread = threading.Thread(target=store.close)
+            thread.start()
+            thread.join()
+            assert store._head(connection, "s")[1].entries == 1
+            assert access.connected
+        assert not access.connected
+        assert sharing.registry().accesses == {}
+
     def test_another_file_has_another(self, file, tmp_path):
         with open_store(file) as one, open_store(f"sqlite:///{tmp_path}/other.db") as other:
             assert one.reached() is not other.reached()
@@ -306,7 +332,7 @@ class TestFork:
                 acknowledge(2)
                 time.sleep(60)
 
-            with child(work) as (pid, pipe):
+            with living(work) as (pid, pipe):
                 assert pipe.read(4)
                 assert len(store.read("s")) == 2
                 store.close()
@@ -541,6 +567,20 @@ except StoreError as error:
             assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
         connection.close()
 
+    def test_a_log_is_neither_written_over_it_nor_read_from_it(self, store, path, file, tmp_path):
+        """Which would destroy it, or drop the locks."""
+        (tmp_path / "link").symlink_to(path)
+        for name in (path, path.with_name("studies.db-wal"), path.with_name("studies.db-shm"), tmp_path / "link"):
+            with pytest.raises(InputError, match="is the database in which the studies are kept. Nothing was changed"):
+                write_log(name, store.read("s"))
+            with pytest.raises(InputError, match="is the database in which"):
+                read_log(name)
+        write_log(tmp_path / "log.jsonl", store.read("s"))
+        assert read_log(tmp_path / "log.jsonl") == store.read("s")
+        listed(file)
+        store.append("s", [("told", {})], 0)
+        assert seen(file) == [2]
+
     def test_a_copy_of_the_file_alone_has_all_that_was_acknowledged(self, store, path):
         """Without its -wal: of an open store, and of one whose process was killed."""
         copy = path.with_name("copy.db")
@@ -747,6 +787,7 @@ def hostile(url, folder, kills, seed):
     moments = random.Random(seed)
     numbers = iter(range(1, 1_000_000))
     acknowledged, found = set(), set()
+    failures = folder / "failures"
 
     def lists(acknowledge):
         acknowledge(1)
@@ -769,8 +810,15 @@ def hostile(url, folder, kills, seed):
                 with open_store(url) as store:
                     store.studies()
 
-        held = [threading.Thread(target=hold, args=each) for each in enumerate(names)]
-        for thread in [*held, threading.Thread(target=comes_and_goes, daemon=True)]:
+        def noted(work, *words):
+            try:
+                work(*words)
+            except BaseException as error:
+                failures.write_text(f"{type(error).__name__}: {error}")
+                raise
+
+        held = [threading.Thread(target=noted, args=(hold, *each)) for each in enumerate(names)]
+        for thread in [*held, threading.Thread(target=noted, args=(comes_and_goes,), daemon=True)]:
             thread.start()
         for thread in held:
             thread.join()
@@ -780,12 +828,11 @@ def hostile(url, folder, kills, seed):
             names = (f"one {life}", f"two {life}")
             made(url, *names)
         start = 2000 * next(numbers)
-        with ExitStack() as stack:
-            lister, says = stack.enter_context(child(lists))
+        with (
+            living(lists) as (lister, says),
+            living(lambda acknowledge, names=names, start=start: tells(acknowledge, names, start)) as (teller, pipe),
+        ):
             assert says.read(4)
-            teller, pipe = stack.enter_context(
-                child(lambda acknowledge, names=names, start=start: tells(acknowledge, names, start))
-            )
             heard = b""
             if life % 2:
                 heard = pipe.read(4)
@@ -804,6 +851,7 @@ def hostile(url, folder, kills, seed):
                 found.update(there)
                 if study.state.outstanding is None and not study.state.trial.done:
                     study.ask()
+        assert not failures.exists(), failures.read_text()
         assert acknowledged <= found, (life, acknowledged - found)
         for each in folder.glob("*.csv"):
             each.unlink()

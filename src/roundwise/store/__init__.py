@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from roundwise.errors import InputError
 from roundwise.store.errors import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
-from roundwise.store.files import lines, read_log, write_log
+from roundwise.store.files import lines, not_open, read_log, write_log
 from roundwise.store.log import Entry, Listing, check
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "UnknownStudy",
     "check",
     "lines",
+    "not_open",
     "open_store",
     "read_log",
     "write_log",

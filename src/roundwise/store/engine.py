@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from roundwise.errors import InputError
 from roundwise.store.address import Address
@@ -38,6 +38,7 @@ class Access:
         address: Address,
         home: Identity | None,
         gate: AbstractContextManager[None],
+        finished: Callable[[Access], None],
         forsaken: Callable[[Access], None],
     ) -> None:
         self.address = address
@@ -45,7 +46,7 @@ class Access:
         self.pid = os.getpid()
         self.users = 0
         self.lost = ""  # why it cannot be used any more
-        self._gate, self._forsaken = gate, forsaken
+        self._gate, self._finished, self._forsaken = gate, finished, forsaken
         self._lock = threading.RLock()
         self._open = 0  # connections of SQLite
         self._log: Identity | None = None  # their -wal: it stays the same as long as one of them is open
@@ -104,8 +105,12 @@ class Access:
                 raise StoreError(self.lost)
             with sentences(self.address, connecting=True):
                 connection = self.engine.connect()
-            with sentences(self.address), connection:
-                yield connection
+            try:
+                with sentences(self.address), connection:
+                    yield connection
+            finally:
+                if self.users == 0:  # the store was closed meanwhile
+                    self._finished(self)
 
     def _look(self, done: str = "Nothing was changed") -> None:
         """Raise an error where the file or its log, by name, are not those that the connection has open.
@@ -136,7 +141,7 @@ class Access:
         """
         mine = connection.connection.dbapi_connection
         assert isinstance(mine, sqlite3.Connection)
-        with suppress(sqlite3.Error), closing(self.engine.raw_connection()) as other:
+        with suppress(sqlite3.Error, SQLAlchemyError, StoreError), closing(self.engine.raw_connection()) as other:
             mine.execute("pragma busy_timeout = 0")
             try:
                 mine.execute("begin immediate")
@@ -150,11 +155,11 @@ class Access:
     def _learn(self, file: Path, mode: str | None) -> None:
         """Remember the log that a connection has just opened, which must be that of the others."""
         if mode == "wal":
+            found = identity(beside(file, "-wal"))
             with self._lock:
-                found = identity(beside(file, "-wal"))
-                if self._log not in (None, found):
-                    raise self._loss(CUT_OFF)
-                self._log = found
+                self._log = known = self._log or found
+            if found != known:
+                raise self._loss(CUT_OFF)
 
     def _sqlite(self, file: Path) -> Engine:
         def connected() -> sqlite3.Connection:

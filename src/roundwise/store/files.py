@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,21 @@ def lines(entries: Sequence[Entry]) -> Iterator[str]:
         yield json.dumps({**about, "digest": entry.digest})[:-1] + PAYLOAD + entry.text + "}"
 
 
+def not_open(path: Path) -> None:
+    """Raise an error where a path is the file of a store that is open in this process (or SQLite's beside it).
+
+    Reading it would drop the locks of SQLite, writing would destroy it: ask before a file is opened that a user named.
+    """
+    sharing = sys.modules.get("roundwise.store.sharing")  # not imported: nothing is open
+    if sharing is not None and sharing.registry().holds(path):
+        raise InputError(
+            f"{path} is the database in which the studies are kept. Nothing was changed; give another file."
+        )
+
+
 def write_log(path: Path, entries: Sequence[Entry]) -> None:
     """Write a whole log to a file, which appears complete or not at all."""
+    not_open(path)
     unfinished = path.with_name(path.name + ".part")
     try:
         with unfinished.open("w", encoding="utf-8", newline="\n") as file:
@@ -41,6 +55,7 @@ def write_log(path: Path, entries: Sequence[Entry]) -> None:
 
 def read_log(path: Path) -> list[Entry]:
     """The log in a file, its chain checked."""
+    not_open(path)
     try:
         with path.open(encoding="utf-8-sig") as file:
             first = _first(path, file.readline())

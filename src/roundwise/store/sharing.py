@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Hashable
 from contextlib import closing
+from pathlib import Path
 from types import TracebackType
 
 from roundwise.store import engine as engines
@@ -18,7 +19,7 @@ from roundwise.store.address import Address
 from roundwise.store.engine import Access
 from roundwise.store.errors import StoreError
 from roundwise.store.failures import PATIENCE, sentences
-from roundwise.store.location import identity, nothing_there
+from roundwise.store.location import beside, identity, nothing_there
 
 
 class Gate:
@@ -70,25 +71,40 @@ class Registry:
     def taken(self, address: Address, create: bool = False) -> Access:
         """The way into a store, for one more user."""
         with self.gate, self.lock:
-            key = self._key(address, create)
-            if key in self.spoilt:
+            access = self.accesses.get(_key(address))
+            if access is None:
+                access = self._new(address, create)
+            access.users += 1
+            return access
+
+    def _new(self, address: Address, create: bool) -> Access:
+        if address.file is None:
+            home = None
+        else:
+            if identity(address.file) is None and not create:
+                raise nothing_there(address)
+            # layered file systems give a file another number when it is first opened to be written
+            with sentences(address), closing(engines.opened(address.file, "rwc" if create else "rw")):
+                home = identity(address.file)
+            if home in self.spoilt:
                 raise StoreError(
                     f"{address.place} was open in this process when it was forked, or lost its log while in use, and "
                     "SQLite cannot use it here again. Nothing was changed; start the program anew (for "
                     "multiprocessing: the start method 'spawn')."
                 )
-            access = self.accesses.get(key)
-            if access is None:
-                home = identity(address.file) if address.file else None
-                access = self.accesses[key] = Access(address, home, self.gate, self.forsaken)
-            access.users += 1
-            return access
+        access = self.accesses[home or _key(address)] = Access(address, home, self.gate, self.finished, self.forsaken)
+        return access
 
     def given_back(self, access: Access) -> None:
         """One user less; the last closes the connections."""
         with self.gate, self.lock:
             access.users -= 1
-            if access.users == 0 and not access.lost:
+            self.finished(access)
+
+    def finished(self, access: Access) -> None:
+        """Close the connections where nobody uses them: neither a store, nor a thread that is still at it."""
+        with self.gate, self.lock:
+            if access.users == 0 and not access.busy and not access.lost:
                 self.accesses = {key: each for key, each in self.accesses.items() if each is not access}
                 access.engine.dispose()
 
@@ -99,6 +115,14 @@ class Registry:
             if access.connected:
                 self.spoilt.add(access.home)
                 _keep(access)
+
+    def holds(self, path: Path) -> bool:
+        """Whether a path is that of a database in use here, or of a file of SQLite beside it."""
+        found = identity(path)
+        with self.gate, self.lock:
+            files = [access.address.file for access in self.accesses.values() if access.address.file]
+        beside_them = [beside(file, ending) for file in files for ending in ("", "-wal", "-shm", "-journal")]
+        return found is not None and (found in self.spoilt or found in map(identity, beside_them))
 
     def before_fork(self) -> None:
         """Close all connections, once those who use them are done; they are opened again when needed."""
@@ -117,15 +141,10 @@ class Registry:
                     spoilt.add(access.home)
         return Registry(frozenset(spoilt))
 
-    def _key(self, address: Address, create: bool) -> Hashable:
-        if address.file is None:
-            return address.url.render_as_string(hide_password=False)
-        if identity(address.file) is None:
-            if not create:
-                raise nothing_there(address)
-            with sentences(address), closing(engines.opened(address.file, "rwc")):
-                pass
-        return identity(address.file)
+
+def _key(address: Address) -> Hashable:
+    """What tells stores apart: the file itself, whatever it is called, or the address of a database."""
+    return identity(address.file) if address.file else address.url.render_as_string(hide_password=False)
 
 
 _registry = Registry()
