@@ -20,7 +20,7 @@ from roundwise.runs import Bools, Floats
 from roundwise.stopping.betting import Betting, ledger_of
 from roundwise.trial import advance, begin, conclusion
 
-DELTAS = (0.5, 0.2, 0.01, 0.001)  # besides .05, for one rule
+DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused
     sentence = _unclaimed(shape, law, rule, problem)
     if sentence is not None:
         return Refused(part, shape.name, column, sentence)
-    return Cell(part, shape.name, column, delta, rule.weight * min(1.0, 20.0 / shape.arms), what)
+    share = DELTAS.get(delta, 1.0) * rule.weight * min(1.0, 20.0 / shape.arms)
+    return Cell(part, shape.name, column, delta, share, what)
 
 
 def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | None:

@@ -95,7 +95,7 @@ def controls() -> Iterator[Cell]:
     yield cell(
         "a t test repeated at every look",
         "best of 2, tie",
-        Case(BestArm(), UnknownVariance(), normal, tie, _Plain(stopping=NaiveT(), first_time=40.0), 12),
+        Case(BestArm(), UnknownVariance(), normal, tie, RoundRobin(stopping=NaiveT(), first_time=40.0), 12),
     )
     for rule in (TrackAndStop(stopping=GLR(Heuristic())), RoundRobin(stopping=GLR(Heuristic()))):
         yield cell(
@@ -118,10 +118,3 @@ def cell_of_shift(part: str, shape: Shape, law: Law) -> Cell:
     """A level while all arms move: nothing is promised, and rightly so."""
     simulated = Simulated(shape, law, Wager(first_pulls=10, growth=1.0), 0.05)
     return Cell(part, "a level while all arms move", shape.name, 0.05, 10.0, simulated, must_fail=True)
-
-
-class _Plain(RoundRobin):
-    """Round Robin without a need for a sigma."""
-
-    def check(self, problem: Problem) -> None:
-        """Fits everything."""

@@ -14,6 +14,8 @@ from roundwise import __version__
 from roundwise.calibration.cells import Refused
 from roundwise.calibration.measure import FALSE_ALARM, Measured
 
+FEW = 5  # strikes that a cell must allow for its rate to be shown
+
 PARTS = {
     "product": "questions x noise models x rules",
     "live": "live studies: ways to tell x noise models",
@@ -88,12 +90,16 @@ def overview(found: Sequence[Measured], refused: Sequence[Refused]) -> tuple[lis
 
 
 def matrix(found: Sequence[Measured], refused: Sequence[Refused], part: str) -> tuple[list[str], list[list[str]]]:
-    """Rows against noise models: the largest rate over what is allowed, over all rules; a dash where all is refused."""
+    """Rows against noise models: the largest rate over delta of any rule; a dash where all are refused.
+
+    Cells in which fewer than `FEW` strikes would be allowed say nothing by their rate and are left out.
+    """
     largest: dict[tuple[str, str], float] = {}
     for each in found:
         if each.cell.part == part:
             key = each.cell.row, each.cell.column.split("; ")[0]
-            largest[key] = max(largest.get(key, 0.0), each.rate / max(each.cell.delta, 1e-300))
+            rate = each.rate / each.cell.delta if each.runs * each.cell.delta >= FEW else 0.0
+            largest[key] = max(largest.get(key, 0.0), rate)
     every = [(each.cell.row, each.cell.column) for each in found if each.cell.part == part]
     every += [(each.row, each.column) for each in refused if each.part == part]
     rows = list(dict.fromkeys(row for row, _ in every))
@@ -143,8 +149,7 @@ def page(found: Sequence[Measured], refused: Sequence[Refused], command: str, fi
         "",
         "## Question by noise model",
         "",
-        "The largest rate over delta, over all rules and all deltas (with few runs a single strike counts for much).",
-        "A dash: refused.",
+        f"The largest rate over delta of any rule, among cells that allow at least {FEW} strikes; - : refused.",
         "",
         *_markdown(*matrix(found, refused, "product")),
         "",

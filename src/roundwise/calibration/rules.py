@@ -31,6 +31,9 @@ class Rule:
 class NaiveT:
     """Two arms: stop as soon as a t test at the level delta is significant. What people do, and must not."""
 
+    def check(self, problem: Problem) -> None:
+        """Two arms."""
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Batch:
         """Nothing seen."""
         nothing = np.zeros((*runs, problem.arms))

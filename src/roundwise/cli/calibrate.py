@@ -73,8 +73,10 @@ def calibrate(
     else:
         for part in ("product", "live"):
             if any(each.cell.part == part for each in found):
-                print("Largest rate over delta, over all rules (- : refused):")
-                print_table(*matrix(found, refused, part))
+                titles, rows = matrix(found, refused, part)
+                print("The largest rate over delta of any rule (- : refused), by noise model:")
+                print("\n".join(f"  {i}  {title}" for i, title in enumerate(titles[1:], 1)))
+                print_table([titles[0], *map(str, range(1, len(titles)))], rows)
         print_table(*overview(found, refused))
         for sentence in sentences:
             print(f"Not as it should be: {sentence}")

@@ -51,6 +51,7 @@ class PET:
     def check(self, problem: Problem) -> None:
         """PET fits every question; it needs a sigma."""
         check_sigma(problem)
+        self.stopping.check(problem)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The uniform batch of phase 0."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.policies.base import check_sigma, checked, everywhere, grid_step, whole
+from roundwise.policies.base import checked, everywhere, grid_step, whole
 from roundwise.problem import Problem
 from roundwise.record import Plan, Trial
 from roundwise.runs import Floats
@@ -38,8 +38,8 @@ class RoundRobin:
         checked_grid(self.first_time, self.growth)
 
     def check(self, problem: Problem) -> None:
-        """Round Robin fits every question; its stopping rule may need a sigma."""
-        check_sigma(problem)
+        """Whatever its stopping rule fits."""
+        self.stopping.check(problem)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """Up to the first time."""

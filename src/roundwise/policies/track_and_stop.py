@@ -38,6 +38,7 @@ class TrackAndStop:
     def check(self, problem: Problem) -> None:
         """Track-and-Stop fits every question; it needs a sigma."""
         check_sigma(problem)
+        self.stopping.check(problem)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """Every arm equally often, up to the first time."""

@@ -59,6 +59,7 @@ class Wager:
 
     def check(self, problem: Problem) -> None:
         """Every question has bets in every noise model; a batch must have room for every arm."""
+        self.stopping.check(problem)
         check_room(problem, self.max_batch, self.min_per_arm)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:

@@ -18,6 +18,9 @@ from roundwise.runs import Bools
 class Stopping(Protocol):
     """When an answer may be given, and which."""
 
+    def check(self, problem: Problem) -> None:
+        """Raise an InputError if the rule does not fit the problem."""
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
         """What the rule keeps, before the first batch: None or a named tuple of arrays."""
 

@@ -60,6 +60,9 @@ class Betting:
 
     shifts: bool = True  # estimates from differences within batches, where the question compares arms
 
+    def check(self, problem: Problem) -> None:
+        """Every question and every noise model has its bets."""
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""
         return self._kept(problem, ledger_of(problem).start(problem, runs), Past.none((*runs, problem.arms)))

@@ -32,6 +32,9 @@ class Declared:
     proof: str | None = None  # where it is written
     condition: str | None = None  # what must be true for the proof to be one of this rule, to be read after "that"
 
+    def check(self, problem: Problem) -> None:
+        """What the policy checks is enough."""
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> AsAsked:
         """Nothing came back otherwise than planned."""
         return AsAsked(np.ones(runs, dtype=np.bool_))

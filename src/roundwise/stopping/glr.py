@@ -25,6 +25,11 @@ class GLR:
 
     threshold: Threshold = field(default_factory=Mixture)
 
+    def check(self, problem: Problem) -> None:
+        """The noise must have a sigma, and the threshold fit the question."""
+        _ = problem.sigma
+        self.threshold.at(problem, problem.arms)
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> None:
         """Nothing: the record is enough."""
         return
