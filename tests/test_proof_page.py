@@ -22,7 +22,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import pairs
 from roundwise.record import Batch, Table
 from roundwise.results import deal
-from roundwise.stopping import bets, bets_gaussian, bets_mixture, past
+from roundwise.stopping import bets, bets_gaussian, bets_mixture, intervals, past
 from roundwise.stopping.bets_mixture import DRIFTS, cash_and_scale, log_stake
 from roundwise.stopping.betting import ledger_of
 from roundwise.stopping.ledgers import above
@@ -30,6 +30,9 @@ from roundwise.study import study
 from roundwise.trial import advance, begin, conclusion
 
 PAGE = (Path(__file__).parents[1] / "docs" / "why-the-guarantee-holds.md").read_text()
+LADDER = intervals._ladder(3.0)  # B = e^3
+STEPS = 1.2 * math.sqrt(6.0) * np.exp(-0.4 * np.arange(30))
+SHARES = np.log((1 + np.arange(30) / 5) ** -2.0 / ((1 + np.arange(30) / 5) ** -2.0).sum())
 GAUSSIAN = {name.strip("_"): value for name, value in vars(bets_gaussian).items()}
 
 
@@ -56,6 +59,9 @@ GAUSSIAN = {name.strip("_"): value for name, value in vars(bets_gaussian).items(
         ("lowered by $10^{-10}$", GAUSSIAN["SLACK"], 1e-10),
         ("Beyond $2^{20}$ rows", deal.EXACT, 2**20),
         ("A *seed* of 53 bits", study.SEED_BITS, 53),
+        ("of 30 sizes of bets", LADDER[0].size, 30),
+        (r"$1.2\sqrt{2\log B}\,e^{-0.4(k-1)}$", LADDER[0].tolist(), pytest.approx(STEPS.tolist())),
+        (r"$w_k\propto(1+(k-1)/5)^{-2}$", LADDER[1].tolist(), pytest.approx(SHARES.tolist())),
         (r"10^{-9}\sum_s(1+n_s)t_s^2", past._weight(np.array([3.0, 4.0])) - 7.0, pytest.approx(8e-9, rel=1e-6)),
         ("Rounding up forgives $10^{-6}$", whole(np.array([2.0 + 0.9e-6, 2.0 + 1.1e-6])).tolist(), [2.0, 3.0]),
     ],
@@ -287,6 +293,18 @@ def test_with_a_limit_of_five_an_arm_every_unfinished_arm_is_in_every_batch(ques
         trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
         assert (trial.record.counts >= 0.05 / 4 * trial.record.samples / 4 - 1e-6).all()
     assert checked > 100
+
+
+def test_with_a_smaller_limit_the_arms_of_a_pair_may_miss_each_other_for_long() -> None:
+    question = Statements([[1, -1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], [0.0, 0.0, 0.0])
+    problem, policy, rng = Problem(question, 4, 0.05, SubGaussian(1.0)), Wager(max_batch=4), np.random.default_rng(1)
+    means, trial, apart, longest = np.array([0.3, 0.0, 0.01, 0.02]), begin(problem, policy), 0, 0
+    for _ in range(1200):
+        pulls = trial.plan.pulls
+        apart = 0 if (pulls[:2] > 0).all() else apart + 1
+        longest = max(longest, apart)
+        trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
+    assert longest > 1000
 
 
 @pytest.mark.parametrize("batches", [3, 12, 40])
