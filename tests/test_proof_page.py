@@ -1,0 +1,403 @@
+"""The numbers and examples of docs/why-the-guarantee-holds.md, so that the page cannot drift from the code.
+
+Nothing here is a test of hypotheses but what is said to be one: the rest is enumeration, quadrature or algebra.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager
+from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise.policies import wager
+from roundwise.policies.base import whole
+from roundwise.problem import Problem
+from roundwise.questions.base import pairs
+from roundwise.record import Batch, Table
+from roundwise.results import deal
+from roundwise.stopping import bets, bets_gaussian, bets_mixture, intervals, past
+from roundwise.stopping.bets_mixture import DRIFTS, cash_and_scale, log_stake
+from roundwise.stopping.betting import ledger_of
+from roundwise.stopping.ledgers import above
+from roundwise.study import study
+from roundwise.trial import advance, begin, conclusion
+
+PAGE = (Path(__file__).parents[1] / "docs" / "why-the-guarantee-holds.md").read_text()
+LADDER = intervals._ladder(3.0)  # B = e^3
+STEPS = 1.2 * math.sqrt(6.0) * np.exp(-0.4 * np.arange(30))
+SHARES = np.log((1 + np.arange(30) / 5) ** -2.0 / ((1 + np.arange(30) / 5) ** -2.0).sum())
+GAUSSIAN = {name.strip("_"): value for name, value in vars(bets_gaussian).items()}
+
+
+# -------------------------------------------------------------------------------------------------- what the page names
+
+
+@pytest.mark.parametrize(
+    ("words", "value", "stated"),
+    [
+        (r"$\alpha=0.3$ (`UNIFORM`)", wager.UNIFORM, 0.3),
+        (r"$\epsilon=0.05$ (`FLOOR`)", wager.FLOOR, 0.05),
+        ("0.2 is `SMALLEST`", wager.SMALLEST, 0.2),
+        ("into 4 parts (`results/deal.py`)", wager.PARTS, 4),
+        ("and $0.7$ more", above.ROOM, 0.7),
+        ("at least $0.02$, in every bet", bets_mixture.CASH_FLOOR, 0.02),
+        ("at most 95 % of the way to a factor of 0", bets_mixture.EDGE, 0.95),
+        (r"q_k = \min(u_k\sqrt{\hat v/v}, 64)", bets_mixture.BOLDEST, 64),
+        (r"clipped to $\pm60$", bets_mixture.clipped_z(np.array([1e9]), np.ones(1))[0], 60),
+        ("20 drifts", DRIFTS.size, 20),
+        ("from 0.44 to 40.8", round(float(DRIFTS[0]), 2), 0.44),
+        ("from 0.44 to 40.8", round(float(DRIFTS[-1]), 1), 40.8),
+        (r"$q_k\le1.4\sqrt{\nu+1}$", GAUSSIAN["BOLD"], 1.4),
+        ("Gauss rule of $N=8$ points", GAUSSIAN["NODES"], 8),
+        ("lowered by $10^{-10}$", GAUSSIAN["SLACK"], 1e-10),
+        ("Beyond $2^{20}$ rows", deal.EXACT, 2**20),
+        ("A *seed* of 53 bits", study.SEED_BITS, 53),
+        ("of 30 sizes of bets", LADDER[0].size, 30),
+        (r"$1.2\sqrt{2\log B}\,e^{-0.4(k-1)}$", LADDER[0].tolist(), pytest.approx(STEPS.tolist())),
+        (r"$w_k\propto(1+(k-1)/5)^{-2}$", LADDER[1].tolist(), pytest.approx(SHARES.tolist())),
+        (r"10^{-9}\sum_s(1+n_s)t_s^2", past._weight(np.array([3.0, 4.0])) - 7.0, pytest.approx(8e-9, rel=1e-6)),
+        ("Rounding up forgives $10^{-6}$", whole(np.array([2.0 + 0.9e-6, 2.0 + 1.1e-6])).tolist(), [2.0, 3.0]),
+    ],
+)
+def test_constants_are_those_of_the_code(words: str, value: object, stated: object) -> None:
+    assert words in " ".join(PAGE.split())
+    assert value == stated
+
+
+def test_every_bet_that_is_named_exists_and_every_bet_is_named() -> None:
+    named = set(re.findall(r"`(\w+_bet)`", PAGE))
+    assert named <= set(bets.__all__)
+    level = {name for name in bets.__all__ if name.endswith("_level_bet")}
+    steady = {name for name in bets.__all__ if name.startswith("steady_")}
+    assert {name for name in bets.__all__ if name.endswith("_bet")} - level - steady <= named
+
+
+def test_nothing_on_the_page_refers_to_notes_that_are_not_in_the_project() -> None:
+    assert not re.search(r"prototype|WAGER\.md|PAPER_NOTES|BASELINES", PAGE)
+
+
+# ---------------------------------------------------------------------------------------------------------- every bet
+
+
+def test_at_a_past_z_of_60_all_but_the_cash_is_on_the_last_drift() -> None:
+    z = np.array([60.0])
+    cash, scale = cash_and_scale(z)
+    stakes = np.array([float(np.exp(log_stake(k, z) + scale)[0]) for k in range(DRIFTS.size)])
+    assert cash[0] == pytest.approx(0.02, abs=1e-12)
+    assert stakes[-1] == pytest.approx(0.98, abs=1e-12)
+    assert stakes[:-1].sum() < 1e-50
+    z = np.linspace(-60, 60, 20_011)
+    cash, scale = cash_and_scale(z)
+    at_risk = sum(np.exp(log_stake(k, z) + scale) for k in range(DRIFTS.size))
+    assert cash.min() >= 0.02 - 1e-15
+    assert (cash + at_risk).max() <= 1 + 1e-12
+
+
+def test_no_bet_loses_more_than_98_percent() -> None:
+    rng = np.random.default_rng(1)
+    least = -math.log(50) - 1e-9
+    size = 4000
+    far = rng.normal(size=size) * 10.0 ** rng.uniform(-3, 6, size)
+    new = rng.normal(size=size) * 10.0 ** rng.uniform(-3, 6, size)
+    v, w = 10.0 ** rng.uniform(-6, 6, (2, size))
+    need = 10.0 ** rng.uniform(-3, 2, size)
+    dof = rng.integers(1, 10**6, size)
+    n_past, n = (10.0 ** rng.uniform(0, 6, (2, 3, size))).round()
+    before, now = rng.binomial(n_past.astype(int), 0.5 ** rng.uniform(0, 30, size)), rng.binomial(n.astype(int), 0.3)
+    margin, level = rng.uniform(-0.99, 0.99, size), rng.uniform(0.001, 0.999, size)
+    f = rng.normal(size=(3, size))
+    pair = (before[0], n_past[0], before[1], n_past[1], now[0], n[0], now[1], n[1])
+    table = np.stack([n[:2] - now[:2], now[:2]], axis=-1)
+    squares = (before[0], before[0], n_past[0], before[1], before[1], n_past[1])
+    found = [
+        bets.sub_gaussian_bet(far, v, new, w),
+        bets.capped_gaussian_bet(far, v, new, w, need),
+        bets.student_bet(far, v, w, new, need, need, dof),
+        bets.bernoulli_difference_bet(*pair, margin),
+        bets.bernoulli_level_bet(before[0], n_past[0], now[0], n[0], level, margin > 0),
+        bets.bounded_difference_bet(*squares, [0.0, 1.0], table[0], table[1], margin),
+        bets.bounded_level_bet(*squares[:3], [0.0, 1.0], table[0], level, margin > 0),
+        bets.poisson_difference_bet(*pair, 3 * margin),
+        bets.poisson_level_bet(before[0], n_past[0], now[0], n[0], 2 * level, margin > 0),
+        bets.poisson_form_bet(f.T, before.T, n_past.T, now.T, n.T, margin),
+    ]
+    for logs in found:
+        assert logs.min() >= least
+        assert logs.min() < -1  # the samples do reach bad bets
+
+
+def test_capped_bets_gain_on_average_if_sigma_is_too_large() -> None:
+    # past z 5, past over new variance 0.1, need 0.3: rewards that do not vary at all pay the cap for certain
+    assert math.exp(bets.capped_gaussian_bet(5.0, 1.0, 0.0, 10.0, 0.3)) == pytest.approx(1.35, abs=0.0005)
+    assert [batches_until_all_are_rejected(noise) for noise in (Gaussian(1.0), SubGaussian(1.0))] == [7, None]
+
+
+def batches_until_all_are_rejected(noise: Gaussian | SubGaussian) -> int | None:
+    """With two arms that always give 0, at delta 0.9; None if ten are not enough."""
+    problem = Problem(BestArm(), 2, 0.9, noise)
+    trial = begin(problem, Wager())
+    for r in range(10):
+        trial = advance(problem, Wager(), trial, Batch(trial.plan.pulls, np.zeros(2)))
+        if trial.kept.won.lost.all():
+            return r + 1
+    return None
+
+
+def test_products_of_t_bets_that_share_a_variance_gain() -> None:
+    z, w = np.polynomial.hermite_e.hermegauss(100)
+    x, weights = np.polynomial.legendre.leggauss(300)
+    low, high = math.log(1e-3), math.log(8.0)
+    s2 = np.exp(low + (x + 1) / 2 * (high - low))
+    density = stats.chi2.pdf(50 * s2, 50) * 50 * s2 * (high - low) / 2 * weights
+    given = (np.exp(bets.student_bet(1.0, 1.0, 1.0, z, s2[:, None], 1.0, 50)) * w).sum(axis=1) / w.sum()
+    mean = [float((given**arms * density).sum()) for arms in (0, 1, 2, 3, 10)]
+    assert mean[:4] == pytest.approx([1.0, 1.0, 1.009, 1.030], abs=0.0005)
+    assert math.log10(mean[4]) == pytest.approx(math.log10(4e24), abs=0.05)
+
+
+@pytest.mark.parametrize("f", [(1.0, 1.0), (2.0, -1.0), (-0.5, -1.5)])
+def test_poisson_forms_have_mean_one_on_the_boundary_and_less_inside(f: tuple[float, float]) -> None:
+    rates, n, n_past = np.array([0.7, 0.4]), np.array([6.0, 9.0]), np.array([400.0, 220.0])
+    counts = np.arange(160)  # beyond lies nothing that counts, for drifts of up to 41 errors of such a past
+    law = stats.poisson.pmf(counts[:, None], rates[0] * n[0]) * stats.poisson.pmf(counts, rates[1] * n[1])
+    now = np.stack(np.meshgrid(counts, counts, indexing="ij"), axis=-1).astype(float)
+    offset = float(np.dot(f, rates))
+    for past_events in ([340.0, 120.0], [280.0, 88.0]):
+        on, inside = (
+            float((law * np.exp(bets.poisson_form_bet(f, past_events, n_past, now, n, offset + less))).sum())
+            for less in (0.0, 0.3)
+        )
+        assert 1 - 1e-5 < on <= 1 + 1e-9  # stakes are rounded down by the table
+        assert inside < 1
+
+
+# ------------------------------------------------------------------------------------------------------- the questions
+
+
+def test_means_that_move_must_all_lie_in_one_cell() -> None:
+    problem, policy = Problem(MinimumBelow(0.0), 2, 0.05, SubGaussian(1.0)), Wager()
+    trial, rng = begin(problem, policy), np.random.default_rng(1)
+    for r in range(3):
+        means = np.array([-0.1, 10.0]) if r % 2 == 0 else np.array([10.0, -0.1])
+        pulls = trial.plan.pulls
+        trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
+    assert trial.kept.won.arms_lost.all()
+    assert trial.done
+    assert not conclusion(problem, policy, trial)
+
+
+def test_the_product_of_maxima_is_no_purse() -> None:
+    assert stats.binom.sf(3, 10, 0.5) == pytest.approx(0.83, abs=0.005)
+
+
+def test_positive_correlation_is_not_enough_for_pairs_of_sub_gaussian_rewards() -> None:
+    s = np.linspace(0.01, 12, 4000)
+
+    def proxy(chance: float, step: float) -> float:  # of a value that is +-step with this chance, else 0
+        return float((2 * np.log1p(chance * (np.cosh(step * s) - 1)) / s**2).max())
+
+    both, same = 0.05, 0.8
+    assert (both * same - both * (1 - same)) / both == pytest.approx(0.6)
+    assert proxy(both * (1 - same), 2.0) / (2 * proxy(both, 1.0)) == pytest.approx(1.38, abs=0.005)
+
+
+# ----------------------------------------------------------------------------------------------------- the first batch
+
+
+def test_a_permutation_for_each_file_of_a_sorted_list_makes_the_parts_repeat_each_other() -> None:
+    rng = np.random.default_rng(1)
+    for k, files, ones in itertools.product((1, 2, 5), (10, 40), (0.2, 0.5)):
+        rows = np.zeros(4 * k * files)
+        rows[rng.binomial(len(rows), 1 - ones) :] = 1.0
+        parts = np.stack([rng.permutation(file).reshape(4, k).sum(axis=1) for file in rows.reshape(files, 4 * k)])
+        assert np.ptp(parts.sum(axis=0)) <= k
+
+
+def test_rows_of_several_files_draw_their_parts_by_themselves() -> None:
+    """The first part of a sorted list in 40 files has as many ones as chance has it. (Seeds are fixed.)"""
+    files, size, ones = 40, 20, 400
+    arms, found = np.zeros(size, dtype=np.int64), []
+    for seed in range(300):
+        cut = deal.cuts(seed, np.array([size]), 4, 1)
+        labels = [deal.labels(seed, cut, arms, np.zeros(1, dtype=np.int64), number) for number in range(1, files + 1)]
+        found.append((np.concatenate(labels)[-ones:] == 0).sum())
+    assert np.mean(found) == pytest.approx(ones / 4, abs=4 * math.sqrt(ones * 3 / 16 / 300))
+    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 299) / 299
+    assert low < np.var(found, ddof=1) / (ones * 3 / 16) < high
+
+
+# ------------------------------------------------------------------------------------------------------- when it ends
+
+
+QUESTIONS = {
+    "best": BestArm(),
+    "tolerance": BestArm(0.1),
+    "top": TopK(2),
+    "above": Above(0.45),
+    "minimum": MinimumBelow(0.45),
+    "levels": Statements([[1, 0, 0, 0], [0, 1, -1, 0]], [0.45, 0.0]),
+    "largest": Largest([[1, 1, 0, 0], [0, 0, 1, 1]]),
+}
+POLICIES = {
+    "plain": (Wager(), 0.2, 2.0),
+    "slow": (Wager(growth=0.05, first_pulls=3), 0.05, 0.05),
+    "priced": (Wager(batch_price=500.0), 0.2, 20.0),
+    "least": (Wager(min_per_arm=7, growth=1.0), 0.2, 1.0),
+}
+
+
+@pytest.mark.parametrize("setting", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_plans_are_as_large_and_as_spread_as_theorem_9_needs(
+    question: BestArm, setting: tuple[Wager, float, float]
+) -> None:
+    policy, smallest, growth = setting
+    problem, rng = Problem(question, 4, 0.01, Binary()), np.random.default_rng(3)
+    least = math.ceil(policy.min_per_arm)
+    trial = begin(problem, policy)
+    for r in range(12):
+        pulls, before, trial_before = trial.plan.pulls, float(trial.record.samples), trial
+        if r:
+            kept = trial_before.kept
+            unfinished = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known).unfinished
+            assert (smallest - 1e-6) * before <= pulls.sum() <= (1.05 * growth + 2.05 + least) * before  # (W1)
+            assert unfinished.any()
+            assert (pulls[unfinished] >= 0.3 * smallest * before / 4 - 1e-6).all()  # (W2)
+        rates = np.array([0.52, 0.5, 0.47, 0.43])
+        trial = advance(problem, policy, trial, Batch(pulls, rng.binomial(pulls.astype(int), rates).astype(float)))
+        record = trial.record
+        if record.samples >= 4 * (4 + least) / 0.05:
+            assert (record.counts >= 0.05 / (4 + least) * record.samples / 4).all()  # (W3)
+        if trial.done:
+            break
+
+
+@pytest.mark.parametrize("question", [Above(0.0), Statements([[1, 0, 0, 0], [0, 1, -1, 0]], [0.0, 0.0])])
+def test_with_a_limit_of_five_an_arm_every_unfinished_arm_is_in_every_batch(question: Above) -> None:
+    problem, policy, rng = Problem(question, 4, 0.01, SubGaussian(1.0)), Wager(max_batch=20), np.random.default_rng(1)
+    means, trial, checked = np.array([0.02, -0.5, -1.0, 3.0]), begin(problem, policy), 0
+    for _ in range(150):
+        pulls, kept = trial.plan.pulls, trial.kept
+        if trial.record.samples >= 30 * 4:
+            wanted = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known)
+            assert pulls.sum() == 20
+            assert (pulls[wanted.unfinished] >= 1).all()
+            checked += 1
+        trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
+        assert (trial.record.counts >= 0.05 / 4 * trial.record.samples / 4 - 1e-6).all()
+    assert checked > 100
+
+
+def test_with_a_smaller_limit_the_arms_of_a_pair_may_miss_each_other_for_long() -> None:
+    question = Statements([[1, -1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], [0.0, 0.0, 0.0])
+    problem, policy, rng = Problem(question, 4, 0.05, SubGaussian(1.0)), Wager(max_batch=4), np.random.default_rng(1)
+    means, trial, apart, longest = np.array([0.3, 0.0, 0.01, 0.02]), begin(problem, policy), 0, 0
+    for _ in range(1200):
+        pulls = trial.plan.pulls
+        apart = 0 if (pulls[:2] > 0).all() else apart + 1
+        longest = max(longest, apart)
+        trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
+    assert longest > 1000
+
+
+@pytest.mark.parametrize("batches", [3, 12, 40])
+def test_estimates_with_shifts_are_as_near_as_the_proof_says(batches: int) -> None:
+    rng, arms = np.random.default_rng(batches), 5
+    mu = rng.normal(size=arms)
+    f = np.array([1.0, -1.0])
+    for _ in range(20):
+        seen, square = past.Past.none((arms,)), 0.0
+        counts = np.floor(rng.exponential(20.0, (batches, arms)) * 1.1 ** np.arange(batches)[:, None])
+        counts[0] = 5.0
+        for n in counts:
+            xi = rng.normal(size=arms) / np.sqrt(np.maximum(n, 1.0))
+            square += float((n * xi**2).sum())
+            seen = seen.plus(Batch(n, n * (mu + xi)))
+        known = past.known_from(seen, np.asarray(1.0), True)
+        for a, i in itertools.combinations(range(arms), 2):
+            together = np.minimum(counts[:, a], counts[:, i]).max()
+            forecast = known.forecast(pairs(np.array([a]), np.array([i])))
+            error = abs(float(forecast.value[0]) - (mu[a] - mu[i]))
+            assert error <= 2 * np.linalg.norm(f) * math.sqrt(square / together)
+            assert 2 / counts.sum() <= forecast.leverage[0] * (1 + 1e-9)
+            assert forecast.leverage[0] <= 2 / together * (1 + 1e-6)
+
+
+def test_big_bets() -> None:
+    # a t bet at past z of 60 and more wins at least what the proof has
+    for nu, ratio, t in itertools.product((1, 2, 7, 60, 5000), (0.01, 0.3, 2.0), (2.0, 40.0, 900.0)):
+        q = min(float(DRIFTS[-1]) * ratio, 64.0, 1.4 * math.sqrt(nu + 1))
+        rho = t / math.sqrt(nu + t * t)
+        bound = math.log(0.98) + q * rho * math.sqrt(nu + 1) * (1 - 1 / (nu + 1)) - q * q / 2
+        assert rho * math.sqrt(nu + 1) >= min(t, math.sqrt(nu)) / math.sqrt(2)
+        assert bets.student_bet(70.0, 1.0, 1.0, t / ratio, 1.0, 1 / ratio**2, nu) >= bound - 1e-9
+
+    # all others grow with the square root of the samples, at least, once these are many
+    def gains(n: float) -> list[float]:
+        half = np.array([n * 0.2, n * 0.8])
+        return [
+            float(np.ravel(each)[0])
+            for each in (
+                bets.sub_gaussian_bet(0.1, 2 / n, 0.1, 4 / n),
+                bets.bernoulli_difference_bet(0.6 * n, n, 0.5 * n, n, 0.6 * n, n, 0.5 * n, n, 0.05),
+                bets.bernoulli_level_bet(0.6 * n, n, 0.6 * n, n, 0.55, True),
+                bets.bounded_difference_bet(
+                    0.8 * n, 0.8 * n, n, 0.7 * n, 0.7 * n, n, [0.0, 1.0], half, [0.3 * n, 0.7 * n], 0.05
+                ),
+                bets.bounded_level_bet(0.8 * n, 0.8 * n, n, [0.0, 1.0], half, 0.75, True),
+                bets.poisson_difference_bet(3 * n, n, 2 * n, n, 3 * n, n, 2 * n, n, 0.8),
+                bets.poisson_level_bet(3 * n, n, 3 * n, n, 2.8, True),
+                bets.poisson_form_bet([2.0, -1.0], [3 * n, 2 * n], n, [3 * n, 2 * n], n, 3.8),
+                bets.poisson_form_bet([-1.0, -1.0], [0.0, 0.0], n, [0.0, 0.0], n, -0.1),
+            )
+        ]
+
+    for few, many in zip(gains(1e8), gains(1e10), strict=True):
+        assert few > 50
+        assert many > 9.5 * few
+
+
+def test_rewards_that_do_not_vary_are_bet_on_with_a_gain_for_each_row() -> None:
+    n = 1e6
+    for a, b, margin in itertools.product(
+        (0.0, 0.3, 0.9, 1.0), (0.0, 0.2, 0.9, 1.0), (-0.9, -0.4, -0.05, 0.0, 0.3, 0.8)
+    ):
+        if a - b - margin < 0.04:
+            continue
+        values = np.unique([a, b])
+        table_a, table_b = (n * (values == x) for x in (a, b))
+        bet = bets.bounded_difference_bet(a * n, a * a * n, n, b * n, b * b * n, n, values, table_a, table_b, margin)
+        assert bet > 0.01 * n, (a, b, margin)
+        if {a, b} <= {0.0, 1.0}:
+            bet = bets.bernoulli_difference_bet(a * n, n, b * n, n, a * n, n, b * n, n, margin)
+            assert bet > 50, (a, b, margin)
+
+
+@pytest.mark.parametrize(
+    ("question", "noise", "mean"),
+    [
+        (Above(0.0), Binary(), 0.5),
+        (Above(1.0), Bounded(0.0, 1.0), 0.5),
+        (Above(0.0), Poisson(), 2.0),
+        (BestArm(), UnknownVariance(), 1.0),
+    ],
+    ids=["binary", "bounded", "poisson", "no squares"],
+)
+def test_what_never_ends(question: Above, noise: Binary, mean: float) -> None:
+    problem, policy = Problem(question, 2, 0.05, noise), Wager()
+    trial = begin(problem, policy)
+    for _ in range(8):
+        pulls = trial.plan.pulls
+        ones = np.floor(pulls * mean * np.array([1.0, 0.5]))
+        table = Table(np.array([0.0, 1.0]), np.stack([pulls - ones, ones], axis=-1))
+        trial = advance(problem, policy, trial, Batch(pulls, ones, None, table if isinstance(noise, Bounded) else None))
+    won = trial.kept.won
+    assert not trial.done
+    assert all((each == 0).all() for each in won[:-1])
