@@ -17,12 +17,14 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Counts,
     Gaussian,
     Heuristic,
     OptBBAI,
     Pairwise,
     Poisson,
     Problem,
+    Sum,
     TrackAndStop,
     UnknownVariance,
     Wager,
@@ -346,6 +348,27 @@ class TestWords:
         assert "is not guaranteed" in report.sentence
         assert "at most 0.05" not in report.text() + report.markdown() + report.html()
         assert "aimed at 0.05, without a guarantee" in report.text()
+
+    def test_intervals_come_from_what_is_proved(self, study):
+        """The threshold `sum` is proved for normal results only: for others the intervals are those of `counts`."""
+        found = []
+        for threshold in (Sum(), Counts()):
+            live = study(noise=Binary(), policy=TrackAndStop(stopping=GLR(threshold), first_time=100))
+            live.tell({"arm": list(ARMS), "count": live.ask().pulls, "successes": [5, 10, 15, 20]})
+            found.append([(arm.lower, arm.upper) for arm in live.report().arms])
+        assert found[0] == found[1]
+
+    @pytest.mark.parametrize(
+        ("question", "head"), [(Above(0.5), "0.9 bounds, each"), (BestArm(), "0.95 interval")], ids=["level", "arms"]
+    )
+    def test_what_bounds_are_called(self, study, question, head):
+        live = study(question=question)
+        world = World(Gaussian(1.0), (-1.0, 2.0, -1.0, -1.0), form="sums")
+        for _ in range(2):
+            live.tell(world(live.ask().pulls))
+        report = live.report()
+        assert report.ends == head
+        assert head in report.text()
 
     def test_sums_where_rows_are_wanted(self, study):
         live = study(noise=Bounded(0, 1))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -179,7 +180,7 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
                     "name": each.name,
                     "created": str(each.created),
                     "changed": str(each.changed),
-                    "guarantee": _guarantee(store.read(each.name)),
+                    "guarantee": _guarantee(functools.partial(store.read, each.name)),
                 }
                 for each in found
             ]
@@ -321,16 +322,16 @@ def _print(plain: dict[str, object] | None, text: str) -> None:
 
 def _print_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str) -> None:
     """The same for a record, whose guarantee goes into the JSON."""
-    _print(None if plain is None else {**plain, "guarantee": _guarantee(entries)}, text)
+    _print(None if plain is None else {**plain, "guarantee": _guarantee(lambda: entries)}, text)
 
 
-def _guarantee(entries: Sequence[Entry]) -> str:
-    """What became of the guarantee of a study; there is none where its record cannot be replayed."""
+def _guarantee(read: Callable[[], Sequence[Entry]]) -> str:
+    """What became of the guarantee of a study; there is none where its record cannot be read or replayed."""
     from roundwise.study import replayed
     from roundwise.study.guarantee import VOID, guarantee_of
 
     try:
-        return str(guarantee_of(replayed(entries)))
+        return str(guarantee_of(replayed(read())))
     except RoundwiseError as error:
         return f"{VOID}the record cannot be replayed: {error}"
 
