@@ -164,7 +164,7 @@ def test_no_bet_without_data() -> None:
 
 
 def test_all_bets_are_public() -> None:
-    assert set(bets.__all__) == {n for n in vars(bets) if n.endswith("_bet")} | {"row_table"}
+    assert set(bets.__all__) == {n for n in vars(bets) if n.endswith("_bet")} | {"centre", "row_table", "spread"}
 
 
 def test_bets_on_counts_survive_extremes() -> None:

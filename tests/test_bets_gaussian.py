@@ -193,12 +193,12 @@ def test_student_bet_rises_with_the_difference() -> None:
 
 def test_chi_rule_against_scipy_and_moments() -> None:
     for dof in (1, 2, 7, 40):  # scipy.special.roots_genlaguerre: an independent implementation
-        place, weight = special.roots_genlaguerre(bets_gaussian._NODES, (dof - 1) / 2)
-        nodes, log_weights = bets_gaussian._chi_rule(np.array([float(dof)]))
+        place, weight = special.roots_genlaguerre(bets_gaussian.NODES, (dof - 1) / 2)
+        nodes, log_weights = bets_gaussian.chi_rule(np.array([float(dof)]))
         np.testing.assert_allclose(nodes[0], np.sqrt(2 * place), rtol=1e-11)
         np.testing.assert_allclose(np.exp(log_weights[0]), weight / weight.sum(), rtol=1e-8)
     for dof in (1.0, 3.0, 1e3, 1e6):  # a Gauss rule of 8 nodes integrates powers 0 to 15 of X^2/2 exactly
-        nodes, log_weights = bets_gaussian._chi_rule(np.array([dof]))
+        nodes, log_weights = bets_gaussian.chi_rule(np.array([dof]))
         for power in range(16):
             log_moment = special.gammaln((dof + 1) / 2 + power) - special.gammaln((dof + 1) / 2)
             log_sum = special.logsumexp(log_weights[0] + 2 * power * np.log(nodes[0] / math.sqrt(2)))
@@ -209,7 +209,7 @@ def test_chi_rule_errs_on_the_safe_side() -> None:
     # E_0 exp(q rho x) = 0F1((dof + 1)/2; q^2 x^2/4), by its series; the rule's average must not exceed exp(q^2/2)
     j = np.arange(6000.0)[:, None]
     for dof in (1.0, 2.0, 9.0, 100.0, 1000.0):
-        nodes, log_weights = bets_gaussian._chi_rule(np.array([dof]))
+        nodes, log_weights = bets_gaussian.chi_rule(np.array([dof]))
         half = (dof + 1) / 2
         for q in (0.01, 0.3, 1.0, 4.0, 15.0, 64.0):
             y = q * nodes[0]

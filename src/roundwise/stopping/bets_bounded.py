@@ -12,7 +12,7 @@ _MOST = 1e100  # as in bets_counts
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once
 
 
-def _spread(total: Array, squares: Array, count: Array) -> Array:
+def spread(total: Array, squares: Array, count: Array) -> Array:
     """The sum of squares about the mean, kept within what values in [0, 1] allow."""
     mean = total / count
     return np.clip(squares - total * mean, 0.0, np.maximum(total - total * mean, 0.0))
@@ -60,7 +60,7 @@ def bounded_difference_bet(
     past_a, square_a, past_b, square_b = (np.where(good, s, 0.0) for s in (past_a, square_a, past_b, square_b))
     m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
     # within-arm variance, with one row of the largest variance added
-    noise = (_spread(past_a, square_a, N_a) + _spread(past_b, square_b, N_b) + m * (1.0 - m)) / (N_a + N_b + 1.0)
+    noise = (spread(past_a, square_a, N_a) + spread(past_b, square_b, N_b) + m * (1.0 - m)) / (N_a + N_b + 1.0)
     variance = noise * (1.0 / N_a + 1.0 / N_b)
     z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
     up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
@@ -96,7 +96,7 @@ def bounded_level_bet(
     N, tau = np.where(good, N, 1.0), np.where(good, tau, 0.5)
     past, square = np.where(good, past, 0.0), np.where(good, square, 0.0)
     sign = np.where(side == 0, -1.0, 1.0)
-    noise = (_spread(past, square, N) + tau * (1.0 - tau)) / (N + 1.0)
+    noise = (spread(past, square, N) + tau * (1.0 - tau)) / (N + 1.0)
     variance = noise / N
     z = clipped_z(sign * (past / N - tau), variance)
     furthest = EDGE / np.where(side == 0, 1.0 - tau, tau)

@@ -27,8 +27,8 @@ _ROUGH = (
 )
 # lacks 1e-3 at most; for smaller ones it may lack more, which is no matter, because next to nothing is to be won
 _BLOCK = 4096  # elements worked on at a time, so that they stay in the cache
-_NODES = 8  # of the quadrature of the t bet
-_BOLD = 1.4  # q is at most this times sqrt(dof + 1) there: a bolder bet would lose even if the difference is huge
+NODES = 8  # of the quadrature of the t bet
+BOLD = 1.4  # q is at most this times sqrt(dof + 1) there: a bolder bet would lose even if the difference is huge
 
 
 def _usable(*variances: Array) -> Mask:
@@ -167,29 +167,29 @@ def student_bet(
     t = np.clip(np.where(good, new, 0.0) / np.sqrt(s2) / np.sqrt(h), -_HUGE, _HUGE)
     rho = t / np.hypot(np.sqrt(nu), t)
     distinct, which = np.unique(nu, return_inverse=True)
-    nodes, log_weights = _chi_rule(distinct)
-    rows, boldest = np.empty((_NODES, z.size)), _BOLD * np.sqrt(nu + 1.0)
-    for i in range(_NODES):
+    nodes, log_weights = chi_rule(distinct)
+    rows, boldest = np.empty((NODES, z.size)), BOLD * np.sqrt(nu + 1.0)
+    for i in range(NODES):
         rows[i] = log_weights[which, i] + log_gaussian_mixture(z, ratio, rho * nodes[which, i], boldest)
     return np.where(good, log_total(rows), 0.0).reshape(shape)
 
 
-def _chi_rule(dof: Array) -> tuple[Array, Array]:
+def chi_rule(dof: Array) -> tuple[Array, Array]:
     """Nodes x and log weights, on a last axis, of the Gauss rule for X^2/2 ~ Gamma((dof + 1)/2), X ~ chi(dof + 1).
 
     Golub and Welsch (1969) for the nodes, in the standardised variable (X^2/2 - shape)/sqrt(shape), so that it tends to
     Gauss-Hermite; Christoffel numbers for the weights, whose small values eigenvectors would get wrong.
     """
     shape = (dof + 1.0)[:, None] / 2.0  # alpha + 1
-    k = np.arange(_NODES)
+    k = np.arange(NODES)
     diagonal = 2.0 * k / np.sqrt(shape)
     beside = np.sqrt(k[1:] * (1.0 + (k[1:] - 1) / shape))
-    jacobi = np.zeros((dof.size, _NODES, _NODES))
+    jacobi = np.zeros((dof.size, NODES, NODES))
     jacobi[:, k, k] = diagonal
     jacobi[:, k[1:], k[:-1]] = jacobi[:, k[:-1], k[1:]] = beside
     place = np.linalg.eigvalsh(jacobi)
     before, now, total = np.zeros_like(place), np.ones_like(place), np.ones_like(place)
-    for j in range(_NODES - 1):
+    for j in range(NODES - 1):
         past = beside[:, j - 1, None] if j else 0.0
         before, now = now, ((place - diagonal[:, j, None]) * now - past * before) / beside[:, j, None]
         total += now * now

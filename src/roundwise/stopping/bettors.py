@@ -21,6 +21,8 @@ from roundwise.runs import Bools, Floats, total, zeros
 from roundwise.stopping import bets
 from roundwise.stopping.past import Forecast, Known, Past, all_arms, arm_of, at, squares_at
 
+Steady = Callable[[Floats], Floats]  # offsets (P) -> log e-values, one for each size, which fall in the offset (k, P)
+
 
 class Bettor(Protocol):
     """The bets of one noise model."""
@@ -33,6 +35,12 @@ class Bettor(Protocol):
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """log e for each arm's mean above the level, or below it. (K)"""
+
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """log e for each form exceeding given offsets, with sizes that do not depend on those. (k, P)
+
+        The sizes stand for differences of `drifts` (k, 1) standard errors of the form after `units` results an arm (K).
+        """
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,14 @@ class GaussianBettor:
         return self._bet(
             sign * (known.past.means - level), 1.0 / known.past.counts, sign * (means - level), spread, need
         )
+
+    @quiet
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """On the form of the batch's means."""
+        means, spread = _batch(batch)
+        new, error = at(means, pieces), self.sigma * np.sqrt(squares_at(spread, pieces))
+        sizes = drifts * self.sigma * np.sqrt(squares_at(1.0 / units, pieces)) / error
+        return lambda offsets: bets.steady_gaussian_bet(sizes, new - offsets, error)
 
     def _bet(self, estimate: Floats, leverage: Floats, new: Floats, new_leverage: Floats, need: Floats) -> Floats:
         square = self.sigma**2
@@ -98,6 +114,11 @@ class BinaryBettor:
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
         return _placed(bets.bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
 
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """As values in [0, 1], of which only two occur."""
+        table = Table(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
+        return BoundedBettor(0.0, 1.0).steady(past, batch._replace(table=table), pieces, units, drifts)
+
 
 @dataclass(frozen=True)
 class StudentBettor:
@@ -117,13 +138,7 @@ class StudentBettor:
         """On the form of the batch's means, over the batch's pooled standard deviation, or the one arm's own."""
         pieces = forecast.pieces
         means, spread = _batch(batch)
-        freedom = np.maximum(batch.counts - 1.0, 0.0)
-        spreads, dof = total(_spreads(batch))[..., None], total(freedom)[..., None]
-        if not pieces.pairs:
-            single, arm, _ = singles_among(pieces)
-            spreads = np.where(single, _of(_spreads(batch), arm), spreads)
-            dof = np.where(single, _of(freedom, arm), dof)
-        square = spreads / np.maximum(dof, 1.0)
+        square, dof = self._squares(batch, pieces)
         new = at(means, pieces) - pieces.offsets
         before = (forecast.value, self._past_variance(known), forecast.leverage)
         return _placed(bets.student_bet, need, *before, new, square, squares_at(spread, pieces), dof)
@@ -137,6 +152,26 @@ class StudentBettor:
         square = _spreads(batch) / np.maximum(dof, 1.0)
         before = (sign * (known.past.means - level), self._past_variance(known), 1.0 / known.past.counts)
         return _placed(bets.student_bet, need, *before, sign * (means - level), square, spread, dof)
+
+    @quiet
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """On the form of the batch's means, over the deviation that `form` has."""
+        means, spread = _batch(batch)
+        new, leverage = at(means, pieces), squares_at(spread, pieces)
+        square, dof = self._squares(batch, pieces)
+        possible = (square > 0) & (dof >= 1)
+        sizes = np.where(possible, drifts * np.sqrt(squares_at(1.0 / units, pieces) / leverage), 0.0)
+        error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
+        return lambda offsets: bets.steady_student_bet(sizes, new - offsets, error, dof)
+
+    def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        """The variance within the arms of the batch that each form is measured with, and its degrees of freedom."""
+        each, freedom = _spreads(batch), np.maximum(batch.counts - 1.0, 0.0)
+        spreads, dof = total(each)[..., None], total(freedom)[..., None]
+        if not pieces.pairs:
+            single, arm, _ = singles_among(pieces)
+            spreads, dof = np.where(single, _of(each, arm), spreads), np.where(single, _of(freedom, arm), dof)
+        return spreads / np.maximum(dof, 1.0), dof
 
     def _past_variance(self, known: Known) -> Floats:
         """The guess at the variance, 0 (no bet) as long as there is none."""
@@ -186,6 +221,18 @@ class PoissonBettor:
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
         return _placed(bets.poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
 
+    @quiet
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """The bet that there is for any form."""
+        factors, squares = pieces.coefficients, pieces.coefficients**2
+        totals, counts, unit, events, exposure = (
+            all_arms(each, pieces) for each in (past.totals, past.counts, units, batch.totals, batch.counts)
+        )
+        noise = np.where(squares > 0, squares * (totals + 0.5) / counts, 0.0)  # half an event added
+        spread, new = (total(np.where(squares > 0, noise / each, 0.0)) for each in (unit, exposure))
+        sizes = drifts * np.sqrt(spread) / new
+        return lambda offsets: bets.steady_poisson_bet(sizes, factors, events, exposure, offsets)
+
 
 @dataclass(frozen=True)
 class BoundedBettor:
@@ -229,6 +276,53 @@ class BoundedBettor:
             [batch.table.counts],
             [tau, above],
         )
+
+    @quiet
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """As `form`; single arms by a product over their values."""
+        single, pair = singles_among(pieces)[0], pairs_among(pieces)
+        other = GaussianBettor((self.high - self.low) / 2).steady(past, batch, pieces, units, drifts)
+        if batch.table is None or not (single | pair).any():
+            return other
+        values = (batch.table.values.reshape(-1, batch.table.values.shape[-1])[0] - self.low) / (self.high - self.low)
+        seen = values, batch.table.counts, (*self._scaled(past), units)
+        at_level = self._at_level(*seen, pieces, drifts) if single.any() else other
+        at_margin = self._at_margin(*seen, pieces, drifts) if pair.any() else other
+
+        def logs(offsets: Floats) -> Floats:
+            return np.where(single, at_level(offsets), np.where(pair, at_margin(offsets), other(offsets)))
+
+        return logs
+
+    def _at_level(
+        self, values: Floats, table: Floats, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
+    ) -> Steady:
+        """Single arms, which lie above (offset / factor), or below if the factor is negative."""
+        _, arm, factor = singles_among(pieces)
+        totals, squares, counts, units = (_of(each, arm) for each in sums)
+        noise = (bets.spread(totals, squares, counts) + 0.25) / (counts + 1.0)  # a row of the largest variance added
+        drift = drifts * np.sqrt(noise / units)
+        sizes, rows = drift / (noise + drift**2), np.take_along_axis(table, arm[..., None], axis=-2)
+        width = self.high - self.low
+        return lambda offsets: bets.steady_level_bet(
+            sizes, values, rows, (offsets / factor - self.low) / width, factor > 0
+        )
+
+    def _at_margin(
+        self, values: Floats, table: Floats, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
+    ) -> Steady:
+        """Two arms, an offset apart."""
+        (past_a, square_a, N_a, unit_a), (past_b, square_b, N_b, unit_b) = (
+            [arm_of(each, pieces, s) for each in sums] for s in (0, 1)
+        )
+        a, b = (np.take_along_axis(table, pieces.arms[..., s, None], axis=-2) for s in (0, 1))
+        n_a, n_b = a.sum(axis=-1), b.sum(axis=-1)
+        m = bets.centre(past_a, N_a, past_b, N_b, n_a, n_b)
+        noise = bets.spread(past_a, square_a, N_a) + bets.spread(past_b, square_b, N_b) + m * (1.0 - m)
+        noise = noise / (N_a + N_b + 1.0)
+        drift = drifts * np.sqrt(noise * (1.0 / unit_a + 1.0 / unit_b))
+        sizes = drift / (noise + drift**2 * n_a * n_b / (n_a + n_b) ** 2)
+        return lambda offsets: bets.steady_difference_bet(sizes, m, values, a, b, offsets / (self.high - self.low))
 
     def _scaled(self, past: Past) -> tuple[Floats, Floats, Floats]:
         """Totals, sums of squares and counts of the past, of values moved to [0, 1]; sums alone count as widest."""

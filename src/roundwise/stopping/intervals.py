@@ -1,38 +1,40 @@
-"""Bounds that agree with the decision: made from the very bets that stop a study, at every time at once.
+"""Bounds that hold at every time at once and agree with the decision.
 
-What a study must show is that some quantities (a mean, a difference) exceed what is asked, m0. The same bets placed
-against "it is at most m" rule out other values m; the bound is where that ends. At m0 they are the bets of the ledger
-itself, one for one, so a bound lies beyond m0 just when the ledger says that this is shown. What is not part of the
-question (means when arms are compared, how far an arm trails the leader at most) is bet on in the same way.
+For a quantity (a mean, a difference, a form of the means) and every number m, money is bet on its exceeding m. The
+sizes of these bets do not depend on m, so what is won falls in m: the numbers that are ruled out are a half-line, and
+the bound is its end. Whether what is asked, m0, is among them is left to the bets of the decision: a bound passes m0
+just when those say that it is shown (docs/why-the-guarantee-holds.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from roundwise.noise import range_of_forms, range_of_means
+from roundwise.noise import range_of_forms
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, MinimumBelow
-from roundwise.questions.base import pairs
+from roundwise.questions.base import Halfspaces, pairs
 from roundwise.record import Batch
-from roundwise.runs import Bools, Floats, mapped
+from roundwise.runs import Bools, Floats
+from roundwise.stopping.bets_mixture import log_total
 from roundwise.stopping.betting import Betting, Kept, Placed, bettor_of, ledger_of
-from roundwise.stopping.ledgers.above import ROOM, AboveLedger, Sides
+from roundwise.stopping.ledgers.above import AboveLedger
 from roundwise.stopping.ledgers.best_arm import BestArmLedger
 from roundwise.stopping.ledgers.candidates import CandidateLedger
 from roundwise.stopping.ledgers.minimum import ExtremeLedger
-from roundwise.stopping.ledgers.minimum import Won as Extremes
-from roundwise.stopping.past import Forecast, Known, known_from
+from roundwise.stopping.past import at, squares_at
 
-_POINTS, _ROUNDS = 8, 8  # of the search: bounds are exact to a few millionths of a standard error
-_WIDE = 60.0  # standard errors of a typical arm, outward from the estimate, in which a bound is looked for
-_NEAR = 8.0  # the same on the other side of it
-_TRIES = 4  # each ten times as far, if that is not enough
+_STEP = 0.4  # log of the ratio of one drift to the next
+_DRIFTS = 30  # the smallest is the best one once there are 1e10 times as many results as at first
+_TAIL = 5.0  # drifts after which their weight has fallen to a quarter
+_BOLDEST = 1.2  # the largest drift, in those that would be best if the first results were the last
+_HALVINGS = 44  # of the bracket of a bound: to 1e-13 of a few standard errors
+_WIDER = 8.0  # by how much the bracket grows as long as it is too small
+_WIDEST = 24  # times
 
 
 class Interval(NamedTuple):
@@ -42,7 +44,8 @@ class Interval(NamedTuple):
     upper: Floats  # (K)
 
 
-Shown = Callable[[Floats], Bools]  # (G, P): of values to be exceeded, which of them have been
+Forms = Halfspaces | Sequence[Halfspaces]  # the same for all bets, or one for each
+Exceeded = Callable[[Floats], Bools]  # (P): of values, which are ruled out; a half-line
 
 
 def about_level(problem: Problem) -> bool:
@@ -53,43 +56,56 @@ def about_level(problem: Problem) -> bool:
 def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Interval:
     """For each arm an interval that holds its mean with probability at least 1 - delta, at all times. One run only.
 
-    For a question about a level each end holds with this probability, as its decision does. If any arm above (or the
-    smallest below) is asked for, no arm's bound passes the level before that is shown of some arm.
+    For a question about a level each end holds with probability at least 1 - 2 delta: delta for the bound itself, and
+    delta for the decision, with which it agrees. If any arm above (or the smallest below) is asked for, no arm's bound
+    passes the level before that is shown of some arm.
     """
     placed, end = rule.replayed(problem, batches)
-    ledger = ledger_of(problem)
+    ledger, bar = ledger_of(problem), problem.goal + (0.0 if about_level(problem) else math.log(2))
+    lower, minus = (_bounds(problem, placed, end, _means(problem.arms, sign), bar) for sign in (1.0, -1.0))
     if isinstance(ledger, AboveLedger):
-        return Interval(_above(problem, ledger, placed, end, True), _above(problem, ledger, placed, end, False))
-    if isinstance(ledger, ExtremeLedger):
-        beyond = _own(problem, placed, end, ledger.beyond_is_above, problem.goal)
-        inner = _not_beyond(problem, ledger, placed, end)
-        if ledger.beyond_is_above:
-            return Interval(beyond if end.won.none_lost else np.minimum(beyond, ledger.level), inner)
-        return Interval(inner, beyond if end.won.none_lost else np.maximum(beyond, ledger.level))
-    need = problem.goal + math.log(2)
-    return Interval(_own(problem, placed, end, True, need), _own(problem, placed, end, False, need))
+        above, _ = ledger.claimed(end.won, end.choice)
+        lower = _agreed(lower, ledger.level, end.won.settled & above)
+        minus = _agreed(minus, -ledger.level, end.won.settled & ~above)
+    elif isinstance(ledger, ExtremeLedger):
+        sign = 1.0 if ledger.beyond_is_above else -1.0
+        beyond, inner = (lower, minus) if ledger.beyond_is_above else (minus, lower)
+        beyond = beyond if end.won.none_lost else np.minimum(beyond, sign * ledger.level)
+        inner = _agreed(inner, -sign * ledger.level, end.won.arms_lost)
+        lower, minus = (beyond, inner) if ledger.beyond_is_above else (inner, beyond)
+    return Interval(lower, np.maximum(lower, -minus))
 
 
 def to_spare(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Floats:
     """By how much each claim of the decision holds, at least: positive just where it is shown. One run only.
 
     In the order of `claims`. For best arm: how far each arm is behind the best one, 0 if it may be the best; else
-    negative for what is not shown. Each is a bound on one side, which holds with probability at least 1 - delta at all
-    times (which side of a level is looked at depends on the data: both hold with 1 - 2 delta).
+    negative for what is not shown. Each is a bound on one side, which holds with probability at least 1 - 2 delta at
+    all times: delta for the bound itself, and delta for the decision, with which it agrees.
     """
     placed, end = rule.replayed(problem, batches)
     ledger = ledger_of(problem)
     if isinstance(ledger, BestArmLedger):
-        return _behind_best(problem, ledger, placed, end)
+        rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], np.arange(problem.arms)) for bet in placed]
+        behind = _bounds(problem, placed, end, rivals, problem.goal)
+        return np.where(end.won.lost, _agreed(behind, 0.0, end.won.lost), 0.0)
     if isinstance(ledger, AboveLedger):
         lower, upper = mean_intervals(problem, rule, batches)
         return np.where(ledger.claimed(end.won, end.choice)[0], lower - ledger.level, ledger.level - upper)
     if isinstance(ledger, ExtremeLedger):
         sign = 1.0 if ledger.beyond_is_above else -1.0
-        arms = sign * (ledger.level - _not_beyond(problem, ledger, placed, end))
-        return np.append(sign * (_extreme(problem, ledger, placed, end) - ledger.level), arms)
+        chosen = [_means(problem.arms, sign, bet.choice.arm) for bet in placed]
+        some = _agreed(_bounds(problem, placed, end, chosen, problem.goal), sign * ledger.level, end.won.none_lost)
+        every = _bounds(problem, placed, end, _means(problem.arms, -sign), problem.goal)
+        arms = _agreed(every, -sign * ledger.level, end.won.arms_lost)
+        return np.append(some - sign * ledger.level, arms + sign * ledger.level)
     assert isinstance(ledger, CandidateLedger)
-    return _pieces(problem, ledger, placed, end)
+    number = ledger.number(end.won, end.choice)
+    first = next((i for i, bet in enumerate(placed) if bet.live and bet.choice.number == number), len(placed))
+    choice = placed[first].choice if first < len(placed) else end.choice
+    pieces, bar = choice.pieces.pieces, float(ledger.goal(problem, choice._replace(number=np.asarray(number))))
+    shown = end.won.lost[number] if number < len(end.won.lost) else np.zeros(pieces.offsets.shape, dtype=np.bool_)
+    return _agreed(_bounds(problem, placed[first:], end, pieces, bar), pieces.offsets, shown) - pieces.offsets
 
 
 def behind_leader(problem: Problem, rule: Betting, batches: Sequence[Batch], leader: int) -> Floats:
@@ -98,186 +114,82 @@ def behind_leader(problem: Problem, rule: Betting, batches: Sequence[Batch], lea
     From bets on pairs of arms within a batch, so a shift of a whole batch cancels; 0 for the leader. Whichever of the
     K - 1 others leads, the bound must hold: that is paid for. One run only.
     """
-    bettor = bettor_of(problem)
     placed, end = rule.replayed(problem, batches)
-    need = math.log((problem.arms - 1) / problem.delta)
-    pieces = pairs(np.arange(problem.arms), np.full(problem.arms, leader))
-
-    def forecast(known: Known) -> Forecast:
-        return known_from(known.past, known.variance, rule.shifts).forecast(pieces)
-
-    bets = [(bet, forecast(bet.known)) for bet in placed]
-
-    def shown(values: Floats) -> Bools:
-        gains = np.zeros_like(values)
-        ever = np.zeros(values.shape, dtype=np.bool_)
-        for bet, past in _spread(bets, len(values)):
-            moved = past.moved(values)
-            left = np.where(bet.live[..., None] & (moved.value > 0) & ~ever, need - gains, 0.0)
-            gain = bettor.form(bet.known, bet.part, moved, left)
-            gains, ever = gains + gain, ever | ((left > 0) & (gain >= left))
-        return ever
-
-    last = forecast(end.known)
-    low, high = range_of_means(problem.noise)
-    found = -_bound(shown, last.value, end.known.error(last), low - high)
-    return np.where(np.arange(problem.arms) == leader, 0.0, found)
+    every = np.arange(problem.arms)
+    bar = math.log((problem.arms - 1) / problem.delta)
+    found = _bounds(problem, placed, end, pairs(every, np.full(problem.arms, leader)), bar)
+    return np.where(every == leader, 0.0, -found)
 
 
-def _behind_best(problem: Problem, ledger: BestArmLedger, placed: list[Placed], end: Kept) -> Floats:
-    """How far each arm is behind the best, at least: it is compared with its rivals of the time, as in the ledger."""
-    if not placed or not end.won.lost.any():
-        return np.zeros(problem.arms)
-
-    def moved(bet: Placed, values: Floats) -> Any:
-        return bet.choice._replace(rivals=bet.choice.rivals.moved(values))
-
-    def shown(values: Floats) -> Bools:
-        return np.asarray(_replayed(problem, placed, values, moved).lost)
-
-    last = end.known.forecast(placed[-1].choice.rivals.pieces)
-    found = _bound(shown, last.value, end.known.error(last), 0.0, 0.0)
-    return np.where(end.won.lost, found, 0.0)
+def _agreed(bound: Floats, asked: Floats | float, shown: Bools) -> Floats:
+    """The bound, moved to the side of what is asked on which the decision sees it."""
+    return np.where(shown, np.maximum(bound, np.nextafter(asked, np.inf)), np.minimum(bound, asked))
 
 
-def _pieces(problem: Problem, ledger: CandidateLedger, placed: list[Placed], end: Kept) -> Floats:
-    """By how much each piece of a candidate holds: the one that won, or that of the estimates."""
-    number = ledger.number(end.won, end.choice)
-    mine = [bet for bet in placed if bet.live and bet.choice.number == number]
-    pieces = mine[-1].choice.pieces.pieces if mine else end.choice.pieces.pieces
-
-    def moved(bet: Placed, values: Floats) -> Any:
-        return bet.choice._replace(pieces=bet.choice.pieces.moved(values))
-
-    def shown(values: Floats) -> Bools:
-        if not mine:
-            return np.zeros(values.shape, dtype=np.bool_)
-        return np.asarray(_replayed(problem, mine, values, moved).lost[..., number, :])
-
-    last = end.known.forecast(pieces)
-    start, (least, _) = last.value + pieces.offsets, range_of_forms(problem.noise, pieces.coefficients)
-    return _bound(shown, start, end.known.error(last), least, pieces.offsets) - pieces.offsets
+def _means(arms: int, sign: float, arm: Any = slice(None)) -> Halfspaces:
+    """The means of all arms or one, or their negatives, as forms."""
+    which = np.arange(arms)[arm].reshape(-1, 1)
+    return Halfspaces(which, np.full(which.shape, sign), np.zeros(len(which)), False)
 
 
-def _replayed(problem: Problem, placed: list[Placed], values: Floats, moved: Callable[[Placed, Floats], Any]) -> Any:
-    """The money of the ledger if the same bets had been placed against other values. (G, P)"""
-    ledger, bettor = ledger_of(problem), bettor_of(problem)
-    won = ledger.start(problem, (len(values),))
-    for bet in _spread(placed, len(values)):
-        won = ledger.settled(problem, bettor, won, bet.known, moved(bet, values), bet.part, bet.live)
-    return won
-
-
-def _above(problem: Problem, ledger: AboveLedger, placed: list[Placed], end: Kept, above: bool) -> Floats:
-    """Lower (or upper) bounds of the means: one arm's level is moved, what the others have won or lost stays."""
-    bettor = bettor_of(problem)
-    others = [ledger.others(won) for won in (*(bet.won for bet in placed), end.won)]
-
-    def shown(levels: Floats) -> Bools:
-        won = ledger.start(problem, (len(levels),))
-        for bet, about in zip(_spread(placed, len(levels)), pairwise(others), strict=True):
-            sides = bet.known.past.means > levels
-            away = np.abs(levels - ledger.level) * np.sqrt(bet.known.past.counts / bet.known.variance[..., None])
-            moved = AboveLedger(levels, ROOM + away)
-            won = moved.settled(problem, bettor, won, bet.known, Sides(sides), bet.part, bet.live, about)
-        return np.asarray(won.settled & ((won.above > won.below) == above))
-
-    return _mean_bound(problem, end.known, shown, above, ledger.level)
-
-
-def _not_beyond(problem: Problem, ledger: ExtremeLedger, placed: list[Placed], end: Kept) -> Floats:
-    """The bound on each mean from the bets that it is not beyond the level."""
-
-    def shown(levels: Floats) -> Bools:
-        start = ledger.start(problem, (len(levels),))
-        return _moved_level(problem, ledger, placed, start._replace(none_lost=~start.none_lost), levels).arms_lost
-
-    return _mean_bound(problem, end.known, shown, not ledger.beyond_is_above, ledger.level)
-
-
-def _extreme(problem: Problem, ledger: ExtremeLedger, placed: list[Placed], end: Kept) -> float:
-    """The bound on the largest (smallest) mean, from the bets that one arm is beyond the level."""
-
-    def shown(levels: Floats) -> Bools:
-        start = ledger.start(problem, (len(levels),))
-        won = _moved_level(problem, ledger, placed, start._replace(arms_lost=~start.arms_lost), levels)
-        return won.none_lost[..., None]
-
-    return float(_mean_bound(problem, end.known, shown, ledger.beyond_is_above, ledger.level, end.choice.arm)[0])
-
-
-def _moved_level(
-    problem: Problem, ledger: ExtremeLedger, placed: list[Placed], won: Extremes, levels: Floats
-) -> Extremes:
-    """The money if the same bets had been placed against other levels."""
-    bettor, moved = bettor_of(problem), ExtremeLedger(levels, ledger.beyond_is_above)
-    for bet in _spread(placed, len(levels)):
-        won = moved.settled(problem, bettor, won, bet.known, bet.choice, bet.part, bet.live)
-    return won
-
-
-def _own(problem: Problem, placed: list[Placed], end: Kept, above: bool, need: float) -> Floats:
-    """Lower (or upper) bounds of the means from bets on each mean by itself, while the past is on that side."""
-    bettor, side = bettor_of(problem), np.asarray(above)
-
-    def shown(levels: Floats) -> Bools:
-        gains = np.zeros_like(levels)
-        ever = np.zeros(levels.shape, dtype=np.bool_)
-        for bet in _spread(placed, len(levels)):
-            toward = ((bet.known.past.means > levels) == above) & bet.live[..., None] & ~ever
-            left = np.where(toward, need - gains, 0.0)
-            gain = bettor.level(bet.known, bet.part, levels, side, left)
-            gains, ever = gains + gain, ever | ((left > 0) & (gain >= left))
-        return ever
-
-    return _mean_bound(problem, end.known, shown, above, None)
-
-
-def _spread(bets: list[Any], size: int) -> list[Any]:
-    """The same bets in so many runs."""
-    return [mapped(lambda array: np.broadcast_to(array, (size, *np.shape(array))), bet) for bet in bets]
-
-
-def _mean_bound(
-    problem: Problem, known: Known, shown: Shown, above: bool, asked: Floats | float | None, arm: Any = slice(None)
-) -> Floats:
-    """Lower bounds of means (`above`), or upper ones, for all arms or one."""
+def _bounds(problem: Problem, placed: list[Placed], end: Kept, forms: Forms, bar: float) -> Floats:
+    """The end of what is ruled out below each form: the largest value that it exceeds, or the least there is. (P)"""
+    known, last = end.known, forms if isinstance(forms, Halfspaces) else forms[-1]
     with np.errstate(divide="ignore"):
-        error = np.atleast_1d(np.sqrt(known.variance / known.past.counts)[arm])
-    sign, (low, high) = 1.0 if above else -1.0, range_of_means(problem.noise)
-    start, limit = np.atleast_1d(sign * known.past.means[arm]), low if above else -high
-    return sign * _bound(lambda v: shown(sign * v), start, error, limit, None if asked is None else sign * asked)
+        error = np.sqrt(known.variance[..., None] * squares_at(1.0 / known.past.counts, last))
+    limits = range_of_forms(problem.noise, last.coefficients)
+    return _end(_ruled_out(problem, placed, end, forms, bar), at(known.past.means, last), error, limits)
 
 
-def _bound(
-    shown: Shown, start: Floats, error: Floats, limit: Floats | float, asked: Floats | float | None = None
-) -> Floats:
-    """The least value that is not shown to be exceeded; the limit if nothing is. What is asked is looked at first.
+def _ruled_out(problem: Problem, placed: list[Placed], end: Kept, forms: Forms, bar: float) -> Exceeded:
+    """Which values the forms have been shown to exceed: bets on each drift from the first batch to the last.
 
-    Each round looks at a grid between a value that is exceeded and one that is not, and goes on where it first is not.
+    Forms may change from bet to bet, if what is bounded is at least as large as each of them.
     """
-    error = np.where(np.isfinite(error), error, 1.0)
-    low, high = start, start
-    if asked is not None:
-        low, high = np.minimum(start, asked), np.maximum(start, asked)
-    out, found = _far(shown, low, -_WIDE * error, limit)
-    into, _ = _far(lambda values: ~shown(values), high, _NEAR * error, np.inf)
-    if asked is not None:
-        now = shown(np.broadcast_to(asked, start.shape)[None])[0]
-        out, into = np.where(now, asked, out), np.where(now, into, asked)
-        found = found | now
-    for _ in range(_ROUNDS):
-        grid = out + (into - out) * (np.arange(1, _POINTS)[:, None] / _POINTS)
-        points = np.concatenate([out[None], grid, into[None]])
-        many = np.logical_and.accumulate(shown(grid), axis=0).sum(axis=0)[None]
-        out, into = (np.take_along_axis(points, many + i, axis=0)[0] for i in (0, 1))
-    return np.where(found, out, limit)
+    bettor, fixed = bettor_of(problem), isinstance(forms, Halfspaces)
+    each = [forms] * len(placed) if isinstance(forms, Halfspaces) else forms
+    units = np.zeros_like(end.known.past.counts)
+    for counts, _ in end.known.past.history:
+        units = np.where(units > 0, units, counts)
+    drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
+    steady = [
+        bettor.steady(bet.known.past, bet.part, pieces, units, drifts)
+        for bet, pieces in zip(placed, each, strict=True)
+        if fixed or bet.known.past.history  # what forms change to comes from the past
+    ]
+
+    def exceeded(values: Floats) -> Bools:
+        logs = log_weights + np.zeros(values.shape)
+        ever = np.zeros(values.shape, dtype=np.bool_)
+        for bet in steady:
+            logs = logs + bet(values)
+            ever |= log_total(logs.copy()) >= bar
+        return ever
+
+    return exceeded
 
 
-def _far(holds: Shown, start: Floats, step: Floats, limit: Floats | float) -> tuple[Floats, Bools]:
-    """The first of start + step, start + 10 step, ... at which something holds (the limit is good enough), if any."""
-    tries = start + step * 10.0 ** np.arange(_TRIES)[:, None]
-    tries = np.where((tries - limit) * np.sign(step) > 0, limit, tries)
-    good = holds(tries) | (tries == limit)
-    first = good.argmax(axis=0)[None]
-    return np.take_along_axis(tries, first, axis=0)[0], good.any(axis=0)
+def _ladder(bar: float) -> tuple[Floats, Floats]:
+    """Drifts in standard errors of the first results, and the log of their share of the stake. (k)"""
+    place = np.arange(_DRIFTS)
+    weights = (1.0 + place / _TAIL) ** -2.0
+    return _BOLDEST * math.sqrt(2 * bar) * np.exp(-_STEP * place), np.log(weights / weights.sum())
+
+
+def _end(exceeded: Exceeded, start: Floats, error: Floats, limits: tuple[Floats, Floats]) -> Floats:
+    """The end of the values that are exceeded, a half-line; the least value if there are none."""
+    step = np.where(np.isfinite(error), error, 1.0)
+    low, high = (np.clip(start + side * step, *limits) for side in (-4.0, 1.0))
+    for _ in range(_WIDEST):
+        out, into = ~exceeded(low) & (low > limits[0]), exceeded(high) & (high < limits[1])
+        if not (out | into).any():
+            break
+        step = step * _WIDER
+        low = np.where(out, np.clip(start - step, *limits), low)
+        high = np.where(into, np.clip(start + step, *limits), high)
+    found = exceeded(low)
+    for _ in range(_HALVINGS):
+        middle = low + (high - low) / 2
+        below = exceeded(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.where(found, low, limits[0])

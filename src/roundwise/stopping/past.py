@@ -60,12 +60,6 @@ class Forecast(NamedTuple):
     value: Floats  # (P), less the offset
     leverage: Floats  # (P), infinite for an arm without results
 
-    def moved(self, offsets: Floats) -> Forecast:
-        """The same forms with other offsets."""
-        return Forecast(
-            self.pieces._replace(offsets=offsets), self.value + self.pieces.offsets - offsets, self.leverage
-        )
-
 
 class ShiftsOfBatches(NamedTuple):
     """How well the shifts of the batches are known; the first has none."""

@@ -40,8 +40,7 @@ class AboveLedger:
     arm's maximum (docs/why-the-guarantee-holds.md; WAGER.md, section 3, asks that all are settled at the same time).
     """
 
-    level: Floats | float
-    room: Floats | float = ROOM
+    level: float
     shifts = False
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
@@ -70,21 +69,16 @@ class AboveLedger:
         choice: Sides,
         batch: Batch,
         live: Bools,
-        others: tuple[Floats, Floats] | None = None,
     ) -> Won:
-        """Each arm's money on the side it was bet on; an arm that is settled is not bet on.
-
-        `others` is what the other arms have before and after, if not what is won here.
-        """
-        before, after = others or (self.others(won), None)
-        need = np.where(live[..., None], self.needs(problem, won, choice, before), 0.0)
-        gain = bettor.level(known, batch, self.level, choice.above, np.where(need > 0, need + self.room, 0.0))
+        """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
+        need = np.where(live[..., None], self.needs(problem, won, choice), 0.0)
+        gain = bettor.level(known, batch, self.level, choice.above, np.where(need > 0, need + ROOM, 0.0))
         won = won._replace(
             above=won.above + np.where(choice.above, gain, 0.0),
             below=won.below + np.where(choice.above, 0.0, gain),
         )
-        after = self.others(won) if after is None else after
-        return won._replace(settled=won.settled | (np.maximum(won.above, won.below) + after >= problem.goal))
+        most = np.maximum(won.above, won.below) + self.others(won)
+        return won._replace(settled=won.settled | (most >= problem.goal))
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """Every arm is settled."""
@@ -103,14 +97,15 @@ class AboveLedger:
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
-        need = self.needs(problem, won, choice, self.others(won))
+        need = self.needs(problem, won, choice)
         spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
         distance = np.maximum(np.abs(known.past.means - self.level), np.sqrt(spread))
         return Wanted(2 * known.variance[..., None] * need / distance**2, ~won.settled)
 
-    def needs(self, problem: Problem, won: Won, choice: Sides, others: Floats) -> Floats:
+    def needs(self, problem: Problem, won: Won, choice: Sides) -> Floats:
         """What the side that each arm is bet on must still win, 0 if it is settled."""
-        return np.where(won.settled, 0.0, problem.goal - others - np.where(choice.above, won.above, won.below))
+        mine = np.where(choice.above, won.above, won.below)
+        return np.where(won.settled, 0.0, problem.goal - self.others(won) - mine)
 
     def claimed(self, won: Won, choice: Sides) -> tuple[Bools, Floats]:
         """The side each arm is settled on, or else bet on, and what was won against the sets that disagree."""

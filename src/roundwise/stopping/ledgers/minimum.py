@@ -39,7 +39,7 @@ class ExtremeLedger:
     Beyond is below for the minimum, above for "is any above".
     """
 
-    level: Floats | float
+    level: float
     beyond_is_above: bool
     shifts = False
 
