@@ -21,6 +21,7 @@ from roundwise.stopping.betting import Betting, ledger_of
 from roundwise.trial import advance, begin, conclusion
 
 DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
+UNCOMPARABLE = "Arms of different, unknown deviations cannot be compared: the model says that they have one."
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused
 def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | None:
     """Why nothing is promised, or None."""
     if law.covers == "one arm at a time" and not shape.separate:
-        return "Arms of different, unknown deviations cannot be compared: the model says that they have one."
+        return UNCOMPARABLE
     if law.covers == "differences" and not shape.compares:
         return "A shift of all arms moves the answer itself: nothing is promised where means move."
     if law.covers == "differences" and not rule.shifts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from roundwise.calibration import cells, controls, live
+from roundwise.calibration import cells, controls, coverage, live
 from roundwise.calibration.cells import Cell, Refused
 
 
@@ -15,6 +15,7 @@ def grid() -> Sequence[Cell | Refused]:
     return (
         *cells.product(),
         *live.paths(),
+        *coverage.bounds(),
         *controls.reproductions(),
         *live.reproductions(),
         *controls.controls(),
@@ -23,10 +24,13 @@ def grid() -> Sequence[Cell | Refused]:
 
 
 def quick(every: Sequence[Cell | Refused]) -> list[Cell]:
-    """A choice for a minute: one rule everywhere, of the other rules and levels each combination now and then."""
+    """A choice for a minute: one rule everywhere; of other rules, levels and bounds, combinations now and then."""
     found = [each for each in every if isinstance(each, Cell)]
     return [
         cell
         for i, cell in enumerate(found)
-        if cell.part != "product" or (cell.column.endswith("; Wager") and cell.delta == 0.05) or i % 11 == 0
+        if cell.part not in ("product", "bounds")
+        or (cell.part == "bounds" and i % 5 == 0)
+        or (cell.column.endswith("; Wager") and cell.delta == 0.05)
+        or i % 13 == 0
     ]

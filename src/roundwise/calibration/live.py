@@ -148,7 +148,8 @@ def _open(study: Study) -> bool:
     return study.state.outstanding is not None
 
 
-def _as_drawn(study: Study, rows: Rows, rng: Generator) -> None:
+def as_drawn(study: Study, rows: Rows, rng: Generator) -> None:
+    """One file, in random order."""
     _hand_in(study, rows, rng)
 
 
@@ -237,7 +238,7 @@ def _amended(study: Study, rows: Rows, rng: Generator) -> None:
 
 
 WAYS: tuple[Way, ...] = (
-    Way("one file", _as_drawn),
+    Way("one file", as_drawn),
     Way("one sorted file", _sorted),
     Way("sorted files", _sorted_files),
     Way("a sorted list cut into files", _cut_files),
@@ -282,21 +283,24 @@ class Lived:
 
     def state(self, shape: Shape, rng: Generator) -> tuple[Floats, State]:
         """The true means, and one study at the horizon, or at its end."""
-        question, means = shape.asked(self.source.law)
-        names = tuple(f"arm {i}" for i in range(shape.arms))
-        policy = within_limits(self.way.policy, *self.way.limits)
-        settings = Settings(
-            question, names, self.source.law.noise, self.delta, policy, int(rng.integers(2**32)), self.way.budget
-        )
+        means, settings = self.settings(shape, rng)
         study = Remembered(settings)
         for _ in range(self.batches):
             asked = study.ask()
             if asked is None:
                 break
-            self.way.told(study, self._rows(asked.table, means, rng), rng)
+            self.way.told(study, self.rows(asked.table, means, rng), rng)
         return means, study.state
 
-    def _rows(self, table: Sequence[tuple[str, int]], means: Floats, rng: Generator) -> Rows:
+    def settings(self, shape: Shape, rng: Generator) -> tuple[Floats, Settings]:
+        """The true means, and what is fixed before a study begins."""
+        question, means = shape.asked(self.source.law)
+        names = tuple(f"arm {i}" for i in range(shape.arms))
+        policy = within_limits(self.way.policy, *self.way.limits)
+        seed = int(rng.integers(2**32))
+        return means, Settings(question, names, self.source.law.noise, self.delta, policy, seed, self.way.budget)
+
+    def rows(self, table: Sequence[tuple[str, int]], means: Floats, rng: Generator) -> Rows:
         """Results of a batch, in random order; more or fewer than asked by chance alone."""
         arms: list[str] = []
         values: list[Floats] = []
@@ -358,7 +362,7 @@ def reproductions() -> Iterator[Cell]:
             found = Lived(way, sub_gaussian, tie, batches=1)
             yield Cell(part, f"first batch in {files} files of 8 rows, {words}", "best of 2, tie", 0.05, 2.0, found)
     for words, way in (
-        ("a budget of 40", Way("", _as_drawn, policy=OptBBAI(), budget=40)),
+        ("a budget of 40", Way("", as_drawn, policy=OptBBAI(), budget=40)),
         ("batches settled at 30 rows", Way("", _thirty, policy=OptBBAI())),
     ):
         yield Cell(part, f"Opt-BBAI, {words}", close[0].name, 0.05, 2.0, Lived(way, normal, close, batches=4))
@@ -415,9 +419,9 @@ def violations() -> Iterator[Cell]:
     ways = {
         "the lowest results left out": (Way("", _worst_lost), 0.0),
         "the lowest results taken out afterwards": (Way("", _worst_amended), 0.0),
-        "a rule without a proof": (Way("", _as_drawn, policy=RoundRobin(GLR(Heuristic()))), 0.0),
-        "Opt-BBAI": (Way("", _as_drawn, policy=OptBBAI()), 0.0),
-        "Tri-BBAI": (Way("", _as_drawn, policy=TriBBAI()), 0.0),
+        "a rule without a proof": (Way("", as_drawn, policy=RoundRobin(GLR(Heuristic()))), 0.0),
+        "Opt-BBAI": (Way("", as_drawn, policy=OptBBAI()), 0.0),
+        "Tri-BBAI": (Way("", as_drawn, policy=TriBBAI()), 0.0),
         "one arm drifts": (Way("", _drifting, policy=steady), 0.05),
         "rows in clusters of ten": (Way("", _clustered, policy=steady), 0.05),
     }
