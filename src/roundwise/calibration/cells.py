@@ -71,6 +71,7 @@ class Simulated:
         question, means = self.shape.asked(self.law)
         problem = Problem(question, self.shape.arms, self.delta, self.law.noise)
         self.policy.check(problem)
+        self.law.made(means)  # refuses means that the noise cannot have
         return problem, means
 
     def __call__(self, runs: int, rng: np.random.Generator) -> int:

@@ -12,6 +12,7 @@ from roundwise.calibration.laws import LAWS, Law
 from roundwise.calibration.live import SOURCES, Lived, Remembered, Source, Way, as_drawn
 from roundwise.calibration.shapes import SHAPES, Shape
 from roundwise.environments import Generator
+from roundwise.errors import InputError
 from roundwise.lockstep import drawn
 from roundwise.policies import Wager
 from roundwise.problem import Problem
@@ -142,7 +143,12 @@ def bounds() -> Iterator[Cell | Refused]:
                     )
                     yield Refused(part, form, column, sentence)
                 else:
-                    yield Cell(part, form, column, DELTA, 1.0, Covered(law, shape, form))
+                    try:
+                        law.made(shape.asked(law)[1])
+                    except InputError as error:
+                        yield Refused(part, form, column, str(error))
+                    else:
+                        yield Cell(part, form, column, DELTA, 1.0, Covered(law, shape, form))
     for words, (missed, times, name) in MISSED.items():
         shape = next(each for each in SHAPES if each.name == name)
         for source in SOURCES:

@@ -162,9 +162,11 @@ LAWS: tuple[Law, ...] = (
     Law("0/1, rate .02", Binary(), 0.02, 0.01, BernoulliArms),
     Law("0/1, rate .001", Binary(), 0.001, 0.0005, BernoulliArms),
     Law("0/1, rate .999", Binary(), 0.999, 0.0005, BernoulliArms),
+    Law("0/1, rate 0", Binary(), 0.0, 0.3, BernoulliArms),
     Law("values in [0, 1]", Bounded(0.0, 1.0), 0.3, 0.1, _values(0.0, 1.0, 0.5)),
     Law("values in [-2, 6]", Bounded(-2.0, 6.0), -1.0, 0.4, _values(-2.0, 6.0, 0.3)),
     Law("values, sums only", Bounded(0.0, 1.0), 0.5, 0.2, lambda means: SumsOnly(BernoulliArms(means))),
     Law("counts, rate 5", Poisson(), 5.0, 1.0, PoissonArms),
     Law("counts, rate .05", Poisson(), 0.05, 0.02, PoissonArms),
+    Law("counts, rate 0", Poisson(), 0.0, 0.3, PoissonArms),
 )

@@ -110,9 +110,11 @@ class BinaryBettor:
         return logs
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """A binomial against the level."""
+        """A binomial against the level; at 0 or 1, where it has none, the sub-Gaussian bet (sigma 1/2)."""
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
-        return _placed(bets.bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
+        logs = _placed(bets.bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
+        edge = np.where((np.asarray(level) > 0) & (np.asarray(level) < 1), 0.0, need)
+        return logs + GaussianBettor(0.5).level(known, batch, level, above, edge) if edge.any() else logs
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """As values in [0, 1], of which only two occur."""
@@ -217,9 +219,15 @@ class PoissonBettor:
         return logs
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """A Poisson rate against the level."""
+        """A Poisson rate against the level; against 0, the bet that there is for any form."""
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
-        return _placed(bets.poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
+        logs = _placed(bets.poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
+        edge = np.where((np.asarray(level) > 0) | ~np.asarray(above), 0.0, need)
+        if not edge.any():
+            return logs
+        arms = np.broadcast_to(np.arange(need.shape[-1])[:, None], (*need.shape, 1))
+        offsets = np.broadcast_to(np.asarray(level, dtype=np.float64), need.shape)
+        return logs + self._others(known.past, batch, Halfspaces(arms, np.ones(arms.shape), offsets, False), edge)
 
     @quiet
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
@@ -264,11 +272,13 @@ class BoundedBettor:
         )
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """A product over the values of each arm; from sums, sub-Gaussian."""
+        """A product over the values of each arm; from sums, or at an end of the range, sub-Gaussian."""
+        plain = GaussianBettor((self.high - self.low) / 2)
         if batch.table is None:
-            return GaussianBettor((self.high - self.low) / 2).level(known, batch, level, above, need)
+            return plain.level(known, batch, level, above, need)
         tau = (np.asarray(level) - self.low) / (self.high - self.low)
-        return self._placed(
+        edge = np.where((tau > 0) & (tau < 1), 0.0, need)
+        logs = self._placed(
             bets.bounded_level_bet,
             need,
             batch.table,
@@ -276,6 +286,7 @@ class BoundedBettor:
             [batch.table.counts],
             [tau, above],
         )
+        return logs + plain.level(known, batch, level, above, edge) if edge.any() else logs
 
     @quiet
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:

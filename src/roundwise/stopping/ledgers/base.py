@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.record import Batch
@@ -63,3 +65,8 @@ class Ledger(Protocol):
 
     def wanted(self, problem: Problem, won: Any, choice: Any, known: Known) -> Wanted:
         """The pulls that would settle what is open."""
+
+
+def reached(need: Floats, gain: Floats, after: Floats, goal: Floats | float) -> Bools:
+    """Whether a bet won what was needed: `after` may round to below the goal although it did, or to the goal before."""
+    return np.asarray((need > 0) & ((gain >= need) | (after >= goal)))

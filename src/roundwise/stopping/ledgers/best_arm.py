@@ -14,7 +14,7 @@ from roundwise.questions.best_arm import star
 from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, marked, total, zeros
 from roundwise.stopping.bettors import Bettor
-from roundwise.stopping.ledgers.base import Wanted
+from roundwise.stopping.ledgers.base import Wanted, reached
 from roundwise.stopping.past import Forecast, Known
 
 
@@ -78,7 +78,8 @@ class BestArmLedger:
         """Each cell's money after the batch; a cell that once lost stays lost."""
         need = np.where(live[..., None] & ~won.lost, problem.goal - won.gains, 0.0)
         gain = bettor.form(known, batch, choice.rivals, need)
-        return Won(won.gains + gain, won.lost | ((need > 0) & (gain >= need)))
+        after = won.gains + gain
+        return Won(after, won.lost | reached(need, gain, after, problem.goal))
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """At most one arm is still in."""

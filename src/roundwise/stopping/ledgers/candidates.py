@@ -17,7 +17,7 @@ from roundwise.questions.top_k import TopK
 from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
-from roundwise.stopping.ledgers.base import Wanted
+from roundwise.stopping.ledgers.base import Wanted, reached
 from roundwise.stopping.past import Forecast, Known, at
 
 
@@ -90,13 +90,15 @@ class CandidateLedger:
         here = choice.number[..., None, None]
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        need = np.where(live[..., None] & ~lost, self.goal(problem, choice)[..., None] - gains, 0.0)
+        goal = self.goal(problem, choice)[..., None]
+        need = np.where(live[..., None] & ~lost, goal - gains, 0.0)
         gain = bettor.form(known, batch, choice.pieces, need)
+        after = gains + gain
         answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
         names = np.where(live[..., None], choice.answer, np.take_along_axis(answers, here, axis=-2)[..., 0, :])
         np.put_along_axis(answers, here, names[..., None, :], axis=-2)
-        np.put_along_axis(all_gains, here, (gains + gain)[..., None, :], axis=-2)
-        np.put_along_axis(all_lost, here, (lost | ((need > 0) & (gain >= need)))[..., None, :], axis=-2)
+        np.put_along_axis(all_gains, here, after[..., None, :], axis=-2)
+        np.put_along_axis(all_lost, here, (lost | reached(need, gain, after, goal))[..., None, :], axis=-2)
         return Won(answers, all_gains, all_lost)
 
     def stops(self, problem: Problem, won: Won) -> Bools:

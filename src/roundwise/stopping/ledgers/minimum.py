@@ -13,7 +13,7 @@ from roundwise.questions.base import Answer, quiet
 from roundwise.record import Batch
 from roundwise.runs import Bools, Floats, total
 from roundwise.stopping.bettors import Bettor
-from roundwise.stopping.ledgers.base import Wanted
+from roundwise.stopping.ledgers.base import Wanted, reached
 from roundwise.stopping.past import Known
 
 
@@ -80,11 +80,12 @@ class ExtremeLedger:
         yes = np.take_along_axis(yes, choice.arm[..., None], axis=-1)[..., 0]
         needs = np.where(live[..., None] & ~won.arms_lost, goal - won.arms, 0.0)
         no = bettor.level(known, batch, self.level, ~beyond, needs)
+        none, arms = won.none + yes, won.arms + no
         return Won(
-            won.none + yes,
-            won.none_lost | ((need > 0) & (yes >= need)),
-            won.arms + no,
-            won.arms_lost | ((needs > 0) & (no >= needs)),
+            none,
+            won.none_lost | reached(need, yes, none, goal),
+            arms,
+            won.arms_lost | reached(needs, no, arms, goal),
         )
 
     def stops(self, problem: Problem, won: Won) -> Bools:
