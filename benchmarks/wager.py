@@ -33,7 +33,7 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.record import Batch
+from roundwise.state import Batch
 from roundwise.trial import advance, begin
 from run import PAPER, SIGMA_1, cpu, row
 

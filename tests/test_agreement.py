@@ -21,9 +21,9 @@ from roundwise import (
     Wager,
     create_study,
 )
-from roundwise.record import Batch
-from roundwise.runs import mapped
-from roundwise.study.agreement import disagreement
+from roundwise.arrays import mapped
+from roundwise.state import Batch
+from roundwise.studies.drift import disagreement
 from roundwise.trial import advance, begin
 
 FIVE = GaussianArms([0.3, 0.2, 0.1, 0.0, 0.0])

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expectations import Array
-from roundwise.stopping import bets
-from roundwise.stopping.bets import (
+from roundwise.noise import bets
+from roundwise.noise.bets import (
     bernoulli_difference_bet,
     bernoulli_level_bet,
     bounded_difference_bet,

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from expectations import RATES, TOLERANCE, Array, binomial_pmf
-from roundwise.stopping import bets_mixture
-from roundwise.stopping.bets import (
+from roundwise.noise import bets_mixture
+from roundwise.noise.bets import (
     bernoulli_difference_bet,
     bernoulli_level_bet,
     poisson_difference_bet,

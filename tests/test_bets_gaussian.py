@@ -14,8 +14,8 @@ import pytest
 from scipy import integrate, special, stats
 
 from expectations import PAST_Z, SIZES, TOLERANCE, Array, binomial_pmf, panels
-from roundwise.stopping import bets_gaussian, bets_mixture
-from roundwise.stopping.bets import (
+from roundwise.noise import bets_gaussian, bets_mixture
+from roundwise.noise.bets import (
     capped_gaussian_bet,
     student_bet,
     sub_gaussian_bet,

@@ -15,7 +15,7 @@ from roundwise import (
     Problem,
     Statements,
 )
-from roundwise.bounds import (
+from roundwise.theory.bounds import (
     Centre,
     affine_certificate,
     centre,
@@ -29,7 +29,7 @@ from roundwise.bounds import (
     sequence_probability,
     upper_bounds,
 )
-from roundwise.bounds.curves import batch_curve, scaled, trade_off
+from roundwise.theory.bounds.curves import batch_curve, scaled, trade_off
 
 
 def test_the_overview_is_in_order() -> None:
@@ -65,8 +65,8 @@ def test_figures_are_the_same_bytes_twice(tmp_path: object) -> None:
     pytest.importorskip("matplotlib")
     from pathlib import Path
 
-    from roundwise.figures.bounds import sequence_figure
-    from roundwise.figures.paper import save
+    from roundwise.theory.figures.bounds import sequence_figure
+    from roundwise.theory.figures.paper import save
 
     texts = []
     for name in ("a.svg", "b.svg"):

@@ -11,9 +11,9 @@ import pytest
 
 import roundwise.cli.bounds  # noqa: F401 - registers the command
 from roundwise import PET, Above, BestArm, Problem
-from roundwise.bounds import overview
 from roundwise.cli import main
 from roundwise.noise import Gaussian
+from roundwise.theory.bounds import overview
 
 
 @pytest.fixture

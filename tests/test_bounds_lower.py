@@ -25,7 +25,8 @@ from roundwise import (
     TriBBAI,
     simulate,
 )
-from roundwise.bounds import (
+from roundwise.noise import Gaussian
+from roundwise.theory.bounds import (
     Centre,
     Promise,
     affine_certificate,
@@ -42,8 +43,7 @@ from roundwise.bounds import (
     scaling_error,
     sequence_probability,
 )
-from roundwise.bounds.curves import measured
-from roundwise.noise import Gaussian
+from roundwise.theory.bounds.curves import measured
 
 
 @pytest.fixture

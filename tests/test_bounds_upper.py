@@ -21,7 +21,8 @@ from roundwise import (
     TopK,
     simulate,
 )
-from roundwise.bounds import (
+from roundwise.state import Batch
+from roundwise.theory.bounds import (
     estimable_complexity,
     estimation_radius,
     evidence_bound,
@@ -37,7 +38,6 @@ from roundwise.bounds import (
     upper_bounds,
     worst_case,
 )
-from roundwise.record import Batch
 from roundwise.trial import advance, begin
 
 

@@ -12,21 +12,22 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from roundwise.calibration import measure
-from roundwise.calibration.cells import Cell, Refused
-from roundwise.calibration.grid import grid, quick
-from roundwise.calibration.laws import LAWS
-from roundwise.calibration.measure import Measured, measured
-from roundwise.calibration.page import page, plain, wrong
-from roundwise.calibration.rules import RULES
-from roundwise.calibration.shapes import SHAPES
 from roundwise.errors import InputError
+from roundwise.noise import bets, bettors
 from roundwise.policies import POLICIES, limited
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
 from roundwise.spec import NOISES, QUESTIONS
-from roundwise.stopping import THRESHOLDS, Declared, bets, bettors
-from roundwise.study import study
+from roundwise.stopping import THRESHOLDS, Declared
+from roundwise.studies import study
+from roundwise.theory.calibration import measure
+from roundwise.theory.calibration.cells import Cell, Refused
+from roundwise.theory.calibration.grid import grid, quick
+from roundwise.theory.calibration.laws import LAWS
+from roundwise.theory.calibration.measure import Measured, measured
+from roundwise.theory.calibration.page import page, plain, wrong
+from roundwise.theory.calibration.rules import RULES
+from roundwise.theory.calibration.shapes import SHAPES
 
 EVERY = grid()
 CELLS = [each for each in EVERY if isinstance(each, Cell)]

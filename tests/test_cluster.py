@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from roundwise import PET, BestArm, GaussianArms, InputError, RandomGaps, TrackAndStop, simulate
-from roundwise import cluster as places
 from roundwise.cli import main
+from roundwise.simulation import workers as places
 
 distributed = pytest.importorskip("distributed")
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom
 
 from roundwise import BestArm, Binary, Gaussian, Problem, Wager, create_study, load_study
-from roundwise.results import batch_of, deal, read_results
+from roundwise.studies.results import batch_of, deal, read_results
 from roundwise.trial import advance, begin
 
 ALARM = 1e-4  # the probability with which each of these tests fails by chance alone, at most

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from roundwise import GLR, BestArm, GaussianArms, InputError, OptBBAI, Problem, TriBBAI, Wager, create_study, simulate
+from roundwise.betting.rule import Betting
 from roundwise.policies.limited import Limited
-from roundwise.record import Batch
+from roundwise.state import Batch
 from roundwise.stopping import Declared, Exacting
-from roundwise.stopping.betting import Betting
-from roundwise.store import open_store
-from roundwise.study import replayed
+from roundwise.studies import replayed
+from roundwise.studies.store import open_store
 from test_study import World, rechained
 
 ARMS = ("a", "b", "c")
@@ -221,7 +221,7 @@ class TestStudies:
             log = store.read("s")
         old = replayed(log)
         assert (old.trial.done, old.decided["answer"]) == (False, 1)
-        from roundwise.report import report_of
+        from roundwise.studies.report import report_of
 
         report = report_of(old, intervals=False)
         assert (report.status, report.answer) == ("decided", 1)

@@ -24,11 +24,11 @@ from roundwise import (
     TriBBAI,
     create_study,
 )
-from roundwise.report import report_of
-from roundwise.stopping.ledgers.above import Won as Sets
-from roundwise.stopping.ledgers.candidates import Won
-from roundwise.study import replayed
-from roundwise.study.guarantee import Guarantee, contradictory, emptied, guarantee_of
+from roundwise.betting.above import Won as Sets
+from roundwise.betting.candidates import Won
+from roundwise.studies import replayed
+from roundwise.studies.guarantee import Guarantee, contradictory, emptied, guarantee_of
+from roundwise.studies.report import report_of
 from test_study import ARMS, World, finished, rechained
 
 AB = ("a", "b")

@@ -26,11 +26,11 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.record import Batch, joined
-from roundwise.runs import mapped
-from roundwise.stopping import intervals
-from roundwise.stopping.claims import claims
-from roundwise.stopping.intervals import _agreed, _end, _ladder, behind_leader, mean_intervals, to_spare
+from roundwise.arrays import mapped
+from roundwise.betting import bounds as intervals
+from roundwise.betting.bounds import _agreed, _end, _ladder, behind_leader, mean_intervals, to_spare
+from roundwise.betting.claims import claims
+from roundwise.state import Batch, joined
 from roundwise.trial import advance, begin
 
 

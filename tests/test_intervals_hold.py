@@ -17,12 +17,12 @@ from roundwise import (
     Problem,
     Wager,
 )
-from roundwise.record import Batch
-from roundwise.stopping import intervals
-from roundwise.stopping.betting import ledger_of
-from roundwise.stopping.intervals import behind_leader, mean_intervals, to_spare
-from roundwise.stopping.ledgers.above import AboveLedger
-from roundwise.stopping.ledgers.minimum import ExtremeLedger
+from roundwise.betting import bounds as intervals
+from roundwise.betting.above import AboveLedger
+from roundwise.betting.bounds import behind_leader, mean_intervals, to_spare
+from roundwise.betting.extreme import ExtremeLedger
+from roundwise.betting.rule import ledger_of
+from roundwise.state import Batch
 from roundwise.trial import advance, begin
 from test_intervals import MEANS, NOISES, PAIRS, QUESTIONS, studied
 

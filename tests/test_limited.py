@@ -10,7 +10,7 @@ from scipy.stats import binom
 from roundwise import GLR, BestArm, Bounded, GaussianArms, OptBBAI, Problem, TriBBAI, simulate
 from roundwise.policies.base import everywhere
 from roundwise.policies.limited import Limited
-from roundwise.record import Batch, Plan, Table, joined
+from roundwise.state import Batch, Plan, Table, joined
 from roundwise.trial import advance, begin, conclusion
 
 ALARM = 1e-4  # of the one test that draws

@@ -20,7 +20,7 @@ from roundwise import (
 )
 from roundwise.policies.base import filled
 from roundwise.policies.pet import _sufficient
-from roundwise.record import Batch
+from roundwise.state import Batch
 from roundwise.stopping import Mixture
 from roundwise.trial import advance, begin, conclusion
 from test_policies import played

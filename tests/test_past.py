@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from roundwise.arrays import take
+from roundwise.betting.estimates import FEW, MeansOfArms, Past, ShiftsOfBatches, known_from
 from roundwise.questions.base import Halfspaces, pairs
-from roundwise.record import Batch
-from roundwise.runs import take
-from roundwise.stopping.past import FEW, MeansOfArms, Past, ShiftsOfBatches, known_from
+from roundwise.state import Batch
 
 RUNS = 3
 SIZES = [

@@ -22,9 +22,9 @@ from roundwise import (
     TriBBAI,
     Wager,
 )
+from roundwise.arrays import take
 from roundwise.policies.limited import Limited
-from roundwise.record import Batch
-from roundwise.runs import take
+from roundwise.state import Batch
 from roundwise.trial import advance, begin, conclusion
 
 GENERAL = {

@@ -15,18 +15,29 @@ import pytest
 from scipy import stats
 
 from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise.betting import above
+from roundwise.betting import bounds as intervals
+from roundwise.betting import estimates as past
+from roundwise.betting.rule import ledger_of
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Gaussian,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+    bets,
+    bets_gaussian,
+    bets_mixture,
+)
+from roundwise.noise.bets_mixture import DRIFTS, cash_and_scale, log_stake
 from roundwise.policies import wager
 from roundwise.policies.base import whole
 from roundwise.problem import Problem
 from roundwise.questions.base import pairs
-from roundwise.record import Batch, Table
-from roundwise.results import deal
-from roundwise.stopping import bets, bets_gaussian, bets_mixture, intervals, past
-from roundwise.stopping.bets_mixture import DRIFTS, cash_and_scale, log_stake
-from roundwise.stopping.betting import ledger_of
-from roundwise.stopping.ledgers import above
-from roundwise.study import study
+from roundwise.state import Batch, Table
+from roundwise.studies import study
+from roundwise.studies.results import deal
 from roundwise.trial import advance, begin, conclusion
 
 PAGE = (Path(__file__).parents[1] / "docs" / "why-the-guarantee-holds.md").read_text()

@@ -33,9 +33,9 @@ from roundwise import (
     conclusion,
     create_study,
 )
-from roundwise.report import report_of
-from roundwise.report.words import odds
-from roundwise.stopping.claims import claims
+from roundwise.betting.claims import claims
+from roundwise.studies.report import report_of
+from roundwise.studies.report.words import odds
 from test_study import ARMS, QUESTIONS, World, finished
 
 ODD = ('<b>"x"&', "a|b", "`c`*d*", "[e](http://f) \\g", "\N{SNOWMAN}", "x" * 60)

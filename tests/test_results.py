@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
-from roundwise.results import Results, batch_of, deal, frames, read_results, text
-from roundwise.results.told import packed, unpacked
-from roundwise.stopping import bets
+from roundwise.noise import bets
+from roundwise.studies.results import Results, batch_of, deal, frames, read_results, text
+from roundwise.studies.results.told import packed, unpacked
 
 ARMS = ["red", "blue", "green"]
 NOISE = Gaussian(1.0)
@@ -795,7 +795,7 @@ def _large(path, megabytes):
 MEASURED = """
 import json, resource, sys, time
 from roundwise import Gaussian
-from roundwise.results import read_results
+from roundwise.studies.results import read_results
 before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 found = read_results(sys.argv[1], [f"arm{i}" for i in range(10)], Gaussian(1.0), parts=4)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roundwise.runs import merged, take, total, zeros
+from roundwise.arrays import merged, take, total, zeros
 from strategies import law
 
 

@@ -35,11 +35,11 @@ from roundwise import (
     TrackAndStop,
     TriBBAI,
     Wager,
-    lockstep,
-    paper,
     simulate,
 )
-from roundwise.summary import error_upper_bound, sample_lower_bound
+from roundwise.simulation import lockstep
+from roundwise.simulation.summary import error_upper_bound, sample_lower_bound
+from roundwise.theory import paper
 
 PAPER = GaussianArms(RandomGaps())
 

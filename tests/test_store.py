@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import postgres
 import roundwise
 from roundwise import DataError, InputError
-from roundwise.store import (
+from roundwise.studies.store import (
     Conflict,
     Damaged,
     StoreError,
@@ -34,7 +34,7 @@ from roundwise.store import (
     schema,
     write_log,
 )
-from roundwise.store.log import Head, extended, written
+from roundwise.studies.store.log import Head, extended, written
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -605,7 +605,7 @@ class TestAddresses:
             os.chmod(folder, 0o555)
             code = f"""
 import os, tempfile
-from roundwise.store import StoreError, open_store
+from roundwise.studies.store import StoreError, open_store
 with tempfile.TemporaryDirectory() as elsewhere:  # imports all it needs
     open_store(f"sqlite:///{{elsewhere}}/x.db").close()
 if os.geteuid() == 0:

@@ -24,7 +24,7 @@ from sqlalchemy import event
 import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.store import Conflict, StoreError, location, open_store, read_log, sharing, write_log
+from roundwise.studies.store import Conflict, StoreError, location, open_store, read_log, sharing, write_log
 
 ARMS = ("a", "b")
 
@@ -93,7 +93,7 @@ def listed(url):
 
 SEEN = """
 import sys
-from roundwise.store import open_store
+from roundwise.studies.store import open_store
 with open_store(sys.argv[1], create=False) as store:
     print(*(len(store.read(each.name)) for each in store.studies()))
 """
@@ -174,7 +174,7 @@ def hook(name, words):
 
 sys.addaudithook(hook)
 from roundwise import BestArm, Binary, create_study, load_study
-from roundwise.store import open_store, read_log, write_log
+from roundwise.studies.store import open_store, read_log, write_log
 url = f"sqlite:///{path}"
 with create_study("s", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=url) as study:
     study.ask()
@@ -352,7 +352,7 @@ class TestFork:
         """Also one that ends as programs do, with all that Python clears away."""
         code = """
 import gc, os, sys
-from roundwise.store import open_store
+from roundwise.studies.store import open_store
 url = sys.argv[1]
 store, second = open_store(url), open_store(url)
 store.create("s", {})
@@ -422,7 +422,7 @@ sys.stdin.readline()
         """As C programs do that carry an interpreter: nothing was closed, so the child is refused."""
         code = """
 import ctypes, os, sys
-from roundwise.store import StoreError, open_store
+from roundwise.studies.store import StoreError, open_store
 store = open_store(sys.argv[1])
 store.create("s", {})
 pid = ctypes.PyDLL(None).fork()
@@ -440,7 +440,7 @@ os.waitpid(pid, 0)
     def test_processes_of_multiprocessing(self, url):
         code = """
 import multiprocessing, sys
-from roundwise.store import Conflict, open_store
+from roundwise.studies.store import Conflict, open_store
 store = open_store(sys.argv[1])
 store.create("s", {})
 
@@ -526,7 +526,7 @@ class TestFileInUse:
 
     CUT_OFF = """
 import subprocess, sys
-from roundwise.store import StoreError, open_store
+from roundwise.studies.store import StoreError, open_store
 path, how = sys.argv[1:]
 url = f"sqlite:///{path}"
 store, second = open_store(url), open_store(url)
@@ -536,7 +536,7 @@ if how == "log deleted":
 else:
     open(path, "rb").close()  # what a backup in this process would do
     subprocess.run([sys.executable, "-m", "roundwise", "list", "--storage", url], check=True, capture_output=True)
-other = "from roundwise.store import open_store; open_store({!r}).append('s', [('other', {{}})], 1)".format(url)
+other = "from roundwise.studies.store import open_store; open_store({!r}).append('s', [('other', {{}})], 1)".format(url)
 subprocess.run([sys.executable, "-c", other], check=True)
 for each in (store, second):
     for act in (lambda: each.append("s", [("told", {})], 1), each.studies, lambda: each.create("t", {})):

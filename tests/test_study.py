@@ -41,11 +41,11 @@ from roundwise import (
     create_study,
     load_study,
 )
+from roundwise.betting.rule import Betting
 from roundwise.policies.limited import Limited
-from roundwise.stopping.betting import Betting
-from roundwise.store import StudyExists, UnknownStudy, open_store
-from roundwise.store.log import Head, extended
-from roundwise.study import replayed
+from roundwise.studies import replayed
+from roundwise.studies.store import StudyExists, UnknownStudy, open_store
+from roundwise.studies.store.log import Head, extended
 
 ARMS = ("a", "b", "c", "d")
 
@@ -698,8 +698,8 @@ class TestAmendments:
 @pytest.mark.parametrize("limits", [{}, {"max_batch": 500.0, "min_per_arm": 5.0}])
 @pytest.mark.parametrize("policy", [Wager(), PET(guess=4), TrackAndStop(stopping=GLR(Heuristic())), OptBBAI(c=4.0)])
 def test_settings_survive_json(policy, limits):
-    from roundwise.study import Settings
-    from roundwise.study.settings import within_limits
+    from roundwise.studies import Settings
+    from roundwise.studies.settings import within_limits
 
     settings = Settings(
         BestArm(),
@@ -714,7 +714,7 @@ def test_settings_survive_json(policy, limits):
 
 
 def test_limits_of_the_policy_stay_beside_others():
-    from roundwise.study.settings import within_limits
+    from roundwise.studies.settings import within_limits
 
     assert within_limits(Wager(max_batch=500), None, 5) == Wager(max_batch=500, min_per_arm=5)
     assert within_limits(Wager(min_per_arm=5), np.int64(500), 0) == Wager(max_batch=500, min_per_arm=5)

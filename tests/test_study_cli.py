@@ -9,7 +9,7 @@ import pytest
 
 import postgres
 from roundwise.cli import app, main
-from roundwise.store import open_store
+from roundwise.studies.store import open_store
 
 NEW = ("new", "checkout", "--question", "best-arm", "--arms", "red,green,blue")
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import postgres
-import roundwise.store.database
+import roundwise.studies.store.database
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.study import replayed
+from roundwise.studies import replayed
 
 KILLS = 201  # on each store, in `tell` alone
 ARMS = ("a", "b", "c")
@@ -259,7 +259,7 @@ def test_a_clock_that_goes_back(study, tmp_path, monkeypatch):
             return datetime.now(UTC) - timedelta(days=1)
 
     last = study.store.read("s")[-1].at
-    monkeypatch.setattr(roundwise.store.database, "datetime", Yesterday)
+    monkeypatch.setattr(roundwise.studies.store.database, "datetime", Yesterday)
     study.tell(results(tmp_path, 0))
     study.tell(results(tmp_path, 1))
     entries = study.store.read("s")

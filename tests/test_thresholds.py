@@ -14,7 +14,7 @@ from roundwise.errors import InputError
 from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
-from roundwise.record import Batch, Plan, Record, Trial
+from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping import GLR, Counts, Heuristic, Mixture, Pairwise, Sum
 from roundwise.stopping.thresholds import THRESHOLDS, gaussian_calibration, wbar
 from strategies import law

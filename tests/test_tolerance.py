@@ -12,7 +12,11 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from roundwise import PET, BestArm, GaussianArms, Problem, RandomGaps, RoundRobin, TrackAndStop, simulate
-from roundwise.bounds import (
+from roundwise.cli import complexity as _complexity_command  # noqa: F401 - registers the command
+from roundwise.errors import InputError
+from roundwise.state import Batch, Plan, Record, Trial
+from roundwise.stopping import GLR
+from roundwise.theory.bounds import (
     centre,
     instances,
     lower_bound_at,
@@ -27,11 +31,7 @@ from roundwise.bounds import (
     upper_bounds,
     worst_case,
 )
-from roundwise.bounds.curves import scaled
-from roundwise.cli import complexity as _complexity_command  # noqa: F401 - registers the command
-from roundwise.errors import InputError
-from roundwise.record import Batch, Plan, Record, Trial
-from roundwise.stopping import GLR
+from roundwise.theory.bounds.curves import scaled
 from strategies import assert_optimal
 
 

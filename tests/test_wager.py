@@ -42,13 +42,13 @@ from roundwise import (
     Wager,
     simulate,
 )
+from roundwise.arrays import mapped, take
+from roundwise.betting.estimates import Past, known_from
+from roundwise.betting.rule import Betting, bettor_of, ledger_of
+from roundwise.noise import bets
 from roundwise.questions.base import pairs
-from roundwise.record import Batch, Table, joined
-from roundwise.runs import mapped, take
-from roundwise.stopping import bets
-from roundwise.stopping.betting import Betting, bettor_of, ledger_of
-from roundwise.stopping.past import Past, known_from
-from roundwise.summary import sample_lower_bound
+from roundwise.simulation.summary import sample_lower_bound
+from roundwise.state import Batch, Table, joined
 from roundwise.trial import advance, begin, conclusion
 
 # ---------------------------------------------------------------------------------------------- worlds and a driver

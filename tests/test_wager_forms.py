@@ -20,12 +20,12 @@ from roundwise import (
     Wager,
     simulate,
 )
+from roundwise.arrays import mapped
+from roundwise.betting.estimates import Past, known_from
+from roundwise.betting.rule import Betting, bettor_of
+from roundwise.noise import bets
 from roundwise.questions.base import Halfspaces
-from roundwise.record import Batch
-from roundwise.runs import mapped
-from roundwise.stopping import bets
-from roundwise.stopping.betting import Betting, bettor_of
-from roundwise.stopping.past import Past, known_from
+from roundwise.state import Batch
 from roundwise.trial import advance, begin
 from test_wager import binary, bounded, kept, normal, play, poisson, same
 
@@ -135,7 +135,7 @@ class TestUnknownVariance:
 
     def test_pooled_deviations_would_be_caught(self, monkeypatch):
         """The negative control: the same world with the deviation that forms of several arms have."""
-        import roundwise.stopping.bettors as bettors
+        import roundwise.noise.bettors as bettors
 
         honest = bettors.singles_among
 

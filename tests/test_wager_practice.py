@@ -27,9 +27,9 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.record import Batch, Table, joined
-from roundwise.stopping import bets
-from roundwise.stopping.betting import Betting
+from roundwise.betting.rule import Betting
+from roundwise.noise import bets
+from roundwise.state import Batch, Table, joined
 from roundwise.trial import advance, begin, conclusion
 from test_wager import (
     SIGMA_1,

@@ -4,29 +4,42 @@ Arrays have the arms on the last axis, and independent runs on every axis before
 a simulation (runs, K), and every function takes both.
 """
 
-from roundwise.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
+from typing import TYPE_CHECKING
+
+from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
-from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, TriBBAI, Wager
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
-from roundwise.record import Batch
-from roundwise.simulate import simulate
-from roundwise.stopping import GLR, Counts, Heuristic, Mixture, Pairwise, Sum
+from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.simulation.run import simulate
+from roundwise.simulation.summary import Runs, Summary
+from roundwise.state import Batch, Plan, Trial
+from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, Stopping, Sum
 from roundwise.trial import advance, begin, conclusion
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from roundwise.studies import Study, create_study, load_study
+    from roundwise.studies.report import Report
+    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
+    from roundwise.theory.bounds import overview
+else:
+    _LATER = {  # imported when they are first used: studies and the bounds of the paper
+        "roundwise.studies": ("Study", "create_study", "load_study"),
+        "roundwise.studies.report": ("Report",),
+        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
+        "roundwise.theory.bounds": ("overview",),
+    }
 
-_STUDIES = ("Study", "create_study", "load_study")
+    def __getattr__(name):
+        """What is imported when it is first used."""
+        from importlib import import_module
 
-
-def __getattr__(name: str) -> object:
-    """Live studies are imported when they are first used."""
-    if name in _STUDIES:
-        from roundwise import study
-
-        return getattr(study, name)
-    raise AttributeError(f"module 'roundwise' has no attribute '{name}'")
+        for module, names in _LATER.items():
+            if name in names:
+                return getattr(import_module(module), name)
+        raise AttributeError(f"module 'roundwise' has no attribute '{name}'")
 
 
 __all__ = [
@@ -39,8 +52,11 @@ __all__ = [
     "BestArm",
     "Binary",
     "Bounded",
+    "Conflict",
     "Counts",
+    "Damaged",
     "DataError",
+    "Declared",
     "Gaussian",
     "GaussianArms",
     "Heuristic",
@@ -48,28 +64,42 @@ __all__ = [
     "Largest",
     "MinimumBelow",
     "Mixture",
+    "Noise",
     "OptBBAI",
     "Pairwise",
+    "Plan",
     "Poisson",
     "PoissonArms",
+    "Policy",
     "Problem",
+    "Question",
     "RandomGaps",
     "Replay",
+    "Report",
     "RoundRobin",
     "RoundwiseError",
+    "Runs",
     "Statements",
+    "Stopping",
+    "StoreError",
     "Study",
+    "StudyExists",
     "SubGaussian",
     "Sum",
+    "Summary",
     "TopK",
     "TrackAndStop",
     "TriBBAI",
+    "Trial",
+    "UnknownStudy",
     "UnknownVariance",
     "Wager",
+    "__version__",
     "advance",
     "begin",
     "conclusion",
     "create_study",
     "load_study",
+    "overview",
     "simulate",
 ]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from roundwise.arrays import Bools, mapped, merged, zeros
 from roundwise.errors import RoundwiseError
 from roundwise.policies.base import Policy
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.record import Batch, Record, Trial
-from roundwise.runs import Bools, mapped, merged, zeros
+from roundwise.state import Batch, Record, Trial
 from roundwise.stopping import Exacting
 
 

@@ -20,7 +20,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from roundwise import __version__
+        from roundwise._version import __version__
 
         typer.echo(__version__)
         raise typer.Exit()

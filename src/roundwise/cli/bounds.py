@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roundwise.arrays import Floats
 from roundwise.cli import app
 from roundwise.cli.options import (
     Delta,
@@ -23,17 +24,16 @@ from roundwise.cli.options import (
     question_from,
 )
 from roundwise.cli.output import check_output, number, print_json, print_table, progress
-from roundwise.environments import GaussianArms
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Gaussian
 from roundwise.policies import PET
 from roundwise.problem import Problem
-from roundwise.runs import Floats
-from roundwise.simulate import simulate
-from roundwise.summary import Summary
+from roundwise.simulation.environments import GaussianArms
+from roundwise.simulation.run import simulate
+from roundwise.simulation.summary import Summary
 
 if TYPE_CHECKING:
-    from roundwise.bounds import Overview
+    from roundwise.theory.bounds import Overview
 
 FIGURES = ("batches", "trade-off", "sequence")
 
@@ -75,7 +75,7 @@ def bounds(
 
     Example: roundwise bounds --question best-arm --means 0.01,0 --runs 1000
     """
-    from roundwise.bounds import overview
+    from roundwise.theory.bounds import overview
 
     asked = question_from(question, k, level, file, tolerance)
     values = numbers(means)
@@ -181,8 +181,8 @@ def _simulated(problem: Problem, means: Floats, policy: PET, runs: int, seed: in
 
 
 def _draw(path: Path, figure: str, problem: Problem, means: Floats, policy: PET, runs: int, seed: int) -> None:
-    from roundwise.figures.bounds import figure_for
-    from roundwise.figures.canvas import save
+    from roundwise.theory.figures.bounds import figure_for
+    from roundwise.theory.figures.canvas import save
 
     with progress(1, "drawing"):
         save(figure_for(figure, problem, means, policy, runs, seed), path)

@@ -39,10 +39,10 @@ def calibrate(
 
     Prints the matrix. Exit code 1 if a rule that claims the guarantee breaks it, or a control is not caught.
     """
-    from roundwise.calibration.cells import Cell, Refused
-    from roundwise.calibration.grid import grid, quick
-    from roundwise.calibration.measure import measured, runs_of
-    from roundwise.calibration.page import draw, matrix, overview, page, plain, wrong
+    from roundwise.theory.calibration.cells import Cell, Refused
+    from roundwise.theory.calibration.grid import grid, quick
+    from roundwise.theory.calibration.measure import measured, runs_of
+    from roundwise.theory.calibration.page import draw, matrix, overview, page, plain, wrong
 
     number = 60 if runs is None else whole_number("runs", runs, 1)
     workers = (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1)

@@ -22,11 +22,11 @@ from roundwise.cli.options import (
     question_from,
 )
 from roundwise.cli.output import number, print_json, print_table
-from roundwise.environments import numbered
 from roundwise.errors import InputError
 from roundwise.noise import SubGaussian
 from roundwise.problem import Problem
-from roundwise.summary import lower_bound_at, several_right
+from roundwise.simulation.environments import numbered
+from roundwise.simulation.summary import lower_bound_at, several_right
 
 Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError, unknown
 from roundwise.policies import POLICIES, Policy
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
-from roundwise.runs import Floats
 from roundwise.stopping import GLR, THRESHOLDS
 
 QUESTIONS = ("best-arm", "top-k", "above", "minimum-below", "any-above", "statements", "largest")

@@ -21,9 +21,9 @@ def paper(
     as_json: Json = False,
 ) -> None:
     """Run the paper's experiments, with Wager beside: four figures, all runs as a table, and what reproduces."""
-    from roundwise import paper as experiments
-    from roundwise.figures.paper import draw
-    from roundwise.tables import write_csv, write_parquet
+    from roundwise.simulation.tables import write_csv, write_parquet
+    from roundwise.theory import paper as experiments
+    from roundwise.theory.figures.paper import draw
 
     check_output(out / "summary.csv")
     with progress(experiments.number_of_runs(runs), "the paper's experiments") as advance:

@@ -24,12 +24,12 @@ from roundwise.cli.options import (
     question_from,
 )
 from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
-from roundwise.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Noise, SubGaussian, UnknownVariance
 from roundwise.policies import POLICIES
-from roundwise.simulate import simulate as run
-from roundwise.summary import Summary
+from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay
+from roundwise.simulation.run import simulate as run
+from roundwise.simulation.summary import Summary
 
 NOISES = ("gaussian", "sub-gaussian", "unknown-variance", "poisson")
 
@@ -112,7 +112,7 @@ def simulate(
             progress=advance,
         )
     if out is not None:
-        from roundwise.tables import write_parquet
+        from roundwise.simulation.tables import write_parquet
 
         write_parquet(out, [each.columns() for each in results])
     summaries = [each.summary for each in results]

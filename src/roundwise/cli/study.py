@@ -21,7 +21,7 @@ from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussi
 from roundwise.questions import Question, Statements
 
 if TYPE_CHECKING:
-    from roundwise.store import Entry
+    from roundwise.studies.store import Entry
 
 Name = Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")]
 Storage = Annotated[
@@ -68,9 +68,9 @@ def new(
 
     Example: roundwise new checkout --question best-arm --arms red,green,blue --binary
     """
-    from roundwise.study import create_study
-    from roundwise.study.guarantee import KEPT, guarantee_of
-    from roundwise.study.settings import arm_names
+    from roundwise.studies import create_study
+    from roundwise.studies.guarantee import KEPT, guarantee_of
+    from roundwise.studies.settings import arm_names
 
     names = arm_names(_arm_list(arms, arms_file))
     asked = _question(question, names, k, level, file, tolerance, control, margin)
@@ -104,9 +104,9 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """What to do next: how many results of each arm. The same batch until it is complete or settled."""
-    from roundwise.report import report_of
-    from roundwise.study import load_study
-    from roundwise.study.guarantee import guarantee_of
+    from roundwise.studies import load_study
+    from roundwise.studies.guarantee import guarantee_of
+    from roundwise.studies.report import report_of
 
     check_output(out)
     with load_study(name, storage) as study:
@@ -148,7 +148,7 @@ def tell(
     as_json: Json = False,
 ) -> None:
     """Record results: rows arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
-    from roundwise.study import load_study
+    from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
         report = study.tell(*(files or []), settle=settle)
@@ -159,8 +159,8 @@ def tell(
 @app.command()
 def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Where a study stands: what came back, what is outstanding, what is still open."""
-    from roundwise.report import report_of
-    from roundwise.study import load_study
+    from roundwise.studies import load_study
+    from roundwise.studies.report import report_of
 
     with load_study(name, storage) as study:
         report = report_of(study.state, intervals=False)
@@ -170,7 +170,7 @@ def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
 @app.command("list")
 def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     """All studies of the storage."""
-    from roundwise.store import open_store
+    from roundwise.studies.store import open_store
 
     with open_store(storage, create=False) as store:
         found = store.studies()
@@ -202,7 +202,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Everything there is to say about a study, with intervals."""
-    from roundwise.study import load_study
+    from roundwise.studies import load_study
 
     endings = (".html", ".md", ".json")
     if out is not None and out.suffix.lower() not in endings:
@@ -230,7 +230,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write the whole record of a study to a file, for an archive or another machine."""
-    from roundwise.store import open_store, write_log
+    from roundwise.studies.store import open_store, write_log
 
     target = Path(f"{name}.jsonl") if out is None else out
     check_output(target)
@@ -249,7 +249,7 @@ def import_study(
     as_json: Json = False,
 ) -> None:
     """Bring a study that was exported into a storage; its chain of digests is checked."""
-    from roundwise.store import open_store, read_log
+    from roundwise.studies.store import open_store, read_log
 
     entries = read_log(file)
     with open_store(storage) as store:
@@ -262,9 +262,9 @@ def import_study(
 @app.command()
 def verify(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Recompute every plan and verdict of a study from its record, and check that nothing was changed."""
-    from roundwise.store import open_store
-    from roundwise.study import replayed
-    from roundwise.study.guarantee import guarantee_of
+    from roundwise.studies import replayed
+    from roundwise.studies.guarantee import guarantee_of
+    from roundwise.studies.store import open_store
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
@@ -296,7 +296,7 @@ def amend(
     as_json: Json = False,
 ) -> None:
     """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
-    from roundwise.study import load_study
+    from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
         found = study.amend(file, by, why)
@@ -306,7 +306,7 @@ def amend(
 @app.command()
 def close(name: Name, why: Why, storage: Storage = None, as_json: Json = False) -> None:
     """End a study before it is decided; what has not been ruled out is reported."""
-    from roundwise.study import load_study
+    from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
         found = study.close(why)
@@ -327,8 +327,8 @@ def _print_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: s
 
 def _guarantee(read: Callable[[], Sequence[Entry]]) -> str:
     """What became of the guarantee of a study; there is none where its record cannot be read or replayed."""
-    from roundwise.study import replayed
-    from roundwise.study.guarantee import VOID, guarantee_of
+    from roundwise.studies import replayed
+    from roundwise.studies.guarantee import VOID, guarantee_of
 
     try:
         return str(guarantee_of(replayed(read())))

@@ -16,7 +16,7 @@ from roundwise.cli.output import check_output, console_width, number, print_json
 from roundwise.cli.simulate import Cluster
 
 if TYPE_CHECKING:
-    from roundwise.sweep import Cell
+    from roundwise.simulation.sweep import Cell
 
 LABELS = {
     "question": "question",
@@ -47,8 +47,8 @@ def sweep(
 
     Cells that are already in the folder are not run again, so an interrupted sweep goes on where it was.
     """
-    from roundwise.lockstep import check_place
-    from roundwise.sweep import is_finished, read_grid
+    from roundwise.simulation.lockstep import check_place
+    from roundwise.simulation.sweep import is_finished, read_grid
 
     grid = read_grid(file)
     check_place(workers, cluster)
@@ -90,9 +90,9 @@ def _results(
     cells: Sequence[Cell], missing: Sequence[Cell], folder: Path, workers: int, cluster: str | None
 ) -> tuple[list[dict[str, Any]], list[Path], list[str]]:
     """Compute what is missing; the rows of the summary, the files, and what the figure does not show."""
-    from roundwise.figures.sweep import draw
-    from roundwise.sweep import relabel, run_cells, summary_row
-    from roundwise.tables import write_csv
+    from roundwise.simulation.sweep import relabel, run_cells, summary_row
+    from roundwise.simulation.tables import write_csv
+    from roundwise.theory.figures.sweep import draw
 
     if missing:
         with _place(cluster) as place, progress(sum(cell.runs for cell in missing), "sweeping") as advance:
@@ -109,7 +109,7 @@ def _place(cluster: str | None) -> Any:
     """One connection for the whole sweep, made before anything is computed."""
     if cluster is None:
         return nullcontext()
-    from roundwise.cluster import connected
+    from roundwise.simulation.workers import connected
 
     return connected(cluster)
 

@@ -12,11 +12,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roundwise.arrays import Floats, take, total, zeros
 from roundwise.errors import InputError
 from roundwise.problem import Problem
 from roundwise.questions import Complexity, Question
-from roundwise.record import Plan, Trial
-from roundwise.runs import Floats, take, total, zeros
+from roundwise.state import Plan, Trial
 from roundwise.stopping import Stopping
 
 

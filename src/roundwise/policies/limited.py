@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roundwise.arrays import Floats, merged
 from roundwise.noise import UnknownVariance
 from roundwise.policies.base import Policy, checked
 from roundwise.problem import Problem
-from roundwise.record import Batch, Plan, Record, Table, Trial, joined
-from roundwise.runs import Floats, merged
+from roundwise.state import Batch, Plan, Record, Table, Trial, joined
 from roundwise.stopping import Stopping
 
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roundwise.arrays import Floats, zeros
 from roundwise.policies.base import checked, whole
 from roundwise.policies.tri_bbai import check_best_arm, first_stage, passes, second_stage
 from roundwise.problem import Problem
-from roundwise.record import Plan, Trial
-from roundwise.runs import Floats, zeros
+from roundwise.state import Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
 RECALLED = 32.0  # the constant c, from memory

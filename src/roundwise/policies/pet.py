@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roundwise.arrays import Bools, Floats
 from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole
 from roundwise.problem import Problem
-from roundwise.record import Plan, Trial
-from roundwise.runs import Bools, Floats
+from roundwise.state import Plan, Trial
 from roundwise.stopping import GLR, Threshold
 
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roundwise.arrays import Floats
 from roundwise.policies.base import checked, everywhere, grid_step, whole
 from roundwise.problem import Problem
-from roundwise.record import Plan, Trial
-from roundwise.runs import Floats
+from roundwise.state import Plan, Trial
 from roundwise.stopping import GLR, Stopping
 
 

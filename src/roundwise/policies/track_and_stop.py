@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from roundwise.arrays import Floats
 from roundwise.policies.base import check_sigma, checked, everywhere, filled, grid_step, whole
 from roundwise.policies.round_robin import Step, checked_grid
 from roundwise.problem import Problem
-from roundwise.record import Plan, Trial
-from roundwise.runs import Floats
+from roundwise.state import Plan, Trial
 from roundwise.stopping import GLR, Stopping
 
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roundwise.arrays import Bools, Floats
 from roundwise.policies.base import check_sigma, checked, everywhere, whole
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
-from roundwise.record import Plan, Record, Trial
-from roundwise.runs import Bools, Floats
+from roundwise.state import Plan, Record, Trial
 from roundwise.stopping import Declared, Stopping
 
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from roundwise.arrays import Floats, total
+from roundwise.betting.rule import Betting, ledger_of
 from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
-from roundwise.record import Plan, Trial
-from roundwise.runs import Floats, total
-from roundwise.stopping.betting import Betting, ledger_of
+from roundwise.state import Plan, Trial
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost

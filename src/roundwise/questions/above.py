@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
 from roundwise.questions.base import (
     Answer,
@@ -23,7 +24,6 @@ from roundwise.questions.base import (
     quiet,
 )
 from roundwise.questions.top_k import set_words
-from roundwise.runs import Bools, Floats, total
 
 
 @dataclass(frozen=True)

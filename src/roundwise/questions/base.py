@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roundwise.arrays import Bools, Floats, zeros
 from roundwise.errors import InputError
-from roundwise.runs import Bools, Floats, zeros
 
 Answer = NDArray[Any]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roundwise.arrays import Bools, Floats, marked, total
 from roundwise.errors import InputError
 from roundwise.questions.base import (
     Answer,
@@ -22,7 +23,6 @@ from roundwise.questions.base import (
     pairs,
     quiet,
 )
-from roundwise.runs import Bools, Floats, marked, total
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
 from roundwise.questions import program
 from roundwise.questions.base import (
@@ -22,7 +23,6 @@ from roundwise.questions.base import (
     quiet,
     spread_over,
 )
-from roundwise.runs import Bools, Floats, total
 
 
 @dataclass(frozen=True, eq=False)

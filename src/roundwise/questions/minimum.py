@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
 from roundwise.questions.above import checked_level, crossing_complexity
 from roundwise.questions.base import (
@@ -21,7 +22,6 @@ from roundwise.questions.base import (
     finite,
     quiet,
 )
-from roundwise.runs import Bools, Floats, total
 
 
 @dataclass(frozen=True)

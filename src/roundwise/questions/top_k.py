@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
 from roundwise.questions import program
 from roundwise.questions.base import (
@@ -23,7 +24,6 @@ from roundwise.questions.base import (
     quiet,
     spread_over,
 )
-from roundwise.runs import Bools, Floats
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
+from roundwise.arrays import Bools
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.record import Batch, Plan, Trial
-from roundwise.runs import Bools
+from roundwise.state import Batch, Plan, Trial
 
 
 class Stopping(Protocol):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roundwise.arrays import Bools
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.record import Batch, Plan, Trial
-from roundwise.runs import Bools
+from roundwise.state import Batch, Plan, Trial
 
 
 class AsAsked(NamedTuple):

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from roundwise.arrays import Bools
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Tolerant
-from roundwise.record import Batch, Plan, Trial
-from roundwise.runs import Bools
+from roundwise.state import Batch, Plan, Trial
 from roundwise.stopping.thresholds import Mixture, Threshold
 
 

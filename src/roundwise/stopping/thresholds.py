@@ -17,10 +17,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roundwise.arrays import Floats, total
 from roundwise.errors import InputError
 from roundwise.noise import Gaussian
 from roundwise.problem import Problem
-from roundwise.runs import Floats, total
 
 
 class Threshold(Protocol):

@@ -1,0 +1,118 @@
+"""Above a level: the cells are all 2^K sets of arms; what is won against one is a product over the arms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.betting.estimates import Known
+from roundwise.betting.ledger import Wanted
+from roundwise.noise.bettors import Bettor
+from roundwise.problem import Problem
+from roundwise.questions.base import Answer, quiet
+from roundwise.state import Batch
+
+ROOM = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
+
+
+class Won(NamedTuple):
+    """log of what was won for each arm being above, and for its being below; and whose side is settled."""
+
+    above: Floats  # (K), L^+
+    below: Floats  # (K), L^-
+    settled: Bools  # (K), all sets that have the arm on the other side lost, at one time
+
+
+class Sides(NamedTuple):
+    """On which side of the level each arm is bet to lie."""
+
+    above: Bools  # (K)
+
+
+@dataclass(frozen=True)
+class AboveLedger:
+    """log E_S = sum over S of L^- plus sum over the others of L^+; an arm is settled when all S that disagree lost.
+
+    The product needs arms that are independent given the past. Its own maximum counts, never the product of each
+    arm's maximum (docs/why-the-guarantee-holds.md; WAGER.md, section 3, asks that all are settled at the same time).
+    """
+
+    level: float
+    shifts = False
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
+        """Nothing won."""
+        nothing = np.zeros((*runs, problem.arms))
+        return Won(nothing, nothing, nothing > 0)
+
+    def choice(self, problem: Problem, won: Won, known: Known) -> Sides:
+        """The side of the past mean."""
+        return Sides(known.past.means > self.level)
+
+    @quiet
+    def confidence(self, problem: Problem, choice: Sides, known: Known) -> Floats:
+        """log prod_i Phi(distance from the level in standard errors)."""
+        from scipy.special import log_ndtr
+
+        away = np.abs(known.past.means - self.level) * np.sqrt(known.past.counts / known.variance[..., None])
+        return total(log_ndtr(away))
+
+    def settled(
+        self,
+        problem: Problem,
+        bettor: Bettor,
+        won: Won,
+        known: Known,
+        choice: Sides,
+        batch: Batch,
+        live: Bools,
+    ) -> Won:
+        """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
+        need = np.where(live[..., None], self.needs(problem, won, choice), 0.0)
+        gain = bettor.level(known, batch, self.level, choice.above, np.where(need > 0, need + ROOM, 0.0))
+        won = won._replace(
+            above=won.above + np.where(choice.above, gain, 0.0),
+            below=won.below + np.where(choice.above, 0.0, gain),
+        )
+        most = np.maximum(won.above, won.below) + self.others(won)
+        return won._replace(settled=won.settled | (most >= problem.goal))
+
+    def stops(self, problem: Problem, won: Won) -> Bools:
+        """Every arm is settled."""
+        return np.asarray(won.settled.all(axis=-1))
+
+    def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
+        """The set that lost least."""
+        return np.asarray(won.above > won.below)
+
+    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+        """Some arm is settled on the wrong side, or the set of the right sides has lost."""
+        right, where = np.asarray(means > self.level), np.asarray(means != self.level)
+        against = won.settled & where & (right != (won.above > won.below))
+        return np.asarray(against.any(axis=-1) | (total(np.where(right, won.below, won.above)) >= problem.goal))
+
+    @quiet
+    def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
+        """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
+        need = self.needs(problem, won, choice)
+        spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
+        distance = np.maximum(np.abs(known.past.means - self.level), np.sqrt(spread))
+        return Wanted(2 * known.variance[..., None] * need / distance**2, ~won.settled)
+
+    def needs(self, problem: Problem, won: Won, choice: Sides) -> Floats:
+        """What the side that each arm is bet on must still win, 0 if it is settled."""
+        mine = np.where(choice.above, won.above, won.below)
+        return np.where(won.settled, 0.0, problem.goal - self.others(won) - mine)
+
+    def claimed(self, won: Won, choice: Sides) -> tuple[Bools, Floats]:
+        """The side each arm is settled on, or else bet on, and what was won against the sets that disagree."""
+        above = np.where(won.settled, won.above > won.below, choice.above)
+        return above, np.where(above, won.above, won.below) + self.others(won)
+
+    def others(self, won: Won) -> Floats:
+        """For each arm what was won against the likelier sides of all others."""
+        least = np.minimum(won.above, won.below)
+        return total(least)[..., None] - least

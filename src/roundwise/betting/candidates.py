@@ -1,0 +1,191 @@
+"""Any question whose right answers are intersections of half-spaces: bets for every half-space of the candidate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.betting.estimates import Forecast, Known, at
+from roundwise.betting.ledger import Wanted, reached
+from roundwise.noise.bettors import Bettor
+from roundwise.problem import Problem
+from roundwise.questions import program
+from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.best_arm import BestArm
+from roundwise.questions.top_k import TopK
+from roundwise.state import Batch
+
+
+class Won(NamedTuple):
+    """The candidates in the order of their first visit, and what was won against each way that one is wrong."""
+
+    answers: Floats  # (C, A), as numbers; -1 where there is no such candidate yet
+    gains: Floats  # (C, P), log E^c_p
+    lost: Bools  # (C, P), 2^c E^c_p reached 1/delta at some time
+
+
+class Candidate(NamedTuple):
+    """The answer of the past means: its number in the order of visits, and what makes it right."""
+
+    number: NDArray[np.intp]  # (), from 0
+    answer: Floats  # (A)
+    pieces: Forecast  # (P)
+
+
+@dataclass(frozen=True)
+class CandidateLedger:
+    """Candidate c = 1, 2, ... in the order of first visits has weight 2^-c: its pieces must lose 2^c/delta.
+
+    The weights sum to at most 1 and pay for choosing the candidate from the data (WAGER.md, section 3). Every candidate
+    is kept. Several correct answers are allowed.
+    """
+
+    shifts: bool
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
+        """No candidate."""
+        answer = problem.question.answer(np.zeros(problem.arms))
+        pieces = problem.question.halfspaces(answer, problem.arms).offsets.size
+        return Won(
+            np.full((*runs, 1, answer.size), -1.0),
+            np.zeros((*runs, 1, pieces)),
+            np.zeros((*runs, 1, pieces), dtype=np.bool_),
+        )
+
+    def choice(self, problem: Problem, won: Won, known: Known) -> Candidate:
+        """The answer of the estimates: a candidate of before, or the next one."""
+        answer = problem.question.answer(known.means)
+        numbers = self._numbers(answer, known.past.counts.shape[:-1])
+        match = (won.answers == numbers[..., None, :]).all(axis=-1)
+        visited = (won.answers[..., 0] >= 0).sum(axis=-1)
+        number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
+        pieces = problem.question.halfspaces(answer, problem.arms)
+        return Candidate(number, numbers, known.forecast(pieces))
+
+    @quiet
+    def confidence(self, problem: Problem, choice: Candidate, known: Known) -> Floats:
+        """log prod_p Phi(margin of piece p in standard errors)."""
+        from scipy.special import log_ndtr
+
+        error = known.error(choice.pieces)
+        return total(log_ndtr(choice.pieces.value / error))
+
+    def settled(
+        self,
+        problem: Problem,
+        bettor: Bettor,
+        won: Won,
+        known: Known,
+        choice: Candidate,
+        batch: Batch,
+        live: Bools,
+    ) -> Won:
+        """The candidate's money after the batch; that of the others waits."""
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        here = choice.number[..., None, None]
+        gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
+        lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
+        goal = self.goal(problem, choice)[..., None]
+        need = np.where(live[..., None] & ~lost, goal - gains, 0.0)
+        gain = bettor.form(known, batch, choice.pieces, need)
+        after = gains + gain
+        answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
+        names = np.where(live[..., None], choice.answer, np.take_along_axis(answers, here, axis=-2)[..., 0, :])
+        np.put_along_axis(answers, here, names[..., None, :], axis=-2)
+        np.put_along_axis(all_gains, here, after[..., None, :], axis=-2)
+        np.put_along_axis(all_lost, here, (lost | reached(need, gain, after, goal))[..., None, :], axis=-2)
+        return Won(answers, all_gains, all_lost)
+
+    def stops(self, problem: Problem, won: Won) -> Bools:
+        """All pieces of some candidate have lost."""
+        return np.asarray(won.lost.all(axis=-1).any(axis=-1))
+
+    def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
+        """That candidate."""
+        first = won.lost.all(axis=-1).argmax(axis=-1)
+        numbers = np.take_along_axis(won.answers, first[..., None, None], axis=-2)[..., 0, :]
+        like = problem.question.answer(known.past.means)
+        return numbers.reshape(like.shape).astype(like.dtype)
+
+    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+        """Of a wrong candidate, the piece that the means violate most has lost."""
+        question, like = problem.question, problem.question.answer(means)
+        visited = won.answers[..., 0] >= 0
+        numbers = np.where(visited[..., None], won.answers, np.asarray(like, dtype=np.float64).reshape(-1))
+        answers = numbers.reshape((*visited.shape, *like.shape)).astype(like.dtype)
+        pieces = question.halfspaces(answers, problem.arms)
+        worst = (at(np.broadcast_to(means, (*visited.shape, problem.arms)), pieces) - pieces.offsets).argmin(axis=-1)
+        lost = np.take_along_axis(won.lost, worst[..., None], axis=-1)[..., 0]
+        wrong = ~question.correct(answers, np.broadcast_to(means, (*visited.shape, problem.arms)))
+        return np.asarray((visited & wrong & lost).any(axis=-1))
+
+    @quiet
+    def wanted(self, problem: Problem, won: Won, choice: Candidate, known: Known) -> Wanted:
+        """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        here = choice.number[..., None, None]
+        gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
+        open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
+        need = self.goal(problem, choice)[..., None] - gains
+        error = known.error(choice.pieces)
+        distance = np.maximum(choice.pieces.value, error)
+        limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
+        unfinished = _touched(problem.arms, choice.pieces.pieces, open_)
+        return Wanted(_allocation(problem, choice.pieces.pieces, limits), unfinished)
+
+    def number(self, won: Won, choice: Candidate) -> int:
+        """The candidate that won, or that of the estimates. One run only."""
+        complete = won.lost.all(axis=-1)
+        return int(complete.argmax() if complete.any() else choice.number)
+
+    def goal(self, problem: Problem, choice: Candidate) -> Floats:
+        """What must be won against each piece of the candidate: log(2^c/delta)."""
+        return np.asarray(problem.goal + (choice.number + 1.0) * math.log(2))
+
+    def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
+        return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))
+
+
+def _extended(won: Won, candidates: int) -> Won:
+    """Room for so many candidates."""
+    extra = candidates - won.gains.shape[-2]
+    if extra <= 0:
+        return won
+
+    def longer(array: NDArray[Any], value: float) -> NDArray[Any]:
+        room = np.full((*array.shape[:-2], extra, array.shape[-1]), value, dtype=array.dtype)
+        return np.concatenate([array, room], axis=-2)
+
+    return Won(longer(won.answers, -1.0), longer(won.gains, 0.0), longer(won.lost, False))
+
+
+def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
+    """Which arms take part in a piece that is open. (P)->(K)"""
+    used = (pieces.coefficients != 0) & open_[..., None]
+    index = np.where(used, pieces.arms, arms)  # what is not used goes to a place of its own
+    touched = np.zeros((*open_.shape[:-1], arms + 1), dtype=np.bool_)
+    np.put_along_axis(touched, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
+    return touched[..., :arms]
+
+
+def _allocation(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
+    """min sum n subject to the limits of the pieces. (P)->(K)"""
+    runs, arms = limits.shape[:-1], problem.arms
+    pulls = np.zeros((*runs, arms))
+    if isinstance(problem.question, TopK | BestArm):
+        k = problem.question.k if isinstance(problem.question, TopK) else 1
+        grid = pieces.arms.reshape(*runs, k, arms - k, 2)
+        order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
+        found = program.bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
+        np.put_along_axis(pulls, order, found, axis=-1)
+        return pulls
+    squares = np.zeros((*limits.shape, arms))
+    np.put_along_axis(squares, pieces.arms, pieces.coefficients**2, axis=-1)
+    return program.general(
+        squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1]), program.ROUGH
+    ).pulls.reshape((*runs, arms))

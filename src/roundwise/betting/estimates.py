@@ -1,0 +1,207 @@
+"""What was known before a batch: estimates and their variances, protected against shifts that hit a whole batch.
+
+A result of arm j in batch r is mu_j + s_r + noise, where the shift s_r (a season, a new grader) is common to all arms.
+Least squares over both removes the shifts from every difference of means. The system to solve has the size of the
+number of batches (the arms are eliminated), or of the number of arms once there are many more batches than that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Floats, total, zeros
+from roundwise.questions.base import Halfspaces, quiet
+from roundwise.state import Batch
+
+FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
+_LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
+
+
+class Past(NamedTuple):
+    """All batches so far, as sums and one by one."""
+
+    counts: Floats  # (K), N
+    totals: Floats  # (K)
+    spreads: Floats  # (K), sum of squares about each batch's own mean, as far as it is known
+    freedom: Floats  # (K), their degrees of freedom
+    history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> Past:
+        """Before the first batch."""
+        nothing = zeros(shape)
+        return cls(nothing, nothing, nothing, nothing, ())
+
+    def plus(self, batch: Batch, same_batch: bool = False) -> Past:
+        """The past with one more batch, or with one more part of the last batch."""
+        history = self.history
+        if same_batch and history:
+            counts, totals = history[-1]
+            history = (*history[:-1], (counts + batch.counts, totals + batch.totals))
+        else:
+            history = (*history, (batch.counts, batch.totals))
+        spreads, freedom = self.spreads, self.freedom
+        if batch.spreads is not None:
+            spreads, freedom = spreads + batch.spreads, freedom + np.maximum(batch.counts - 1.0, 0.0)
+        return Past(self.counts + batch.counts, self.totals + batch.totals, spreads, freedom, history)
+
+    @property
+    def means(self) -> Floats:
+        """The pooled means; 0 for an arm without results."""
+        return self.totals / np.maximum(self.counts, 1.0)
+
+
+class Forecast(NamedTuple):
+    """What the past says of some forms of the means: their estimate, and its variance per unit of sigma^2."""
+
+    pieces: Halfspaces  # (P, S)
+    value: Floats  # (P), less the offset
+    leverage: Floats  # (P), infinite for an arm without results
+
+
+class ShiftsOfBatches(NamedTuple):
+    """How well the shifts of the batches are known; the first has none."""
+
+    shares: Floats  # (K, R), share of each arm's results that came in batch r = 2..R
+    covariance: Floats  # (R, R), of the shifts, per unit of sigma^2
+
+    def leverage(self, spread: Floats, pieces: Halfspaces) -> Floats:
+        """The variance of forms of the means, given what it would be without shifts. (P)"""
+        weights = [at(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
+        if len(weights) <= FEW:
+            for r, one in enumerate(weights):
+                spread = spread + one * one * self.covariance[..., r, r, None]
+                for s in range(r):
+                    spread = spread + one * weights[s] * (2 * self.covariance[..., r, s, None])
+        else:
+            stacked = np.stack(weights, axis=-1)
+            for r, one in enumerate(weights):
+                spread = spread + one * total(stacked * self.covariance[..., None, r, :])
+        return np.maximum(spread, 0.0)
+
+
+class MeansOfArms(NamedTuple):
+    """How well the means are known when there are more batches than arms."""
+
+    covariance: Floats  # (K, K), of the means, per unit of sigma^2
+
+    def leverage(self, spread: Floats, pieces: Halfspaces) -> Floats:
+        """The variance of forms of the means, given what it would be without shifts. (P)"""
+        found = np.zeros_like(spread)
+        for i, arm in enumerate(np.eye(self.covariance.shape[-1])):
+            row = self.covariance[..., i, :]
+            found = found + at(np.broadcast_to(arm, row.shape), pieces) * at(row, pieces)
+        return np.where(np.isfinite(spread), np.maximum(found, 0.0), np.inf)
+
+
+class Known(NamedTuple):
+    """What was known before a batch: estimates, what their variance needs, and the past they come from."""
+
+    past: Past
+    means: Floats  # (K), without the shifts (then known up to a constant)
+    variance: Floats  # (), a guess at the variance of one result
+    fit: ShiftsOfBatches | MeansOfArms | None = None  # if there are shifts
+
+    def forecast(self, pieces: Halfspaces) -> Forecast:
+        """What the past says of these forms."""
+        return Forecast(pieces, at(self.means, pieces) - pieces.offsets, self._leverage(pieces))
+
+    def error(self, forecast: Forecast) -> Floats:
+        """The standard error of each form. (P)"""
+        return np.sqrt(self.variance[..., None] * forecast.leverage)
+
+    @quiet
+    def _leverage(self, pieces: Halfspaces) -> Floats:
+        spread = squares_at(1.0 / self.past.counts, pieces)
+        return spread if self.fit is None else self.fit.leverage(spread, pieces)
+
+
+def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
+    """What the past tells; with `shifts`, means from differences within batches only."""
+    batches = len(past.history)
+    if not shifts or batches < 2:
+        return Known(past, past.means, variance)
+    if batches > max(FEW, past.counts.shape[-1]):
+        return _known_by_arm(past, variance)
+    return _known_by_batch(past, variance)
+
+
+def _known_by_batch(past: Past, variance: Floats) -> Known:
+    """The arms eliminated: a system for the shifts of all batches but the first."""
+    pooled, later = past.means, past.history[1:]
+    safe = np.maximum(past.counts, 1.0)
+    size = len(later)
+    shape = past.counts.shape[:-1]
+    system, right = np.empty((*shape, size, size)), np.empty((*shape, size))
+    every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
+    for r, (counts, totals) in enumerate(later):
+        share = counts / safe
+        if every is not None:
+            system[..., r, :] = -total(share[..., None, :] * every)
+        else:
+            for s in range(r + 1):
+                system[..., r, s] = system[..., s, r] = -total(share * later[s][0])
+        system[..., r, r] += _weight(counts)
+        right[..., r] = total(totals - counts * pooled)
+    covariance = np.linalg.inv(system)
+    shares = np.stack([counts / safe for counts, _ in later], axis=-1)
+    means = pooled
+    for r in range(size):
+        shift = total(covariance[..., r, :] * right)
+        means = means - shares[..., r] * shift[..., None]
+    return Known(past, means, variance, ShiftsOfBatches(shares, covariance))
+
+
+def _known_by_arm(past: Past, variance: Floats) -> Known:
+    """The shifts eliminated: a system for the means of all arms. The largest batch has no shift, for the digits."""
+    system: Floats = _diagonal(np.maximum(past.counts, 1.0))
+    right = past.totals
+    weights = [_weight(counts) for counts, _ in past.history]
+    largest = np.stack(weights).argmax(axis=0)
+    for r, ((counts, totals), weight) in enumerate(zip(past.history, weights, strict=True)):
+        share = np.where(largest == r, 0.0, 1.0 / weight)[..., None] * counts
+        system = system - share[..., None] * counts[..., None, :]
+        right = right - share * total(totals)[..., None]
+    covariance = np.asarray(np.linalg.inv(system), dtype=np.float64)
+    return Known(past, total(covariance * right[..., None, :]), variance, MeansOfArms(covariance))
+
+
+def _weight(counts: Floats) -> Floats:
+    """The results of a batch, and a little for the prior on its shift. (K)->()"""
+    amount = counts.sum(axis=-1)  # whole numbers: exact in any order
+    return np.asarray(amount + _LOOSE * (1.0 + amount))
+
+
+def _diagonal(values: Floats) -> Floats:
+    return values[..., None] * np.eye(values.shape[-1])
+
+
+def at(values: Floats, pieces: Halfspaces) -> Floats:
+    """sum_s factors_s values[arms_s]. (K)->(P)"""
+    if pieces.pairs:
+        return arm_of(values, pieces, 0) - arm_of(values, pieces, 1)
+    return total(pieces.coefficients * all_arms(values, pieces))
+
+
+@quiet
+def squares_at(values: Floats, pieces: Halfspaces) -> Floats:
+    """sum_s factors_s^2 values[arms_s], where infinite values count only if their factor does. (K)->(P)"""
+    if pieces.pairs:
+        return arm_of(values, pieces, 0) + arm_of(values, pieces, 1)
+    factors = pieces.coefficients
+    return total(np.where(factors != 0, factors**2 * all_arms(values, pieces), 0.0))
+
+
+def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
+    """The values of the first (s = 0) or second arm of each pair. (K)->(P)"""
+    if s == 1 and pieces.each:
+        return values
+    return np.take_along_axis(values, pieces.arms[..., s], axis=-1)
+
+
+def all_arms(values: Floats, pieces: Halfspaces) -> Floats:
+    """The values of all arms of each piece. (K)->(P, S)"""
+    flat = pieces.arms.reshape(*pieces.arms.shape[:-2], -1)
+    return np.take_along_axis(values, flat, axis=-1).reshape(pieces.arms.shape)

@@ -1,0 +1,72 @@
+"""What a ledger owes: the wrong answers of one kind of question, and how much has been won against each.
+
+"One true null" (WAGER.md, Proposition 2): the means lie in at least one cell whose answer is right; money is bet
+against every cell; an answer is given when the cells of all other answers have lost 1/delta times the stake. An error
+needs that the one true cell lost, which has probability at most delta. No union over arms or looks is paid for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.betting.estimates import Known
+from roundwise.noise.bettors import Bettor
+from roundwise.problem import Problem
+from roundwise.questions.base import Answer
+from roundwise.state import Batch
+
+
+class Wanted(NamedTuple):
+    """What would settle everything that is still open, if the estimates were true."""
+
+    pulls: Floats  # (K)
+    unfinished: Bools  # (K), arms of what is still open
+
+
+class Ledger(Protocol):
+    """The cells of one kind of question."""
+
+    @property
+    def shifts(self) -> bool:
+        """Whether every bet compares arms of one batch, so that shifts of a whole batch cancel."""
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
+        """The money before the first batch."""
+
+    def choice(self, problem: Problem, won: Any, known: Known) -> Any:
+        """What to bet on in the next batch, from the past alone."""
+
+    def confidence(self, problem: Problem, choice: Any, known: Known) -> Floats:
+        """log of the probability that the choice points the right way, as far as the past tells. ()"""
+
+    def settled(
+        self,
+        problem: Problem,
+        bettor: Bettor,
+        won: Any,
+        known: Known,
+        choice: Any,
+        batch: Batch,
+        live: Bools,
+    ) -> Any:
+        """The money after a batch, which is bet on only in the runs that are `live`."""
+
+    def stops(self, problem: Problem, won: Any) -> Bools:
+        """Whether all cells but those of one answer have lost."""
+
+    def answer(self, problem: Problem, won: Any, known: Known) -> Answer:
+        """The answer whose cells have not lost."""
+
+    def struck(self, problem: Problem, won: Any, means: Floats) -> Bools:
+        """Whether a cell that holds these means has lost: it must be so with probability at most delta. ()"""
+
+    def wanted(self, problem: Problem, won: Any, choice: Any, known: Known) -> Wanted:
+        """The pulls that would settle what is open."""
+
+
+def reached(need: Floats, gain: Floats, after: Floats, goal: Floats | float) -> Bools:
+    """Whether a bet won what was needed: `after` may round to below the goal although it did, or to the goal before."""
+    return np.asarray((need > 0) & ((gain >= need) | (after >= goal)))

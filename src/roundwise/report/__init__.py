@@ -1,6 +1,0 @@
-"""One report for the terminal, Markdown, HTML and JSON: `facts` says what, `layout` how."""
-
-from roundwise.report.facts import assumed_words, report_of
-from roundwise.report.report import Arm, Report
-
-__all__ = ["Arm", "Report", "assumed_words", "report_of"]

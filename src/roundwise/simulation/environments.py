@@ -1,0 +1,344 @@
+"""Fake and replayed worlds: they return sums of rewards, never single rewards.
+
+`world(rng, runs)` makes the state of the world for so many runs (its `means` are the truth); `pull(rng, world, pulls)`
+returns what came back and the world after it. A world is a named tuple of arrays, so runs can be taken from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise import noise
+from roundwise.arrays import Floats, zeros
+from roundwise.errors import InputError
+from roundwise.noise import Needs
+from roundwise.questions.base import finite
+from roundwise.simulation.outcomes import read_outcomes
+from roundwise.state import Batch, Table
+
+Generator = np.random.Generator
+
+
+class World(NamedTuple):
+    """The state of a world: its true means, and what is left of the data if it is drawn without replacement."""
+
+    means: Floats  # (K)
+    left: tuple[Floats, ...] | None = None  # for each outcome, how many are left of it, (K)
+
+
+class Environment(Protocol):
+    """Where rewards come from."""
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are, K."""
+
+    @property
+    def noise(self) -> noise.Noise:
+        """What may rightly be assumed of the rewards."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the arms are called."""
+
+    def world(self, rng: Generator, runs: int) -> Any:
+        """The state of the world for so many runs; `.means` is the truth."""
+
+    @property
+    def sigma(self) -> float:
+        """The sub-Gaussian constant that lower bounds are stated with."""
+
+    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+        """What comes back for these pulls, in as much detail as is needed, and the world after it."""
+
+
+Means = ArrayLike | Callable[[Generator, int], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianArms:
+    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances.
+
+    >>> GaussianArms([1.0, 0.5]).arms
+    2
+    """
+
+    means: Means
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        noise.Gaussian(self.sigma)
+        object.__setattr__(self, "means", _checked_means(self.means))
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return _arms(self.means)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """Gaussian with this sigma."""
+        return noise.Gaussian(self.sigma)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The means of each run."""
+        return World(_drawn(self.means, rng, runs))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
+        totals = rng.standard_normal(pulls.shape[::-1]).transpose()
+        scale = np.sqrt(pulls)
+        if self.sigma != 1.0:
+            scale *= self.sigma
+        totals *= scale
+        totals += pulls * world.means
+        if needs == "sums":
+            return Batch(pulls, totals), world
+        freedom = np.maximum(pulls - 1.0, 0.0).transpose()
+        spreads = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
+        return Batch(pulls, totals, spreads.transpose()), world
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliArms:
+    """0/1 outcomes. `means` are K rates, or a function (rng, runs) -> (runs, K) for random instances.
+
+    >>> BernoulliArms([0.02, 0.03]).noise.sigma
+    0.5
+    """
+
+    means: Means
+
+    def __post_init__(self) -> None:
+        means = _checked_means(self.means)
+        object.__setattr__(self, "means", means)
+        if not callable(means) and not ((np.asarray(means) >= 0) & (np.asarray(means) <= 1)).all():
+            raise InputError("The means of 0/1 outcomes are rates: they must lie between 0 and 1.")
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return _arms(self.means)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """0/1 outcomes."""
+        return noise.Binary()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The rates of each run."""
+        return World(_drawn(self.means, rng, runs))
+
+    @property
+    def sigma(self) -> float:
+        """Half the range."""
+        return 0.5
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """One binomial draw for the total of each arm."""
+        wins = rng.binomial(pulls.transpose().astype(np.int64), world.means.transpose())
+        return Batch(pulls, wins.transpose().astype(np.float64)), world
+
+
+@dataclass(frozen=True, eq=False)
+class PoissonArms:
+    """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
+
+    means: Means
+
+    def __post_init__(self) -> None:
+        means = _checked_means(self.means)
+        object.__setattr__(self, "means", means)
+        if not callable(means) and not (np.asarray(means) >= 0).all():
+            raise InputError("The means of counts are rates: they must not be negative.")
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return _arms(self.means)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """Poisson counts."""
+        return noise.Poisson()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation at the largest rate: lower bounds with it are approximate."""
+        return float(np.sqrt(_drawn(self.means, np.random.default_rng(0), 1).max()))
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The rates of each run."""
+        return World(_drawn(self.means, rng, runs))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """One Poisson draw for the total of each arm."""
+        events = rng.poisson((pulls * world.means).transpose())
+        return Batch(pulls, events.transpose().astype(np.float64)), world
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Real outcomes, drawn with or without replacement; the truth is the mean of the table, known exactly.
+
+    `counts[i, j]` is how often arm i had the outcome `outcomes[j]`.
+    """
+
+    names: tuple[str, ...]
+    outcomes: Floats  # (m)
+    counts: Floats  # (K, m)
+    replacement: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcomes", np.asarray(self.outcomes, dtype=np.float64))
+        object.__setattr__(self, "counts", np.asarray(self.counts, dtype=np.float64))
+        if self.counts.shape != (len(self.names), self.outcomes.size):
+            raise InputError("`counts` must have a row for each name and a column for each outcome.")
+
+    @classmethod
+    def from_csv(cls, path: str | Path, instance: str | None = None, replacement: bool = True) -> Replay:
+        """The table `arm,outcome,count` of a file, or of one `instance` in it."""
+        names, outcomes, counts = read_outcomes(Path(path), instance)
+        return cls(names, outcomes, counts, replacement)
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return len(self.names)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """0/1 outcomes, or bounded by the smallest and largest outcome in the table."""
+        if set(self.outcomes.tolist()) <= {0.0, 1.0}:
+            return noise.Binary()
+        return noise.Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The true means; without replacement also all outcomes that are left."""
+        means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)
+        start = zeros((runs, self.arms))
+        if self.replacement:
+            return World(start + means)
+        return World(start + means, tuple(start + column for column in self.counts.T))
+
+    @property
+    def sigma(self) -> float:
+        """Half the range."""
+        return self.noise.sigma
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """One multinomial (or hypergeometric) draw for each arm; an arm that runs out returns fewer."""
+        if world.left is None:
+            shares = self.counts / self.counts.sum(axis=-1, keepdims=True)
+            table = rng.multinomial(pulls.astype(np.int64), shares).astype(np.float64)  # (runs, K, m)
+            return self._batch([table[..., j] for j in range(len(self.outcomes))], needs), world
+        others = sum(world.left, start=zeros(pulls.shape))
+        missing = np.minimum(pulls, others)
+        columns, left = [], []
+        for here in world.left:
+            others = others - here
+            drawn = rng.hypergeometric(here.astype(np.int64), others.astype(np.int64), missing.astype(np.int64)).astype(
+                np.float64
+            )
+            missing = missing - drawn
+            columns.append(drawn)
+            left.append(here - drawn)
+        return self._batch(columns, needs), World(world.means, tuple(left))
+
+    def _batch(self, columns: list[Floats], needs: Needs) -> Batch:
+        """A batch from how often each outcome was drawn."""
+        shape = columns[0].shape
+        counts = sum(columns, start=zeros(shape))
+        totals = sum((c * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
+        if needs == "sums":
+            return Batch(counts, totals)
+        squares = sum((c * x * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
+        spreads = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
+        values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
+        table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
+        return Batch(counts, totals, spreads, table)
+
+
+def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
+    """Why what is assumed is not true of the environment, or None if it is."""
+    true = environment.noise
+    if isinstance(environment, Replay) and not environment.replacement:
+        return "no guarantee: drawn without replacement, results depend on each other"
+    if assumed == true:
+        return None
+    if isinstance(assumed, noise.SubGaussian) and not isinstance(true, noise.Poisson):
+        return None if assumed.sigma >= environment.sigma else "no guarantee: the sigma assumed is below the true one"
+    if isinstance(assumed, noise.UnknownVariance) and isinstance(true, noise.Gaussian):
+        return None
+    if isinstance(assumed, noise.Bounded) and isinstance(true, noise.Binary | noise.Bounded):
+        low, high = (0.0, 1.0) if isinstance(true, noise.Binary) else (true.low, true.high)
+        return None if assumed.low <= low and high <= assumed.high else "no guarantee: results leave the range assumed"
+    return "no guarantee: what is assumed of the rewards is not true here"
+
+
+def numbered(arms: int) -> tuple[str, ...]:
+    """Names for arms that have none."""
+    return tuple(f"arm {i}" for i in range(arms))
+
+
+@dataclass(frozen=True)
+class RandomGaps:
+    """Random instances: the best arm at `best`, all others uniform in [low, high] (Section 3.6 of the paper)."""
+
+    arms: int = 10
+    best: float = 1.0
+    low: float = 0.6
+    high: float = 0.9
+
+    def __post_init__(self) -> None:
+        if self.arms < 2 or not self.low < self.high:
+            raise InputError("Random gaps need at least two arms and a range whose low end is below its high end.")
+
+    def __call__(self, rng: Generator, runs: int) -> Floats:
+        """Means of shape (runs, K)."""
+        means = rng.uniform(self.low, self.high, (self.arms, runs))
+        means[0] = self.best
+        return means.transpose()
+
+
+def _checked_means(means: Means) -> Means:
+    if callable(means):
+        return means
+    array = finite(means)
+    if array.ndim != 1:
+        raise InputError("Give the means of one instance: a list of numbers, one for each arm.")
+    return array
+
+
+def _arms(means: Means) -> int:
+    if callable(means):
+        return int(means(np.random.default_rng(0), 1).shape[-1])
+    return int(np.asarray(means).shape[-1])
+
+
+def _drawn(means: Means, rng: Generator, runs: int) -> Floats:
+    if callable(means):
+        return finite(means(rng, runs))
+    array = np.asarray(means, dtype=np.float64)
+    return zeros((runs, array.shape[-1])) + array

@@ -1,0 +1,235 @@
+"""Many runs in lockstep, in blocks.
+
+Runs come in blocks of a fixed size, each with random generators of its own that depend on the seed and the number of
+the block only. No arithmetic mixes runs, so blocks may be stacked to be computed faster: the numbers are the same
+however many are computed at once, and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Floats, stacked, take
+from roundwise.errors import InputError, whole_number
+from roundwise.noise import Gaussian, Poisson, UnknownVariance
+from roundwise.policies import Policy
+from roundwise.problem import Problem
+from roundwise.simulation.environments import Environment, mismatch
+from roundwise.simulation.summary import Runs, lower_bound_at
+from roundwise.state import Batch, Trial, joined
+from roundwise.trial import advance, begin, conclusion, stuck
+
+if TYPE_CHECKING:
+    from roundwise.simulation.workers import Cluster
+
+Watch = Mapping[str, Callable[[Trial], NDArray[Any]]]
+
+LOT = 160_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
+
+
+class Setting(NamedTuple):
+    """What the blocks of the same runs share."""
+
+    problem: Problem
+    environment: Environment
+    name: str
+    policy: Policy
+    seed: int
+    keep_counts: bool
+    limits: tuple[float, float]  # of samples and batches
+    watch: Watch
+
+
+class Job(NamedTuple):
+    """One block of runs, not yet computed."""
+
+    setting: Setting
+    block: int
+    size: int
+
+
+def check_place(workers: int, cluster: Cluster | None) -> None:
+    """Raise an InputError unless it is clear where to compute."""
+    if whole_number("workers", workers, 1) > 1 and cluster is not None:
+        raise InputError("Give either `workers` or `cluster`: a cluster has workers of its own.")
+
+
+def blocks(
+    problem: Problem,
+    environment: Environment,
+    name: str,
+    policy: Policy,
+    *,
+    runs: int,
+    seed: int,
+    keep_counts: bool = False,
+    max_samples: float = np.inf,
+    max_batches: float = np.inf,
+    watch: Watch | None = None,
+) -> Iterator[Job]:
+    """The blocks that make up these runs, not yet computed: `computed` does that, wherever it is told to."""
+    runs, seed = whole_number("runs", runs, 1), whole_number("seed", seed, 0)
+    if not (max_samples > 0 and max_batches > 0):
+        raise InputError("`max_samples` and `max_batches` must be positive.")
+    limits = (min(max_samples, 2.0**53), max_batches)
+    size = block_size(problem.arms)
+    setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
+    number = number_of_blocks(problem.arms, runs)
+    return (Job(setting, block, min(size, runs - block * size)) for block in range(number))
+
+
+def number_of_blocks(arms: int, runs: int) -> int:
+    """How many blocks these runs are computed in."""
+    return -(-runs // block_size(arms))
+
+
+def block_size(arms: int) -> int:
+    """How many runs share random generators: few enough to be small."""
+    return max(1, min(1000, 2_000_000 // arms))
+
+
+def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | None) -> Iterator[tuple[int, Runs]]:
+    """The blocks of these jobs as they are done, each with the place of its job: here, or wherever there is help."""
+    if cluster is None and (workers == 1 or number <= 1):
+        yield from enumerate(part for lot in _lots(jobs) for part in _together(lot))
+        return
+    from roundwise.simulation.workers import done  # slow to import, so only here
+
+    yield from done(_all, jobs, number, workers, cluster)
+
+
+def _all(jobs: Iterable[Job]) -> list[Runs]:
+    return [part for lot in _lots(jobs) for part in _together(lot)]
+
+
+def _lots(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    """Blocks of the same setting that follow each other, as many as are fast to compute at once."""
+    lot: list[Job] = []
+    for job in jobs:
+        size = sum(each.size for each in lot) + job.size
+        if lot and (job.setting is not lot[0].setting or size * job.setting.problem.arms > LOT):
+            yield lot
+            lot = []
+        lot.append(job)
+    if lot:
+        yield lot
+
+
+def _together(lot: Sequence[Job]) -> list[Runs]:
+    """Blocks of runs in lockstep; a run that is done is dropped."""
+    _keep_memory()
+    problem, environment, name, policy, seed, keep_counts, limits, watch = lot[0].setting
+    rngs = [
+        [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(job.block, stream))) for stream in (0, 1)]
+        for job in lot
+    ]
+    worlds = [environment.world(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
+    truth = stacked([world.means for world in worlds])
+    known_sigma = not isinstance(problem.noise, Poisson | UnknownVariance)
+    sigma = problem.sigma if known_sigma else environment.sigma
+    complexity = problem.question.complexity(truth, sigma=sigma).value
+    bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
+    exact = isinstance(environment.noise, Gaussian) and sigma == environment.sigma
+    ends = np.cumsum([job.size for job in lot])
+    size = int(ends[-1])
+    samples, batches = np.empty(size), np.empty(size)
+    decided = np.zeros(size, dtype=np.bool_)
+    answer = np.zeros_like(problem.question.answer(truth))
+    counts = np.empty((size, problem.arms)) if keep_counts else None
+    watched: dict[str, list[NDArray[Any]]] = {key: [] for key in watch}
+    ended: list[NDArray[np.intp]] = []
+
+    alive = np.arange(size)
+    trial = begin(problem, policy, (size,))
+    while alive.size:
+        pulled = []
+        for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
+            if start < end:
+                pulls = trial.plan.pulls[start:end]
+                batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], pulls, trial.plan.parts)
+                pulled.append(batch)
+        batch = stacked(pulled)
+        before = trial.record.batches
+        trial = advance(problem, policy, trial, batch)
+        record = trial.record
+        used_up = record.batches == before
+        over = (
+            trial.done
+            | used_up
+            | stuck(problem, policy, trial)
+            | (record.samples >= limits[0])
+            | (record.batches >= limits[1])
+        )
+        if not over.any():
+            continue
+        who, last = alive[over], take(trial, np.flatnonzero(over))
+        samples[who], batches[who] = last.record.samples, last.record.batches
+        decided[who] = last.done
+        answer[who] = conclusion(problem, policy, last)
+        if counts is not None:
+            counts[who] = last.record.counts
+        ended.append(who)
+        for key, look in watch.items():
+            watched[key].append(_looked(key, look(last), len(who)))
+        for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
+            worlds[i] = take(worlds[i], np.flatnonzero(~over[start:end]))
+        rest = np.flatnonzero(~over)
+        trial = trial._replace(batch=Batch(record.counts, record.totals))  # it has had its use; these are taken anyway
+        alive, trial = alive[rest], take(trial, rest)
+    seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
+    correct = decided & problem.question.correct(answer, truth)
+    doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
+    bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
+    return [
+        Runs(
+            name,
+            problem,
+            samples[start:end],
+            batches[start:end],
+            decided[start:end],
+            answer[start:end],
+            correct[start:end],
+            complexity[start:end],
+            bound[start:end],
+            None if counts is None else counts[start:end],
+            {key: column[start:end] for key, column in seen.items()},
+            doubt,
+            bound_for,
+        )
+        for start, end in pairwise([0, *ends])
+    ]
+
+
+def _keep_memory() -> None:
+    """Free a large array: from then on glibc keeps what is freed for the next array.
+
+    Otherwise it may hand it back to the system each time, and page faults take up to a tenth of a simulation.
+    """
+    np.empty(3_000_000)  # 24 MB, never touched
+
+
+def _looked(key: str, seen: Any, runs: int) -> NDArray[Any]:
+    values = np.asarray(seen)
+    if values.shape[:1] != (runs,):
+        raise InputError(f"The watch '{key}' must return one value for each run, {runs} now.")
+    return values
+
+
+def drawn(
+    problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, pulls: Floats, parts: int
+) -> tuple[Batch, Any]:
+    """What comes back for a plan, in the detail and the parts that are asked for."""
+    needs = problem.noise.needs
+    if parts == 1:
+        return environment.pull(rng, world, pulls, needs)
+    pulled = []
+    for i in range(parts):
+        part = np.floor(pulls * (i + 1) / parts) - np.floor(pulls * i / parts)
+        batch, world = environment.pull(rng, world, part, needs)
+        pulled.append(batch)
+    return joined(pulled), world

@@ -1,0 +1,236 @@
+"""What a sweep consists of: a TOML file becomes cells, one for every combination of what it lists.
+
+A cell is known by a digest of its content: what is asked, of which world, by which policy, at which level, how often
+and with which seed. Names that the file gives to instances, and the order of its tables, do not matter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from roundwise.errors import DataError, InputError, RoundwiseError, unknown
+from roundwise.noise import Noise
+from roundwise.policies import POLICIES, Policy
+from roundwise.problem import Problem, checked_delta
+from roundwise.questions import Question
+from roundwise.simulation.environments import Environment
+from roundwise.simulation.sweep.instances import Instance, instances
+from roundwise.simulation.sweep.settings import LIMITS, check_table, is_number, limit, several
+from roundwise.spec import (
+    QUESTIONS,
+    noise_of,
+    noise_spec,
+    policy_of,
+    policy_spec,
+    question_of,
+    question_spec,
+)
+
+TABLES = ("question", "instance", "policy", "noise")
+LISTS = {"delta": 0.05, "sigma": 1.0, "runs": 1000, "seed": 1}  # one value or a list of them
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One policy on one problem: what is computed and stored as a whole."""
+
+    problem: Problem
+    environment: Environment
+    policy: Policy
+    runs: int
+    seed: int
+    limits: dict[str, float]  # max_samples, max_batches
+    world: dict[str, Any]  # the instance as plain data
+    question: str  # what the question is called
+    instance: str  # what the instance is called
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """Everything that the numbers depend on, as plain data."""
+        from roundwise._version import __version__
+
+        return {
+            "roundwise": __version__,
+            "question": question_spec(self.problem.question),
+            "instance": self.world,
+            "noise": noise_spec(self.problem.noise),
+            "policy": policy_spec(self.policy),
+            "delta": self.problem.delta,
+            "runs": self.runs,
+            "seed": self.seed,
+            **self.limits,
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """The name of the cell: equal for equal contents."""
+        text = json.dumps(_numbers_alike(self.content), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    @cached_property
+    def labels(self) -> dict[str, Any]:
+        """The cell in a few words."""
+        return {
+            "question": self.question,
+            "instance": self.instance,
+            "noise": _words(noise_spec(self.problem.noise), {}),
+            "policy": _words(policy_spec(self.policy), policy_spec(type(self.policy)())),
+            "delta": self.problem.delta,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a sweep, each once, and why some combinations have none."""
+
+    cells: list[Cell]
+    impossible: list[str]
+
+
+def read_grid(path: Path) -> Grid:
+    """The cells that a file describes; a DataError says where the file is wrong."""
+    try:
+        with path.open("rb") as file:
+            found = tomllib.load(file)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not a TOML file: {str(error).rstrip('.')}.") from None
+    try:
+        return _grid(found, path)
+    except DataError:
+        raise
+    except InputError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def _grid(found: dict[str, Any], path: Path) -> Grid:
+    for key in found:
+        if key not in (*TABLES, *LISTS, *LIMITS):
+            raise unknown("setting of a sweep", key, (*TABLES, *LISTS, *LIMITS))
+    lists = {key: several(key, found.get(key, default)) for key, default in LISTS.items()}
+    for delta in lists["delta"]:
+        checked_delta(delta)
+    limits = {key: limit(key, found[key]) for key in LIMITS if key in found}
+    questions = _questions(_read(found, "question", path, _question))
+    worlds = _apart(_read(found, "instance", path, lambda table: instances(table, lists["sigma"], path)))
+    assumed = _read(found, "noise", path, _assumption) if "noise" in found else [lambda world: world.noise]
+    policies: list[Policy] = _read(found, "policy", path, _policy)
+    cells: dict[str, Cell] = {}
+    impossible: dict[str, None] = {}
+    for (asked, question), one, noise, delta in product(questions.items(), worlds, assumed, lists["delta"]):
+        try:
+            problem = Problem(question, one.environment.arms, delta, noise(one.environment))
+        except InputError as error:
+            impossible[f"{asked} on {one.name}: {error}"] = None
+            continue
+        for policy, runs, seed in product(policies, lists["runs"], lists["seed"]):
+            cell = Cell(problem, one.environment, policy, runs, seed, limits, one.plain, asked, one.name)
+            try:
+                policy.check(problem)
+            except InputError as error:
+                impossible[f"{cell.labels['policy']} on {asked}: {error}"] = None
+            else:
+                cells.setdefault(cell.digest, cell)
+    if not cells:
+        raise InputError(f"None of its combinations can be run. {_first_few(list(impossible))}")
+    return Grid(list(cells.values()), list(impossible))
+
+
+def _first_few(reasons: list[str], few: int = 3) -> str:
+    more = f" And {len(reasons) - few} more reasons." if len(reasons) > few else ""
+    return " ".join(reasons[:few]) + more
+
+
+def _read(found: dict[str, Any], key: str, path: Path, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    """What each table of this name describes."""
+    tables = found.get(key, [])
+    tables = [tables] if isinstance(tables, dict) else tables
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"A sweep needs at least one table [[{key}]].")
+    made = []
+    for number, table in enumerate(tables, start=1):
+        try:
+            made.append(make(table))
+        except RoundwiseError as error:
+            raise DataError(f"{path}, [[{key}]] {number}: {error}") from None
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{path}, [[{key}]] {number}: cannot be used ({error}).") from None
+    return made
+
+
+def _question(table: dict[str, Any]) -> Question:
+    check_table("question", QUESTIONS.get(str(table.get("name"))), table)
+    return question_of(table)
+
+
+def _policy(table: dict[str, Any]) -> Policy:
+    check_table("policy", POLICIES.get(str(table.get("name"))), table)
+    return policy_of(table)
+
+
+def _assumption(table: dict[str, Any]) -> Callable[[Environment], Noise]:
+    """What the policies assume; a sigma that is not given is that of the instance."""
+    noise = noise_of(table)
+    if table.get("name") in ("gaussian", "sub-gaussian") and "sigma" not in table:
+        return lambda environment: noise_of({**table, "sigma": environment.sigma})
+    return lambda environment: noise
+
+
+def _questions(listed: list[Question]) -> dict[str, Question]:
+    """The questions by what they are called."""
+    specs = [question_spec(question) for question in listed]
+    words = [_words(spec, _usual(question)) for spec, question in zip(specs, listed, strict=True)]
+    return dict(zip(_distinct(zip(words, specs, strict=True)), listed, strict=True))
+
+
+def _apart(listed: list[list[Instance]]) -> list[Instance]:
+    """The instances of all tables, none of them called like another one."""
+    every = [each for some in listed for each in some]
+    names = _distinct((each.name, each.plain) for each in every)
+    return [dataclasses.replace(each, name=name) for each, name in zip(every, names, strict=True)]
+
+
+def _distinct(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """The names, numbered where the same one stands for different contents."""
+    seen: dict[str, list[Any]] = {}
+    for name, content in named:
+        others = seen.setdefault(name, [])
+        if content not in others:
+            others.append(content)
+        place = others.index(content)
+        yield name if place == 0 else f"{name} ({place + 1})"
+
+
+def _words(spec: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+    """A name with its settings where they are not the usual ones, as on the command line."""
+    settings = [
+        f"{key}={value:g}" if is_number(value) else f"{key}={value}"
+        for key, value in spec.items()
+        if key != "name" and value != usual.get(key) and not isinstance(value, list | tuple)
+    ]
+    return str(spec["name"]) + (":" + ",".join(settings) if settings else "")
+
+
+def _usual(thing: Any) -> dict[str, Any]:
+    """The settings that need not be given, with their values."""
+    return {field.name: field.default for field in dataclasses.fields(thing)}
+
+
+def _numbers_alike(value: Any) -> Any:
+    """4 and 4.0 are the same number, so they must be the same text."""
+    if isinstance(value, Mapping):
+        return {key: _numbers_alike(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_numbers_alike(each) for each in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

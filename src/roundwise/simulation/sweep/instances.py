@@ -1,0 +1,107 @@
+"""The worlds that a sweep's file lists in its tables [[instance]]."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roundwise.errors import InputError, unknown
+from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.simulation.sweep.settings import is_number, several, text
+
+KEYS = ("name", "means", "random", "data", "instance", "replacement", "rewards", "sigma")
+REWARDS = ("gaussian", "binary", "poisson")
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """A world: what it is called, as plain data, and itself."""
+
+    name: str
+    plain: dict[str, Any]
+    environment: Environment
+
+
+def instances(table: dict[str, Any], sigmas: list[float], path: Path) -> list[Instance]:
+    """The worlds of a table: one, or one for each sigma."""
+    for key in table:
+        if key not in KEYS:
+            raise unknown("setting of an instance", key, KEYS)
+    sources = [key for key in ("means", "random", "data") if key in table]
+    if len(sources) != 1:
+        raise InputError("An instance needs either `means`, `random` or `data`.")
+    for key in ("instance", "replacement"):
+        if key in table and "data" not in table:
+            raise InputError(f"`{key}` goes with `data`.")
+    for key in ("rewards", "sigma"):
+        if key in table and "data" in table:
+            raise InputError(
+                f"`{key}` goes with `means` or `random`; a table of data says itself what its rewards are."
+            )
+    if "data" in table:
+        return [_replayed(table, path)]
+    rewards = table.get("rewards", "gaussian")
+    if rewards not in REWARDS:
+        raise unknown("kind of rewards", str(rewards), REWARDS)
+    if "sigma" in table and rewards != "gaussian":
+        raise InputError("`sigma` goes with normal rewards; for others say what is assumed in a table [[noise]].")
+    means, plain, words = _means(table, rewards)
+    plain = {"rewards": rewards, **plain}
+    name = text("name", table.get("name", words))
+    if rewards == "binary":
+        return [Instance(name, plain, BernoulliArms(means))]
+    if rewards == "poisson":
+        return [Instance(name, plain, PoissonArms(means))]
+    return [
+        Instance(
+            name if sigma == 1 else f"{name}, sigma {sigma:g}", plain | {"sigma": sigma}, GaussianArms(means, sigma)
+        )
+        for sigma in (several("sigma", table["sigma"]) if "sigma" in table else sigmas)
+    ]
+
+
+def _means(table: dict[str, Any], rewards: str) -> tuple[Any, dict[str, Any], str]:
+    """The means, fixed or random; as plain data; in words."""
+    if "means" in table:
+        means = table["means"]
+        if not isinstance(means, list) or not all(is_number(each) for each in means):
+            raise InputError("`means` must be a list of numbers, for example [1.0, 0.9, 0.8].")
+        shown = [f"{each:g}" for each in means]
+        return (
+            means,
+            {"means": means},
+            ", ".join(shown if len(shown) <= 6 else [*shown[:5], f"... ({len(shown)} arms)"]),
+        )
+    fields = table["random"]
+    known = [field.name for field in dataclasses.fields(RandomGaps)]
+    if not isinstance(fields, dict) or not all(is_number(each) and math.isfinite(each) for each in fields.values()):
+        raise InputError(f"`random` must be a table of finite numbers: {', '.join(known)}.")
+    for key in fields:
+        if key not in known:
+            raise unknown("setting of random instances", key, known)
+    gaps = RandomGaps(**fields)
+    smallest, largest = min(gaps.low, gaps.best), max(gaps.high, gaps.best)
+    if (
+        not isinstance(gaps.arms, int)
+        or (rewards != "gaussian" and smallest < 0)
+        or (rewards == "binary" and largest > 1)
+    ):
+        raise InputError("Random instances need a whole number of arms, rates of at least 0 and, if binary, at most 1.")
+    return gaps, {"random": dataclasses.asdict(gaps)}, f"{gaps.arms} random arms"
+
+
+def _replayed(table: dict[str, Any], path: Path) -> Instance:
+    """A table of data, found from where the sweep's file is, and known by its contents."""
+    if not isinstance(table["data"], str) or not isinstance(table.get("replacement", True), bool):
+        raise InputError("`data` must be the name of a file and `replacement` true or false.")
+    instance = None if "instance" not in table else str(table["instance"])
+    replay = Replay.from_csv(path.parent / table["data"], instance, table.get("replacement", True))
+    numbers = json.dumps([list(replay.names), replay.outcomes.tolist(), replay.counts.tolist()])
+    plain = {"data": hashlib.sha256(numbers.encode()).hexdigest(), "replacement": replay.replacement}
+    words = Path(table["data"]).stem + ("" if instance is None else f", {instance}")
+    return Instance(text("name", table.get("name", words)), plain, replay)

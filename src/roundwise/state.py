@@ -1,0 +1,99 @@
+"""What travels between a policy, a stopping rule and the world: plans, batches, the record, the trial.
+
+All are named tuples of arrays with the arms on the last axis, so that runs can be taken from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.errors import InputError
+
+
+class Plan(NamedTuple):
+    """The next batch: how often to pull each arm, and what the policy must remember."""
+
+    pulls: Floats  # (K), whole numbers
+    may_stop: Bools  # (), whether the stopping rule is asked before this batch is pulled
+    memory: Any = None  # a named tuple of the policy, or None
+    parts: int = 1  # into how many parts of the order in which rows came the batch is to be cut
+    declared: Floats | None = None  # (), the answer of a policy that stops by its own rule; -1 until then
+
+
+class Batch(NamedTuple):
+    """What came back: how often each arm was really pulled, and the sum of its rewards.
+
+    Some noise models ask for more: the spread, sum (x - mean)^2 within each arm, or a table of the values. Where the
+    rows came in an order that has nothing to do with their values, `parts` are the batch cut into pieces of that order.
+    """
+
+    counts: Floats
+    totals: Floats
+    spreads: Floats | None = None
+    table: Table | None = None
+    parts: tuple[Batch, ...] = ()
+
+
+def joined(parts: Sequence[Batch]) -> Batch:
+    """One batch from its parts, in their order; spreads and tables only where every part has them."""
+    counts = np.asarray(sum(part.counts for part in parts))
+    totals = np.asarray(sum(part.totals for part in parts))
+    spreads = [part.spreads for part in parts if part.spreads is not None]
+    tables = [part.table for part in parts if part.table is not None]
+    spread, table = None, None
+    if len(spreads) == len(parts):
+        means = totals / np.maximum(counts, 1.0)
+        spread = np.zeros_like(totals)
+        for part, within in zip(parts, spreads, strict=True):
+            own = part.totals / np.maximum(part.counts, 1.0)
+            spread = spread + within + part.counts * (own - means) ** 2
+    if len(tables) == len(parts):
+        if any(not np.array_equal(each.values, tables[0].values) for each in tables):
+            raise InputError("The parts of a batch have tables of different values: use one list of values for all.")
+        table = Table(tables[0].values, np.asarray(sum(each.counts for each in tables)))
+    return Batch(counts, totals, spread, table, tuple(parts))
+
+
+class Table(NamedTuple):
+    """How often each arm had each value."""
+
+    values: Floats  # (V)
+    counts: Floats  # (K, V)
+
+
+class Record(NamedTuple):
+    """Everything that came back so far, as sums."""
+
+    counts: Floats
+    totals: Floats
+    batches: Floats  # (), how many batches had any result
+
+    @property
+    def samples(self) -> Floats:
+        """How many pulls there were in all, (K)->()."""
+        return np.asarray(self.counts.sum(axis=-1))  # whole numbers: exact in any order
+
+    @property
+    def means(self) -> Floats:
+        """The empirical means; 0 for an arm without results."""
+        counts = np.maximum(self.counts, 1.0)
+        return np.divide(self.totals, counts, out=counts)
+
+    def plus(self, batch: Batch) -> Record:
+        """The record with one more batch."""
+        any_result = (batch.counts > 0).any(axis=-1)
+        return Record(self.counts + batch.counts, self.totals + batch.totals, self.batches + any_result)
+
+
+class Trial(NamedTuple):
+    """An experiment under way: what came back, what is planned next, and whether it may stop."""
+
+    record: Record
+    batch: Batch  # the last one
+    plan: Plan  # the next one; while a policy plans, the one just pulled
+    kept: Any  # what the stopping rule keeps
+    done: Bools  # ()

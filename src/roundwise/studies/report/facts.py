@@ -1,0 +1,279 @@
+"""What there is to say about a study."""
+
+from __future__ import annotations
+
+import math
+from shlex import quote
+from typing import Any
+
+import numpy as np
+
+from roundwise._version import __version__
+from roundwise.betting.best_arm import BestArmLedger
+from roundwise.betting.bounds import about_level, behind_leader, mean_intervals, to_spare
+from roundwise.betting.claims import Claim, claims
+from roundwise.betting.rule import Betting, ledger_of
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, range_of_means
+from roundwise.policies.limited import Limited
+from roundwise.questions import BestArm
+from roundwise.stopping.base import Exacting
+from roundwise.stopping.glr import GLR
+from roundwise.stopping.thresholds import Counts, Mixture, Sum
+from roundwise.studies.drift import SURPRISING, disagreement
+from roundwise.studies.guarantee import (
+    Guarantee,
+    compares,
+    dealt_alike,
+    disagreeing,
+    emptied,
+    guarantee_of,
+    short,
+)
+from roundwise.studies.replay import State
+from roundwise.studies.report.report import Arm, Report
+from roundwise.studies.report.words import batches, clause, ends, number, sentence
+
+MANY = 1000  # arms up to which intervals are computed
+MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
+
+
+def report_of(state: State, intervals: bool) -> Report:
+    """The report of a study; `intervals` takes up to a few seconds."""
+    settings, trial = state.settings, state.trial
+    problem, record, name = settings.problem, trial.record, quote(state.name)
+    rule = settings.policy.stopping
+    verdict = state.decided or state.verdict()
+    status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
+    outstanding = state.outstanding
+    missing = {} if outstanding is None else _by_name(settings.arms, outstanding.outstanding)
+    shown = _claims(state, intervals)
+    open_answers = _open(state, shown)
+    guarantee = guarantee_of(state)
+    why = "" if state.over is None else f" ({state.over})"
+    headline = verdict["words"] if verdict is not None else f"undecided{why}; {open_answers}"
+    if state.closed is not None and verdict is None:
+        headline = f"closed undecided ({state.closed}); {open_answers}"
+    return Report(
+        state.name,
+        settings.question.name,
+        status,
+        None if verdict is None else verdict["answer"],
+        headline,
+        settings.delta,
+        int(record.samples),
+        int(record.batches),
+        missing,
+        _arms(state, shown, intervals),
+        shown,
+        assumed_words(settings.noise),
+        getattr(settings.question, "level", None),
+        ends(settings.delta, isinstance(rule, Betting) and about_level(problem)),
+        _warnings(state),
+        str(guarantee),
+        _sentence(state, verdict, open_answers, guarantee),
+        _next(state, verdict),
+        f"roundwise export {name} --out record.jsonl\nroundwise import record.jsonl --storage sqlite:///copy.db\n"
+        f"roundwise verify {name} --storage sqlite:///copy.db",
+        __version__,
+    )
+
+
+def assumed_words(noise: Noise) -> str:
+    """What is assumed of the results, in plain words."""
+    if isinstance(noise, Binary):
+        return "Results are 0 or 1."
+    if isinstance(noise, Bounded):
+        return f"Every result lies between {noise.low:g} and {noise.high:g}."
+    if isinstance(noise, Gaussian):
+        return f"Results are normal with standard deviation {noise.sigma:g}, exactly."
+    if isinstance(noise, SubGaussian):
+        return f"Results have tails no heavier than normal with standard deviation {noise.sigma:g}."
+    if isinstance(noise, Poisson):
+        return "Results are Poisson counts."
+    return "Results are normal with the same, unknown standard deviation for every arm."
+
+
+def _claims(state: State, intervals: bool) -> list[Claim]:
+    settings, rule = state.settings, state.settings.policy.stopping
+    found = claims(settings.problem, rule, state.trial, settings.arms)
+    if not (intervals and state.batches and isinstance(rule, Betting) and len(found) <= MANY_CLAIMS):
+        return found
+    least = to_spare(settings.problem, rule, state.batches)
+    return [each._replace(spare=_known(spare)) for each, spare in zip(found, least, strict=True)]
+
+
+def _arms(state: State, shown: list[Claim], intervals: bool) -> list[Arm]:
+    settings, record = state.settings, state.trial.record
+    problem, rule, size = settings.problem, settings.policy.stopping, len(settings.arms)
+    lower = upper = behind = least = most = np.full(size, np.nan)
+    batches = state.batches
+    if intervals and batches and size <= MANY:
+        if isinstance(rule, Betting):
+            lower, upper = mean_intervals(problem, rule, batches)
+            if isinstance(settings.question, BestArm):
+                leader, spare = _leader(state), [np.nan if each.spare is None else each.spare for each in shown]
+                most = behind_leader(problem, rule, batches, leader)
+                if settings.question.tolerance:
+                    least = np.insert(np.array(spare) - settings.question.tolerance, leader, 0.0)
+                else:
+                    behind = np.array(spare)
+        else:  # the deviation that the threshold bounds, all on one arm; some thresholds bound pairs of arms only
+            threshold = rule.threshold if isinstance(rule, GLR) else Counts()
+            if not isinstance(threshold, Mixture | Counts | Sum) or threshold.doubt(problem) is not None:
+                threshold = Counts()
+            bar = float(threshold.value(problem, record.counts))
+            radius = problem.sigma * np.sqrt(2 * bar / np.maximum(record.counts, 1e-300))
+            low, high = range_of_means(settings.noise)
+            lower, upper = np.maximum(record.means - radius, low), np.minimum(record.means + radius, high)
+    return [
+        Arm(name, int(n), float(mean) if n else None, *map(_known, others))
+        for name, n, mean, *others in zip(
+            settings.arms, record.counts, record.means, lower, upper, behind, least, most, strict=True
+        )
+    ]
+
+
+def _leader(state: State) -> int:
+    """The arm that is the answer, or looks like it."""
+    verdict = state.decided or state.verdict()
+    return int(state.trial.kept.known.means.argmax() if verdict is None else verdict["answer"])
+
+
+def _open(state: State, shown: list[Claim]) -> str:
+    """What has not been ruled out."""
+    settings = state.settings
+    if isinstance(settings.question, BestArm) and not settings.question.tolerance and len(shown) == len(settings.arms):
+        left = [name for name, each in zip(settings.arms, shown, strict=True) if not each.shown]
+        if len(left) == len(settings.arms):
+            return "any arm may be the best"
+        return f"may still be the best: {', '.join(left[:20])}{', ...' if len(left) > 20 else ''}"
+    if not state.trial.record.samples:
+        return "no results yet"
+    waiting = [each.words for each in shown if not each.shown]
+    if waiting:
+        return f"still to be shown: {'; '.join(waiting[:6])}{'; ...' if len(waiting) > 6 else ''}"
+    if state.over is not None:
+        return "nothing has been ruled out"
+    return f"{settings.policy.name} has its own times at which it decides"
+
+
+def _warnings(state: State) -> list[str]:
+    """What endangers the guarantee, or should be known."""
+    said = []
+    rule = state.settings.policy.stopping
+    doubt = rule.doubt(state.settings.problem)
+    if doubt is not None:
+        said.append(sentence(doubt))
+    if isinstance(rule, Exacting):
+        said.append(
+            f"{state.settings.policy.name} stops by a rule of its own, which needs every batch just as it was planned: "
+            "with less or more than that the study ends undecided."
+        )
+    for each in state.amendments:
+        what = "withdrawn" if each["results"] is None else "corrected"
+        said.append(
+            f"{each['name']} of batch {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
+            "nothing to do with what the results were; it is void if they were corrected because of what they showed."
+        )
+    for asked in short(state):
+        said.append(
+            f"Batch {asked.number} was settled with {int(asked.counts.sum())} of {int(asked.pulls.sum())} results "
+            f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
+        )
+    if emptied(state):
+        best_arm = isinstance(ledger_of(state.settings.problem), BestArmLedger)
+        said.append(
+            f"Every {'arm' if best_arm else 'answer'} has been ruled out, which happens to the right one with at most "
+            "the error probability if what is assumed holds: look at what is assumed, at rows that depend on each "
+            "other, and at results that were chosen by their values."
+        )
+    if dealt_alike(state):
+        said.append(
+            "The files of batch 1 were recorded by an earlier version, which dealt the rows of each into parts in the "
+            "same way. The guarantee holds if they came in an order that has nothing to do with their values."
+        )
+    said += _disagreement(state)
+    needs = state.settings.noise.needs
+    if needs == "rows" and any(each.values is None for asked in state.asked for each in asked.told):
+        said.append("Some results came as sums only: for those the range alone is used, which needs more samples.")
+    for asked in state.asked:
+        said += [note for each in asked.told for note in each.notes]
+    return said
+
+
+def _disagreement(state: State) -> list[str]:
+    """That the batches differ by more than chance allows, if they do."""
+    settings, shifts = state.settings, compares(state)
+    counted = [each for each in state.asked if each.complete]
+    found = disagreeing(state)
+    if found is None:
+        moved = disagreement(settings.problem, state.batches, False) if shifts else None
+        if moved is None or moved.chance >= SURPRISING:
+            return []
+        return [
+            "All arms moved together between batches (a season, another grader). The decision compares arms within "
+            "batches, so it does not mind; means and their intervals mix the batches and do not hold."
+        ]
+    beyond = ", beyond a shift of all arms together," if shifts else ""
+    return [
+        f"The batches do not agree: the means of the same arm differ between batches{beyond} as chance does once in "
+        f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in batch "
+        f"{counted[found.batch].number} most of all. If something other than chance moved "
+        f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
+        "guarantee does not hold."
+    ]
+
+
+def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str, guarantee: Guarantee) -> str:
+    """For a protocol or a paper."""
+    settings, record = state.settings, state.trial.record
+    policy = settings.policy.policy if isinstance(settings.policy, Limited) else settings.policy
+    what = (
+        f"the study concluded that {verdict['words']}"
+        if verdict is not None
+        else f"the study has not concluded ({open_answers})"
+    )
+    promise = (
+        f"the probability of a wrong conclusion is at most {settings.delta:g} at any number of batches, assuming that "
+        f"{clause(assumed_words(settings.noise))}"
+    )
+    if guarantee.reasons:
+        promise = f"an error probability of {settings.delta:g} was aimed at, but is not guaranteed"
+    elif guarantee.conditions:
+        promise += f", provided that {guarantee.provided}"
+    return (
+        f"With {int(record.samples)} results of {len(settings.arms)} arms in {batches(int(record.batches))}, "
+        f"allocated by {policy.name} (roundwise {__version__}), {what}; {promise}."
+    )
+
+
+def _next(state: State, verdict: dict[str, Any] | None) -> str:
+    name = quote(state.name)
+    if verdict is not None:
+        return f"`roundwise report {name} --out report.html` makes a report to keep."
+    if state.closed is not None:
+        return f"`roundwise report {name} --out report.html` makes a report to keep; the study is closed."
+    waiting = state.outstanding
+    if isinstance(state.settings.policy.stopping, Exacting) and state.over is not None:
+        return (
+            f"`roundwise report {name} --out report.html` makes a report to keep; a new study with --policy wager "
+            "takes batches of any size."
+        )
+    if state.over is not None:
+        return f"`roundwise report {name} --out report.html` makes a report to keep; what is open was not ruled out."
+    if waiting is None:
+        return f"`roundwise ask {name}` says what to do next."
+    if waiting.told:
+        return (
+            f"batch {waiting.number} lacks {int(waiting.outstanding.sum())} results: tell them with "
+            f"`roundwise tell {name} FILE`, or `roundwise tell {name} --settle REASON` if they will not come."
+        )
+    return f"do batch {waiting.number}, then `roundwise tell {name} FILE`."
+
+
+def _by_name(names: tuple[str, ...], values: Any) -> dict[str, int]:
+    return {name: int(value) for name, value in zip(names, values, strict=True) if value > 0}
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,239 @@
+"""The store: create, append, read and list, one transaction each."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from roundwise.errors import InputError, unknown
+from roundwise.studies.store import schema, sharing
+from roundwise.studies.store.address import Address
+from roundwise.studies.store.engine import Access
+from roundwise.studies.store.errors import Conflict, Damaged, StudyExists, UnknownStudy
+from roundwise.studies.store.location import nothing_there, room
+from roundwise.studies.store.log import RESTORE, Entry, Head, Listing, check, extended, moment, stamp, written
+
+LONGEST = 200  # letters in the name of a study
+
+
+def opened(address: Address, create: bool) -> Store:
+    """The store at an address, made or upgraded where needed."""
+    room(address, create)
+    store = Store(address)
+    store.reached(create)
+    try:
+        store.prepare(create)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+class Store:
+    """Studies and their logs. May be shared by threads, and is opened anew in a process that was forked."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._access: Access | None = None
+
+    def __repr__(self) -> str:
+        return f"Store({self.address.place!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back files and connections, which other stores of this process may go on using."""
+        if self._access is not None:
+            self._access = None
+            self._finalizer()
+
+    def reached(self, create: bool = False) -> Access:
+        """The way into the store, which all stores of this address share in a process."""
+        access, here = self._access, sharing.registry()
+        if access is None or access.pid != here.pid:
+            with here.gate, here.lock:
+                access = self._access
+                if access is None or access.pid != here.pid:
+                    self._access = access = here.taken(self.address, create)
+                    self._finalizer = weakref.finalize(self, sharing.given_back, access)
+        return access
+
+    def prepare(self, create: bool) -> None:
+        """Make the tables, or bring them to this version; a look, and no lock, where they are as they should be."""
+        with self.reached().reading() as connection:
+            found = schema.version(connection, self.address.place)
+        if found is None and not create:
+            raise nothing_there(self.address)
+        if self.address.file:
+            self.reached().use_wal()
+        if found != schema.VERSION:
+            with self.reached().writing() as connection:
+                schema.install(connection, self.address.place)
+
+    def create(self, name: str, payload: Mapping[str, Any], kind: str = "created") -> Entry:
+        """Begin a study: its entry 0."""
+        (entry,) = extended(_named(name), Head(), [(kind, written(payload))], datetime.now(UTC))
+        self._insert([entry])
+        return entry
+
+    def put(self, entries: Sequence[Entry]) -> Listing:
+        """Take in a whole log, as it was exported."""
+        if not entries:
+            raise InputError("A log without entries is no study.")
+        check(entries)
+        name = _named(entries[0].study)
+        if any(entry.study != name for entry in entries):
+            raise InputError("A log belongs to one study, but these entries name several.")
+        self._insert(entries)
+        return Listing(name, entries[0].at, entries[-1].at, len(entries))
+
+    def append(self, name: str, new: Sequence[tuple[str, Mapping[str, Any]]], expected: int) -> list[Entry]:
+        """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
+        texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
+        with self.reached().writing() as connection:
+            number, head = self._head(connection, name, lock=True)
+            if head.entries - 1 != expected:
+                raise self._conflict(connection, name, number, head, expected)
+            entries = extended(name, head, texts, datetime.now(UTC))
+            if entries:
+                connection.execute(insert(schema.entry), [_row(number, entry) for entry in entries])
+                last = entries[-1]
+                connection.execute(
+                    update(schema.study)
+                    .where(schema.study.c.id == number)
+                    .values(entries=last.seq + 1, digest=last.digest, changed_at=stamp(last.at))
+                )
+        return entries
+
+    def read(self, name: str, after: int = -1) -> list[Entry]:
+        """The entries of a study after number `after`, in order, each checked against the one before it."""
+        columns = schema.entry.c
+        with self.reached().reading() as connection:
+            number, head = self._head(connection, name)
+            mine = select(schema.entry).where(columns.study_id == number).order_by(columns.seq)
+            start = Head()
+            if after >= 0:
+                known = connection.scalar(mine.where(columns.seq == after).with_only_columns(columns.digest))
+                start = Head(after + 1, str(known))
+            rows = connection.execute(mine.where(columns.seq >= start.entries)).all()
+        if after >= head.entries:
+            raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
+        entries = [_entry(name, start.entries + i, row) for i, row in enumerate(rows)]
+        check(entries, start)
+        found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
+        if (found.entries, found.digest) != (head.entries, head.digest):
+            raise Damaged(
+                f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends with "
+                f"another one, entry {found.entries - 1}. {RESTORE}"
+            )
+        return entries
+
+    def studies(self) -> list[Listing]:
+        """All studies, by name."""
+        columns = schema.study.c
+        with self.reached().reading() as connection:
+            rows = connection.execute(
+                select(columns.name, columns.created_at, columns.changed_at, columns.entries)
+            ).all()
+        return sorted((_listing(self.address, *row) for row in rows), key=lambda each: each.name)
+
+    def _insert(self, entries: Sequence[Entry]) -> None:
+        first, last = entries[0], entries[-1]
+        with self.reached().writing() as connection:
+            try:
+                connection.execute(
+                    insert(schema.study).values(
+                        name=first.study,
+                        created_at=stamp(first.at),
+                        changed_at=stamp(last.at),
+                        entries=len(entries),
+                        digest=last.digest,
+                    )
+                )
+            except IntegrityError:
+                raise StudyExists(
+                    f"There is already a study called '{first.study}' in {self.address.place}. Nothing was changed; "
+                    "choose another name, or go on with that study."
+                ) from None
+            number = connection.execute(
+                select(schema.study.c.id).where(schema.study.c.name == first.study)
+            ).scalar_one()
+            for entry in entries:  # one at a time: a payload may have many megabytes
+                connection.execute(insert(schema.entry), _row(number, entry))
+
+    def _head(self, connection: Connection, name: str, lock: bool = False) -> tuple[int, Head]:
+        """The number of a study and where its log ends, locked against other writers where asked."""
+        columns = schema.study.c
+        query = select(columns.id, columns.entries, columns.digest, columns.changed_at).where(columns.name == name)
+        row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None:
+            names = list(connection.scalars(select(columns.name)))
+            raise UnknownStudy(str(unknown("study", name, names) if names else nothing_there(self.address)))
+        try:
+            return row.id, Head(int(row.entries), str(row.digest), moment(row.changed_at))
+        except (TypeError, ValueError):
+            raise Damaged(f"{self.address.place} is damaged at study '{name}'. {RESTORE}") from None
+
+    def _conflict(self, connection: Connection, name: str, number: int, head: Head, expected: int) -> Conflict:
+        columns = schema.entry.c
+        row = connection.execute(
+            select(schema.entry).where(columns.study_id == number, columns.seq == head.entries - 1)
+        ).one_or_none()
+        if row is None or expected >= head.entries:
+            return Conflict(f"Study '{name}' ends with entry {head.entries - 1}, not {expected}. Nothing was changed.")
+        last = _entry(name, head.entries - 1, row)
+        return Conflict(
+            f"Study '{name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
+            f"{last.at:%Y-%m-%d at %H:%M} UTC, but entry {expected} is the last one known here. Nothing was changed; "
+            "look again and repeat."
+        )
+
+
+def _row(number: int, entry: Entry) -> dict[str, Any]:
+    return {
+        "study_id": number,
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "recorded_at": stamp(entry.at),
+        "recorded_by": entry.by,
+        "version": entry.version,
+        "payload": entry.text,
+        "digest": entry.digest,
+    }
+
+
+def _entry(name: str, place: int, row: Row[Any]) -> Entry:
+    try:
+        at = moment(row.recorded_at)
+        entry = Entry(name, row.seq, row.kind, at, row.recorded_by, row.version, row.payload, row.digest)
+        if not all(isinstance(each, str) for each in (entry.kind, entry.by, entry.version, entry.text, entry.digest)):
+            raise TypeError
+    except (TypeError, ValueError):
+        raise Damaged(f"The log of study '{name}' was changed: entry {place} cannot be read. {RESTORE}") from None
+    return entry
+
+
+def _listing(address: Address, name: str, created: str, changed: str, entries: int) -> Listing:
+    try:
+        return Listing(str(name), moment(created), moment(changed), int(entries))
+    except (TypeError, ValueError):
+        raise Damaged(f"{address.place} is damaged: the list of studies cannot be read. {RESTORE}") from None
+
+
+def _named(name: str) -> str:
+    if not name or len(name) > LONGEST or not name.isprintable() or name != name.strip():
+        raise InputError(
+            f"A study cannot be called {name[:50]!r}: give a name of 1 to {LONGEST} printable letters, "
+            "without blanks at its ends."
+        )
+    return name

@@ -1,0 +1,237 @@
+"""The way into a store: an engine set so that what was acknowledged stays and readers never wait."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from roundwise.errors import InputError
+from roundwise.studies.store.address import Address
+from roundwise.studies.store.errors import StoreError
+from roundwise.studies.store.failures import PATIENCE, sentences
+from roundwise.studies.store.location import Identity, beside, identity, one_name
+
+WRITING = "roundwise_writing"  # the execution option that tells the two kinds of transaction apart
+MOVED = (
+    "was moved, replaced or deleted while in use. {done}. Look where it is now, and open it again; stop all programs "
+    "that use a store before its file is moved or restored."
+)
+CUT_OFF = (
+    "lost its log (-wal) while in use: it was deleted, or another part of this program opened or copied the file. "
+    "{done}. Start the program anew, look with `roundwise status`, then repeat."
+)
+
+
+class Access:
+    """The one engine of a store in this process, and the transactions that go through it."""
+
+    def __init__(
+        self,
+        address: Address,
+        home: Identity | None,
+        gate: AbstractContextManager[None],
+        finished: Callable[[Access], None],
+        forsaken: Callable[[Access], None],
+    ) -> None:
+        self.address = address
+        self.home = home  # the file of SQLite as it was opened: another one of the same name is another store
+        self.pid = os.getpid()
+        self.users = 0
+        self.lost = ""  # why it cannot be used any more
+        self._gate, self._finished, self._forsaken = gate, finished, forsaken
+        self._lock = threading.RLock()
+        self._open = 0  # connections of SQLite
+        self._log: Identity | None = None  # their -wal: it stays the same as long as one of them is open
+        self.engine = self._sqlite(address.file) if address.file else _postgresql(address)
+
+    @property
+    def connected(self) -> bool:
+        """Whether there are open connections."""
+        return self._pool.checkedin() > 0 or self.busy
+
+    @property
+    def busy(self) -> bool:
+        """Whether connections are in use just now."""
+        return self._pool.checkedout() > 0
+
+    @property
+    def _pool(self) -> QueuePool:
+        pool = self.engine.pool
+        assert isinstance(pool, QueuePool)
+        return pool
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that sees the store as of one moment, and blocks nobody."""
+        options = {} if self.address.file else {"isolation_level": "REPEATABLE READ"}
+        with self._connection() as connection, connection.execution_options(**options).begin():
+            self._look()
+            yield connection
+            self._look()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that is durable once it is left, or leaves nothing behind."""
+        with self._connection() as connection:
+            with connection.execution_options(**{WRITING: True}).begin():
+                self._look()
+                if self.address.file:
+                    one_name(self.address)
+                else:
+                    connection.execute(_CAREFUL, {"patience": f"{PATIENCE}s"})
+                yield connection
+                self._look()
+            self._look("All or nothing of this was recorded")
+            if self.address.file:
+                self._settle(connection)
+
+    def use_wal(self) -> None:
+        """SQLite's write-ahead log, in which a writer and readers do not meet; kept in the file once set."""
+        with self._gate, sentences(self.address), closing(self.engine.raw_connection()) as connection:
+            connection.cursor().execute("pragma journal_mode = wal")
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        with self._gate:
+            if self.lost:
+                raise StoreError(self.lost)
+            with sentences(self.address, connecting=True):
+                connection = self.engine.connect()
+            try:
+                with sentences(self.address), connection:
+                    yield connection
+            finally:
+                if self.users == 0:  # the store was closed meanwhile
+                    self._finished(self)
+
+    def _look(self, done: str = "Nothing was changed") -> None:
+        """Raise an error where the file or its log, by name, are not those that the connection has open.
+
+        What is written then goes to a file that nobody else will find.
+        """
+        if self.pid != os.getpid():
+            raise StoreError(f"This process was forked while {self.address.place} was written. Nothing was changed.")
+        file = self.address.file
+        if file is None:
+            return
+        if identity(file) != self.home:
+            raise self._loss(MOVED, done)
+        if self._log and identity(beside(file, "-wal")) != self._log:
+            raise self._loss(CUT_OFF, done)
+
+    def _loss(self, what: str, done: str = "Nothing was changed") -> StoreError:
+        self.lost = f"{self.address.place} {what.format(done='Nothing was changed')}"
+        self._forsaken(self)
+        return StoreError(f"{self.address.place} {what.format(done=done)}")
+
+    def _settle(self, connection: Connection) -> None:
+        """Bring what was committed from the log into the file itself, so that a copy of the file alone has it.
+
+        Under the lock of writers: before SQLite 3.51.3 a commit during a checkpoint may spoil the log ("WAL-reset
+        bug"). Whoever does not get that lock at once leaves it to the other writer, and what fails here is as safe in
+        the log.
+        """
+        mine = connection.connection.dbapi_connection
+        assert isinstance(mine, sqlite3.Connection)
+        with suppress(sqlite3.Error, SQLAlchemyError, StoreError), closing(self.engine.raw_connection()) as other:
+            mine.execute("pragma busy_timeout = 0")
+            try:
+                mine.execute("begin immediate")
+                try:
+                    other.cursor().execute("pragma wal_checkpoint(passive)")
+                finally:
+                    mine.execute("rollback")
+            finally:
+                mine.execute(f"pragma busy_timeout = {1000 * PATIENCE}")
+
+    def _learn(self, file: Path, mode: str | None) -> None:
+        """Remember the log that a connection has just opened, which must be that of the others."""
+        if mode == "wal":
+            found = identity(beside(file, "-wal"))
+            with self._lock:
+                self._log = known = self._log or found
+            if found != known:
+                raise self._loss(CUT_OFF)
+
+    def _sqlite(self, file: Path) -> Engine:
+        def connected() -> sqlite3.Connection:
+            connection = opened(file, "rw")
+            if identity(file) != self.home:
+                connection.close()
+                raise self._loss(MOVED)
+            return connection
+
+        # as many connections as threads ask for, and each kept
+        engine = create_engine("sqlite://", creator=connected, poolclass=QueuePool, pool_size=0)
+
+        @event.listens_for(engine, "connect")
+        def set_up(connection: sqlite3.Connection, _: Any) -> None:
+            # checkpoints are made in `_settle` alone
+            for pragma in ("synchronous = full", "fullfsync = on", "foreign_keys = on", "wal_autocheckpoint = 0"):
+                connection.execute(f"pragma {pragma}")
+            with self._lock:
+                self._open += 1
+            try:
+                self._learn(file, connection.execute("pragma journal_mode").fetchone()[0])
+            except BaseException:
+                left(connection)
+                connection.close()
+                raise
+
+        @event.listens_for(engine, "close")
+        def left(_: sqlite3.Connection, __: Any = None) -> None:
+            with self._lock:
+                self._open -= 1
+                if not self._open:
+                    self._log = None
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            # a writer that begins as a reader fails at once when another one writes, whatever the timeout
+            writing = connection.get_execution_options().get(WRITING)
+            connection.exec_driver_sql("begin immediate" if writing else "begin")
+            if self._log is None:  # the log was begun after this connection
+                self._learn(file, connection.exec_driver_sql("pragma journal_mode").scalar())
+
+        return engine
+
+
+def opened(file: Path, mode: str) -> sqlite3.Connection:
+    """A connection of SQLite to a file, which is made in the mode 'rwc' alone."""
+    return sqlite3.connect(
+        f"{file.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+    )
+
+
+# Where a server is told to acknowledge commits before they are on disk, not so for studies.
+_CAREFUL = text(
+    "select set_config('lock_timeout', :patience, true), set_config('synchronous_commit', "
+    "replace(current_setting('synchronous_commit'), 'off', 'on'), true)"
+)
+
+
+def _postgresql(address: Address) -> Engine:
+    try:
+        return create_engine(
+            address.url,
+            pool_pre_ping=True,  # a server that was restarted is met again without an error
+            connect_args={
+                "connect_timeout": int(str(address.url.query.get("connect_timeout", PATIENCE))),
+                "fallback_application_name": "roundwise",
+                "prepare_threshold": None,  # poolers such as PgBouncer cannot keep prepared statements
+            },
+        )
+    except ImportError:
+        raise InputError("PostgreSQL needs the extra 'store': pip install 'roundwise[store]'.") from None
+    except (ArgumentError, ValueError) as error:
+        raise InputError(
+            f"The storage URL of {address.place} cannot be used: {address.censored(str(error)).rstrip('.')}."
+        ) from None

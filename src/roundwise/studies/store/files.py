@@ -1,0 +1,105 @@
+"""A log as a file: JSON lines, first who it is and how long, then one line an entry."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from roundwise.errors import DataError, InputError
+from roundwise.studies.store.errors import Damaged
+from roundwise.studies.store.log import Entry, check, moment, stamp
+
+FORMAT = 1
+PAYLOAD = ', "payload": '  # what follows it is the payload as it was recorded; no string in JSON can hold it
+
+
+def lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """The lines of a whole log. The first counts the others, so that a file that was cut is noticed."""
+    last = entries[-1]
+    yield json.dumps({"roundwise": "study", "format": FORMAT, "study": last.study, "entries": len(entries)})
+    for entry in entries:
+        about = {"seq": entry.seq, "kind": entry.kind, "at": stamp(entry.at), "by": entry.by, "version": entry.version}
+        yield json.dumps({**about, "digest": entry.digest})[:-1] + PAYLOAD + entry.text + "}"
+
+
+def not_open(path: Path) -> None:
+    """Raise an error where a path is the file of a store that is open in this process (or SQLite's beside it).
+
+    Reading it would drop the locks of SQLite, writing would destroy it: ask before a file is opened that a user named.
+    """
+    sharing = sys.modules.get("roundwise.studies.store.sharing")  # not imported: nothing is open
+    if sharing is not None and sharing.registry().holds(path):
+        raise InputError(
+            f"{path} is the database in which the studies are kept. Nothing was changed; give another file."
+        )
+
+
+def write_log(path: Path, entries: Sequence[Entry]) -> None:
+    """Write a whole log to a file, which appears complete or not at all."""
+    not_open(path)
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines(entries))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}. Give another place.") from None
+
+
+def read_log(path: Path) -> list[Entry]:
+    """The log in a file, its chain checked."""
+    not_open(path)
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            first = _first(path, file.readline())
+            entries = [_entry(path, number, first["study"], line) for number, line in enumerate(file, start=2)]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text. {EXPECTED}") from None
+    check(entries)
+    if len(entries) != first["entries"]:
+        raise Damaged(
+            f"{path} holds {len(entries)} entries of study '{first['study']}', but its first line announces "
+            f"{first['entries']!r}: the file was cut. Export the study again."
+        )
+    return entries
+
+
+EXPECTED = "Give a file that `roundwise export` wrote."
+
+
+def _first(path: Path, line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("roundwise") != "study" or not isinstance(found.get("study"), str):
+        raise DataError(f"{path}, line 1: this is not the log of a study. {EXPECTED}")
+    if found.get("format") != FORMAT:
+        raise DataError(
+            f"{path}, line 1: the file has format {found.get('format')!r}, this version of roundwise reads {FORMAT}. "
+            "Upgrade with `pip install --upgrade roundwise`."
+        )
+    return found
+
+
+def _entry(path: Path, number: int, study: str, line: str) -> Entry:
+    try:
+        row = json.loads(line)
+        strings = {name: row[name] for name in ("kind", "by", "version", "digest")}
+        if not all(isinstance(each, str) and each.isprintable() for each in strings.values()):
+            raise ValueError
+        if type(row["seq"]) is not int or not isinstance(row["payload"], dict):
+            raise ValueError
+        text = line.rstrip()[:-1].partition(PAYLOAD)[2]
+        return Entry(study, row["seq"], at=moment(row["at"]), text=text, **strings)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise Damaged(f"{path}, line {number}: this is not an entry; the file was cut or changed. {EXPECTED}") from None

@@ -1,7 +1,0 @@
-"""Live studies: named, durable experiments. `study` has the rules of what may be told, `replay` folds the log."""
-
-from roundwise.study.replay import Asked, State, replayed
-from roundwise.study.settings import Settings
-from roundwise.study.study import Study, create_study, load_study
-
-__all__ = ["Asked", "Settings", "State", "Study", "create_study", "load_study", "replayed"]

@@ -1,0 +1,1 @@
+"""The paper: its bounds, its experiments and figures; and whether the guarantee is kept."""

@@ -1,0 +1,141 @@
+"""Every shape of a question, every law, every rule that claims a guarantee: measured, or refused with a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.betting.rule import Betting, ledger_of
+from roundwise.errors import InputError
+from roundwise.policies import Policy
+from roundwise.problem import Problem
+from roundwise.simulation.lockstep import drawn
+from roundwise.state import Trial
+from roundwise.theory.calibration.laws import LAWS, Law
+from roundwise.theory.calibration.rules import RULES, Rule
+from roundwise.theory.calibration.shapes import SHAPES, Shape
+from roundwise.trial import advance, begin, conclusion
+
+DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
+UNCOMPARABLE = "Arms of different, unknown deviations cannot be compared: the model says that they have one."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A combination that is measured: how often a true null is struck off, or a wrong answer given."""
+
+    part: str  # of the report
+    row: str
+    column: str
+    delta: float
+    weight: float  # share of the runs
+    count: Callable[[int, np.random.Generator], int]  # of so many runs, in how many it happened
+    must_fail: bool = False  # a control: it must happen more often than delta
+
+    @property
+    def name(self) -> str:
+        """What it is, in one line."""
+        return f"{self.part}: {self.row} / {self.column} / delta {self.delta:g}"
+
+    @property
+    def digest(self) -> str:
+        """A name for its file and its random numbers."""
+        return hashlib.sha256(self.name.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A combination that cannot be asked for, or for which nothing is promised: the sentence says why."""
+
+    part: str
+    row: str
+    column: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Runs of one policy in one law, each to the horizon, also past its end: what is promised holds at all times."""
+
+    shape: Shape
+    law: Law
+    policy: Policy
+    delta: float
+
+    def problem(self) -> tuple[Problem, Floats]:
+        """What is asked, and the true means."""
+        question, means = self.shape.asked(self.law)
+        problem = Problem(question, self.shape.arms, self.delta, self.law.noise)
+        self.policy.check(problem)
+        self.law.made(means)  # refuses means that the noise cannot have
+        return problem, means
+
+    def __call__(self, runs: int, rng: np.random.Generator) -> int:
+        """In how many of the runs it happened."""
+        problem, means = self.problem()
+        environment = self.law.made(means)
+        world = environment.world(rng, runs)
+        trial = begin(problem, self.policy, (runs,))
+        happened = np.zeros(runs, dtype=np.bool_)
+        for _ in range(horizon(self.shape.arms)):
+            batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
+            trial = advance(problem, self.policy, trial, batch)
+            happened |= harmed(problem, self.policy, trial, means)
+        return int(happened.sum())
+
+
+def horizon(arms: int) -> int:
+    """How many batches each run has."""
+    return 12 if arms <= 10 else 6 if arms <= 100 else 4
+
+
+def harmed(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Bools:
+    """Where a wrong answer would be given now, or a true null is struck off."""
+    truth = np.broadcast_to(means, trial.record.counts.shape)
+    wrong = trial.done & ~problem.question.correct(conclusion(problem, policy, trial), truth)
+    if isinstance(policy.stopping, Betting):
+        return wrong | ledger_of(problem).struck(problem, trial.kept.won, means)
+    return np.asarray(wrong)
+
+
+def product() -> Iterator[Cell | Refused]:
+    """Every combination of shape, law and rule; other levels for one rule."""
+    for shape in SHAPES:
+        for law in LAWS:
+            for rule in RULES:
+                yield combined(shape, law, rule, 0.05)
+            if shape.arms <= 10:
+                for delta in DELTAS:
+                    yield combined(shape, law, RULES[0], delta)
+
+
+def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused:
+    """One combination."""
+    part = "product"
+    what = Simulated(shape, law, rule.policy, delta)
+    column = f"{law.name}; {rule.name}"
+    try:
+        problem, _ = what.problem()
+    except InputError as error:
+        return Refused(part, shape.name, column, str(error))
+    sentence = _unclaimed(shape, law, rule, problem)
+    if sentence is not None:
+        return Refused(part, shape.name, column, sentence)
+    share = DELTAS.get(delta, 1.0) * rule.weight * min(1.0, 20.0 / shape.arms)
+    return Cell(part, shape.name, column, delta, share, what)
+
+
+def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | None:
+    """Why nothing is promised, or None."""
+    if law.covers == "one arm at a time" and not shape.separate:
+        return UNCOMPARABLE
+    if law.covers == "differences" and not shape.compares:
+        return "A shift of all arms moves the answer itself: nothing is promised where means move."
+    if law.covers == "differences" and not rule.shifts:
+        return "Where all arms of a batch move together, only bets on differences within a batch promise anything."
+    doubt = rule.policy.stopping.doubt(problem)
+    return None if doubt is None else f"{doubt[:1].upper()}{doubt[1:]}."

@@ -1,0 +1,155 @@
+"""Do the bounds and intervals of reports hold, at all times at once? How often the truth is ever ruled out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Floats, mapped
+from roundwise.betting.bounds import means_of, ruled_out
+from roundwise.errors import InputError
+from roundwise.policies import Wager
+from roundwise.problem import Problem
+from roundwise.questions.base import Halfspaces, pairs
+from roundwise.simulation.environments import Generator
+from roundwise.simulation.lockstep import drawn
+from roundwise.studies.report import report_of
+from roundwise.studies.report.report import Report
+from roundwise.theory.calibration.cells import Cell, Refused
+from roundwise.theory.calibration.laws import LAWS, Law
+from roundwise.theory.calibration.live import SOURCES, Lived, Remembered, Source, Way, as_drawn
+from roundwise.theory.calibration.shapes import SHAPES, Shape
+from roundwise.trial import advance, begin
+
+DELTA = 0.1
+POLICY = Wager(first_pulls=10, growth=0.7)
+ASKED = tuple(
+    next(each for each in SHAPES if each.name == name)
+    for name in ("best of 5, tie", "above, 5 on both sides", "control, 4 ties")
+)
+FORMS: dict[str, Callable[[int], Halfspaces]] = {
+    "a mean, from below": lambda arms: means_of(arms, 1.0),
+    "a mean, from above": lambda arms: means_of(arms, -1.0),
+    "a difference": lambda arms: pairs(np.arange(arms), np.full(arms, arms - 1)),
+}
+
+
+@dataclass(frozen=True)
+class Covered:
+    """One bound of a form, in many runs at once: in how many the true value of arm 0's form was ever ruled out."""
+
+    law: Law
+    shape: Shape
+    form: str
+
+    def __call__(self, runs: int, rng: Generator) -> int:
+        """To the horizon, also past the end of a run."""
+        question, means = self.shape.asked(self.law)
+        problem = Problem(question, self.shape.arms, DELTA, self.law.noise)
+        environment = self.law.made(means)
+        world, trial, batches = environment.world(rng, runs), begin(problem, POLICY, (runs,)), []
+        for _ in range(10):
+            batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
+            trial = advance(problem, POLICY, trial, batch)
+            batches.append(batch)
+        placed, end = POLICY.stopping.replayed(problem, batches)
+        forms = FORMS[self.form](problem.arms)
+        dense = np.zeros((problem.arms, problem.arms))
+        np.add.at(dense, (np.arange(problem.arms)[:, None], forms.arms), forms.coefficients)
+        values = np.broadcast_to(dense @ means, (runs, problem.arms))
+        forms = mapped(lambda array: np.broadcast_to(array, (runs, *array.shape)), forms)
+        return int(ruled_out(problem, placed, end, forms, problem.goal)(values)[:, 0].sum())
+
+
+Missed = Callable[[Report, Floats], bool]
+MISSED: dict[str, tuple[Missed, float, str]] = {
+    "interval of a mean, arms compared": (
+        lambda report, means: _out(report.arms[0].lower, means[0], report.arms[0].upper),
+        1.0,
+        "best of 5, tie",
+    ),
+    "behind the best, at least": (
+        lambda report, means: _out(report.arms[0].behind, float(means.max() - means[0]), None),
+        2.0,
+        "best of 5, tie",
+    ),
+    "behind the leader, at most": (
+        lambda report, means: _behind_most(report, means),
+        1.0,
+        "best of 5, tie",
+    ),
+    "lower bound of a mean, level asked": (
+        lambda report, means: _out(report.arms[0].lower, means[0], None),
+        2.0,
+        "above, 5 on both sides",
+    ),
+    "upper bound of a mean, level asked": (
+        lambda report, means: _out(None, means[0], report.arms[0].upper),
+        2.0,
+        "above, 5 on both sides",
+    ),
+}
+
+
+def _out(lower: float | None, truth: float, upper: float | None) -> bool:
+    return (lower is not None and lower > truth) or (upper is not None and upper < truth)
+
+
+def _behind_most(report: Report, means: Floats) -> bool:
+    leader = next((i for i, each in enumerate(report.arms) if each.trails_most == 0), 0)
+    return _out(None, float(means[leader] - means[0]), report.arms[0].trails_most)
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A number of the reports of live studies: in how many of them it was wrong at any time."""
+
+    source: Source
+    shape: Shape
+    missed: Missed
+
+    def __call__(self, runs: int, rng: Generator) -> int:
+        """A report after every batch."""
+        return sum(self._one(rng) for _ in range(runs))
+
+    def _one(self, rng: Generator) -> bool:
+        lived = Lived(Way("", as_drawn, policy=POLICY), self.source, delta=DELTA)
+        means, settings = lived.settings(self.shape, rng)
+        study = Remembered(settings)
+        for _ in range(4):
+            asked = study.ask()
+            if asked is None:
+                return False
+            as_drawn(study, lived.rows(asked.table, means, rng), rng)
+            if self.missed(report_of(study.state, intervals=True), means):
+                return True
+        return False
+
+
+def bounds() -> Iterator[Cell | Refused]:
+    """Every kind of bound with every law, and what reports print."""
+    part = "bounds"
+    for form in FORMS:
+        for shape in ASKED:
+            for law in LAWS:
+                column = f"{law.name}; {shape.name}"
+                if law.covers == "differences" and form != "a difference":
+                    yield Refused(part, form, column, "A mean that moves has no bound.")
+                elif law.covers == "one arm at a time" and form == "a difference":
+                    sentence = (
+                        "Arms of different, unknown deviations cannot be compared: the model says that they have one."
+                    )
+                    yield Refused(part, form, column, sentence)
+                else:
+                    try:
+                        law.made(shape.asked(law)[1])
+                    except InputError as error:
+                        yield Refused(part, form, column, str(error))
+                    else:
+                        yield Cell(part, form, column, DELTA, 1.0, Covered(law, shape, form))
+    for words, (missed, times, name) in MISSED.items():
+        shape = next(each for each in SHAPES if each.name == name)
+        for source in SOURCES:
+            yield Cell(part, f"report: {words}", source.law.name, times * DELTA, 0.05, Reported(source, shape, missed))

@@ -1,0 +1,90 @@
+"""Every policy and stopping rule that claims a guarantee, and rules that must be caught."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Bools
+from roundwise.betting.rule import Betting
+from roundwise.policies import PET, Policy, RoundRobin, TrackAndStop, Wager
+from roundwise.policies.limited import Limited
+from roundwise.problem import Problem
+from roundwise.questions.base import Answer
+from roundwise.state import Batch, Plan, Trial
+from roundwise.stopping import GLR, Heuristic, Threshold
+from roundwise.stopping.thresholds import THRESHOLDS
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy with its stopping rule, by name."""
+
+    name: str
+    policy: Policy
+    shifts: bool = False  # also where all arms of a batch move together, if differences are asked for
+    weight: float = 1.0  # its share of the runs
+
+
+@dataclass(frozen=True)
+class NaiveT:
+    """Two arms: stop as soon as a t test at the level delta is significant. What people do, and must not."""
+
+    def check(self, problem: Problem) -> None:
+        """Two arms."""
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Batch:
+        """Nothing seen."""
+        nothing = np.zeros((*runs, problem.arms))
+        return Batch(nothing, nothing, nothing)
+
+    def fold(self, problem: Problem, kept: Batch, plan: Plan, batch: Batch) -> Batch:
+        """All results together."""
+        counts, totals = kept.counts + batch.counts, kept.totals + batch.totals
+        spreads = kept.spreads if batch.spreads is None or kept.spreads is None else kept.spreads + batch.spreads
+        return Batch(counts, totals, spreads)
+
+    def stops(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether the two-sided test says so now."""
+        from scipy.stats import t as student
+
+        kept: Batch = trial.kept
+        counts, sizes = kept.counts, np.maximum(kept.counts, 1.0)
+        freedom = np.maximum(counts.sum(axis=-1) - counts.shape[-1], 1.0)
+        spreads = np.zeros_like(counts) if kept.spreads is None else kept.spreads
+        variance = spreads.sum(axis=-1) / freedom * (1.0 / sizes).sum(axis=-1)
+        means = kept.totals / sizes
+        away = np.abs(means[..., 0] - means[..., 1]) / np.sqrt(np.maximum(variance, 1e-300))
+        return np.asarray(away > student.isf(problem.delta / 2, freedom))
+
+    def answer(self, problem: Problem, trial: Trial) -> Answer:
+        """The larger mean."""
+        return problem.question.answer(trial.record.means)
+
+    def doubt(self, problem: Problem) -> str:
+        """It is wrong."""
+        return "no guarantee: a t test repeated at every look"
+
+
+def _glr(threshold: Threshold) -> tuple[Rule, ...]:
+    name, rule = threshold.name, GLR(threshold)
+    return (
+        Rule(f"PET, {name}", PET(stopping=rule), weight=0.3),
+        Rule(f"Round Robin, {name}", RoundRobin(stopping=rule, first_time=200.0), weight=0.3),
+        Rule(f"Track-and-Stop, {name}", TrackAndStop(stopping=rule, first_time=200.0), weight=0.3),
+    )
+
+
+PROVED = [each for each in THRESHOLDS.values() if not isinstance(each, Heuristic)]
+
+RULES: tuple[Rule, ...] = (
+    Rule("Wager", Wager(first_pulls=10, growth=1.0), shifts=True, weight=2.0),
+    Rule("Wager, first 30", Wager(), shifts=True),
+    Rule("Wager, first 4", Wager(first_pulls=4, growth=0.6), shifts=True),
+    Rule("Wager, no shifts", Wager(stopping=Betting(shifts=False), first_pulls=10)),
+    Rule("Wager, batches at a price", Wager(batch_price=200.0), shifts=True, weight=0.5),
+    Rule("Wager, limited", Wager(first_pulls=10, max_batch=4000, min_per_arm=2), shifts=True, weight=0.5),
+    *(rule for threshold in PROVED for rule in _glr(threshold)),
+    Rule("PET, limited", Limited(PET(), max_batch=4000, min_per_arm=1), weight=0.3),
+)

@@ -1,0 +1,131 @@
+"""The questions, each in the shapes in which a wrong answer is nearest: ties, means on a level, borders of a tolerance.
+
+A shape places the means by a law's centre and unit. Means that should be equal differ by `TINY` units, so that one
+answer is right, and an error is as likely as if they were equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.theory.calibration.laws import Law
+
+TINY = 1e-6
+Asked = tuple[Question, Floats]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A question with means that make it hard."""
+
+    name: str
+    arms: int
+    asked: Callable[[Law], Asked]
+    compares: bool = False  # only differences of means matter, so a shift of all arms is harmless
+    separate: bool = False  # every statement is about one arm, so each arm may have a deviation of its own
+
+
+def _placed(law: Law, *offsets: float) -> Floats:
+    return np.asarray(law.centre + law.unit * np.array(offsets))
+
+
+def _best(*offsets: float) -> Callable[[Law], Asked]:
+    return lambda law: (BestArm(), _placed(law, *offsets))
+
+
+def _tolerance(*offsets: float) -> Callable[[Law], Asked]:
+    """Within half a unit of the best is right."""
+    return lambda law: (BestArm(tolerance=0.5 * law.unit), _placed(law, *offsets))
+
+
+def _top(k: int, *offsets: float) -> Callable[[Law], Asked]:
+    return lambda law: (TopK(k), _placed(law, *offsets))
+
+
+def _level(kind: Callable[[float], Question], *offsets: float) -> Callable[[Law], Asked]:
+    return lambda law: (kind(law.centre), _placed(law, *offsets))
+
+
+def _control(margin: float, *offsets: float) -> Callable[[Law], Asked]:
+    return lambda law: (
+        Statements.against_control(len(offsets), 0, margin * law.unit),
+        _placed(law, *offsets),
+    )
+
+
+def _ranking(*offsets: float) -> Callable[[Law], Asked]:
+    return lambda law: (Statements.ranking(len(offsets)), _placed(law, *offsets))
+
+
+def _statements(forms: list[list[float]], *offsets: float) -> Callable[[Law], Asked]:
+    """Forms of the means against what they are when all means lie at the centre."""
+
+    def asked(law: Law) -> Asked:
+        factors = np.array(forms, dtype=np.float64)
+        return Statements(factors, factors.sum(axis=-1) * law.centre), _placed(law, *offsets)
+
+    return asked
+
+
+def _largest(forms: list[list[float]], ahead: list[float], *offsets: float) -> Callable[[Law], Asked]:
+    """Scores that, at these means, lie `ahead` units above each other's: their offsets make it so."""
+
+    def asked(law: Law) -> Asked:
+        factors, means = np.array(forms, dtype=np.float64), _placed(law, *offsets)
+        return Largest(factors, law.unit * np.array(ahead) - factors @ means), means
+
+    return asked
+
+
+def _spread(number: int, first: float = 0.0) -> list[float]:
+    """One arm a hair ahead of all others."""
+    return [first, *[first - TINY] * (number - 1)]
+
+
+SHAPES: tuple[Shape, ...] = (
+    Shape("best of 2, tie", 2, _best(0, -TINY), compares=True),
+    Shape("best of 5, tie", 5, _best(*_spread(5)), compares=True),
+    Shape("best of 10, a pair ahead", 10, _best(0, -TINY, *[-1] * 8), compares=True),
+    Shape("best of 100, tie", 100, _best(*_spread(100)), compares=True),
+    Shape("best of 1000, tie", 1000, _best(*_spread(1000)), compares=True),
+    Shape("tolerance, 2 arms at its border", 2, _tolerance(0, -0.5 - TINY), compares=True),
+    Shape("tolerance, 5 arms at its border", 5, _tolerance(0, *[-0.5 - TINY] * 4), compares=True),
+    Shape("tolerance, several right", 5, _tolerance(0, -0.2, -0.5 - TINY, -0.5 - TINY, -1), compares=True),
+    Shape("top 2 of 4, tie at the cut", 4, _top(2, 1, 0, -TINY, -TINY), compares=True),
+    Shape("top 3 of 10, tie at the cut", 10, _top(3, 1, 0.5, 0, *[-TINY] * 7), compares=True),
+    Shape("top 5 of 30, tie", 30, _top(5, *[0] * 5, *[-TINY] * 25), compares=True),
+    Shape("above, 2 just above", 2, _level(Above, TINY, TINY), separate=True),
+    Shape("above, 5 on both sides", 5, _level(Above, TINY, -TINY, TINY, -TINY, 1), separate=True),
+    Shape("above, 30 just below", 30, _level(Above, *[-TINY] * 30), separate=True),
+    Shape("above, 300 just below", 300, _level(Above, *[-TINY] * 300), separate=True),
+    Shape("minimum just below", 3, _level(MinimumBelow, -TINY, 1, 1), separate=True),
+    Shape("minimum of 10 just not below", 10, _level(MinimumBelow, *[TINY] * 10), separate=True),
+    Shape("any above, just", 3, _level(AnyAbove, TINY, -1, -1), separate=True),
+    Shape("none of 10 above, just", 10, _level(AnyAbove, *[-TINY] * 10), separate=True),
+    Shape("none of 300 above, just", 300, _level(AnyAbove, *[-TINY] * 300), separate=True),
+    Shape("control, 4 ties", 5, _control(0.0, 0, -TINY, -TINY, TINY, TINY), compares=True),
+    Shape("control, margin just missed", 3, _control(0.5, 0, 0.5 - TINY, 0.5 - TINY), compares=True),
+    Shape("ranking of 4, ties", 4, _ranking(TINY, 0, 0.5, 0.5 + TINY), compares=True),
+    Shape("statements on levels, ten arms", 10, _statements(np.eye(10).tolist(), *[-TINY] * 10), separate=True),
+    Shape("statements on levels, scaled", 2, _statements([[2, 0], [0, -0.5]], -TINY, TINY), separate=True),
+    Shape("statements, contradictory", 2, _statements([[1, -1], [-1, 1]], TINY, 0), compares=True),
+    Shape("statements, dependent", 3, _statements([[1, -1, 0], [0, 1, -1], [1, 0, -1]], TINY, 0, TINY), compares=True),
+    Shape(
+        "statements, sums and a level", 4, _statements([[1, 1, 0, 0], [1, 1, -1, -1], [0, 0, 0, 1]], 0, -TINY, 0, TINY)
+    ),
+    Shape("statements, a pair and a level", 2, _statements([[1, -1], [1, 0]], -TINY, 0)),
+    Shape(
+        "largest, near-duplicates",
+        3,
+        _largest([[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]], [0, -TINY, -1], 0, 0, 0),
+        compares=True,
+    ),
+    Shape("largest, sums of groups", 4, _largest([[1, 1, 0, 0], [0, 0, 1, 1]], [0, -TINY], 0, 0, 0, 0), compares=True),
+    Shape("largest, against a constant", 2, _largest([[0, 0], [1, 0], [0, 1]], [0, -TINY, -TINY], 0, 0)),
+    Shape("largest, constant just beaten", 2, _largest([[0, 0], [1, 0], [0, 1]], [-TINY, 0, -0.5], 0, 0)),
+)
