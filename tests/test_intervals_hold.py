@@ -24,7 +24,7 @@ from roundwise import (
 from roundwise.questions.base import pairs
 from roundwise.record import Batch
 from roundwise.stopping.betting import ledger_of
-from roundwise.stopping.intervals import _means, _ruled_out, behind_leader, mean_intervals, to_spare
+from roundwise.stopping.intervals import behind_leader, mean_intervals, means_of, ruled_out, to_spare
 from roundwise.stopping.ledgers.best_arm import BestArmLedger
 from roundwise.stopping.ledgers.minimum import ExtremeLedger
 from roundwise.trial import advance, begin
@@ -48,7 +48,7 @@ def spread(pieces, runs):
     return pieces._replace(arms=arms, factors=factors)
 
 
-def ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
+def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
     """How often each true value was ever ruled out, by kind of bound and arm: two alike, one beside them, two far."""
     model, mean, usual = test_wager.NOISES[noise]
     away = np.zeros(5) if noise == "bounded, tables" else np.array([0.0, 0.0, 0.03, 0.7, -0.7])
@@ -60,9 +60,9 @@ def ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
 
     def times(forms, truth):
         values = np.broadcast_to(truth, (runs, *np.shape(truth)))
-        return _ruled_out(problem, placed, end, forms, problem.goal)(values).sum(axis=0)
+        return ruled_out(problem, placed, end, forms, problem.goal)(values).sum(axis=0)
 
-    found = {sign: times(spread(_means(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
+    found = {sign: times(spread(means_of(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
     if isinstance(ledger, BestArmLedger):
         rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], np.arange(5)) for bet in placed]
         found["behind the best"] = times(rivals, means.max() - means)
@@ -70,7 +70,7 @@ def ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
         found["behind another"] = times(last, means[:4] - means[4])
     elif isinstance(ledger, ExtremeLedger):
         sign = 1.0 if ledger.beyond_is_above else -1.0
-        chosen = [spread(_means(5, sign), runs) for _ in placed]
+        chosen = [spread(means_of(5, sign), runs) for _ in placed]
         chosen = [
             form._replace(arms=bet.choice.arm[:, None, None], factors=np.full((runs, 1, 1), sign), offsets=np.zeros(1))
             for form, bet in zip(chosen, placed, strict=True)
@@ -97,7 +97,7 @@ class TestTheTruth:
     @pytest.mark.parametrize("asked", ASKED)
     @pytest.mark.parametrize("noise", test_wager.NOISES)
     def test_it_is_rarely_ruled_out(self, noise, asked):
-        times = ruled_out(noise, ASKED[asked])
+        times = times_ruled_out(noise, ASKED[asked])
         assert all(test_wager.kept(each, RUNS, DELTA) for each in times.values())
         assert sum(times.values()) > 0
 
@@ -105,13 +105,15 @@ class TestTheTruth:
     @pytest.mark.parametrize("asked", ASKED)
     @pytest.mark.parametrize("noise", test_wager.NOISES)
     def test_it_is_rarely_ruled_out_in_many_runs(self, noise, asked):
-        found = [ruled_out(noise, ASKED[asked], seed=seed) for seed in range(10)]
+        found = [times_ruled_out(noise, ASKED[asked], seed=seed) for seed in range(10)]
         assert all(test_wager.kept(sum(each[key] for each in found), 10 * RUNS, DELTA) for key in found[0])
 
     @pytest.mark.parametrize("asked", ASKED)
     def test_a_deviation_that_is_too_small_is_seen(self, asked):
         """The same test on data that break the noise model: every kind of bound misses too often."""
-        wild = ruled_out("exactly Gaussian", ASKED[asked], 400, world_of=lambda means: test_wager.normal(means, 4.0))
+        wild = times_ruled_out(
+            "exactly Gaussian", ASKED[asked], 400, world_of=lambda means: test_wager.normal(means, 4.0)
+        )
         kinds = {kind for kind, arm in wild if not test_wager.kept(wild[kind, arm], 400, DELTA)}
         assert kinds == {kind for kind, _ in wild}
 
@@ -126,7 +128,7 @@ class TestTheTruth:
             return lambda offsets: np.maximum(bet(offsets), 0.0)
 
         monkeypatch.setattr(GaussianBettor, "steady", peeking)
-        times = ruled_out("exactly Gaussian", ASKED["best arm"], 400)
+        times = times_ruled_out("exactly Gaussian", ASKED["best arm"], 400)
         for side in (1.0, -1.0):
             assert not test_wager.kept(times[side, 3], 400, DELTA)  # the arm with the most rows
 

@@ -62,7 +62,7 @@ def mean_intervals(problem: Problem, rule: Betting, batches: Sequence[Batch]) ->
     """
     placed, end = rule.replayed(problem, batches)
     ledger, bar = ledger_of(problem), problem.goal + (0.0 if about_level(problem) else math.log(2))
-    lower, minus = (_bounds(problem, placed, end, _means(problem.arms, sign), bar) for sign in (1.0, -1.0))
+    lower, minus = (_bounds(problem, placed, end, means_of(problem.arms, sign), bar) for sign in (1.0, -1.0))
     if isinstance(ledger, AboveLedger):
         above, _ = ledger.claimed(end.won, end.choice)
         lower = _agreed(lower, ledger.level, end.won.settled & above)
@@ -94,9 +94,9 @@ def to_spare(problem: Problem, rule: Betting, batches: Sequence[Batch]) -> Float
         return np.where(ledger.claimed(end.won, end.choice)[0], lower - ledger.level, ledger.level - upper)
     if isinstance(ledger, ExtremeLedger):
         sign = 1.0 if ledger.beyond_is_above else -1.0
-        chosen = [_means(problem.arms, sign, bet.choice.arm) for bet in placed]
+        chosen = [means_of(problem.arms, sign, bet.choice.arm) for bet in placed]
         some = _agreed(_bounds(problem, placed, end, chosen, problem.goal), sign * ledger.level, end.won.none_lost)
-        every = _bounds(problem, placed, end, _means(problem.arms, -sign), problem.goal)
+        every = _bounds(problem, placed, end, means_of(problem.arms, -sign), problem.goal)
         arms = _agreed(every, -sign * ledger.level, end.won.arms_lost)
         return np.append(some - sign * ledger.level, arms + sign * ledger.level)
     assert isinstance(ledger, CandidateLedger)
@@ -126,7 +126,7 @@ def _agreed(bound: Floats, asked: Floats | float, shown: Bools) -> Floats:
     return np.where(shown, np.maximum(bound, np.nextafter(asked, np.inf)), np.minimum(bound, asked))
 
 
-def _means(arms: int, sign: float, arm: Any = slice(None)) -> Halfspaces:
+def means_of(arms: int, sign: float, arm: Any = slice(None)) -> Halfspaces:
     """The means of all arms or one, or their negatives, as forms."""
     which = np.arange(arms)[arm].reshape(-1, 1)
     return Halfspaces(which, np.full(which.shape, sign), np.zeros(len(which)), False)
@@ -138,10 +138,10 @@ def _bounds(problem: Problem, placed: list[Placed], end: Kept, forms: Forms, bar
     with np.errstate(divide="ignore"):
         error = np.sqrt(known.variance[..., None] * squares_at(1.0 / known.past.counts, last))
     limits = range_of_forms(problem.noise, last.coefficients)
-    return _end(_ruled_out(problem, placed, end, forms, bar), at(known.past.means, last), error, limits)
+    return _end(ruled_out(problem, placed, end, forms, bar), at(known.past.means, last), error, limits)
 
 
-def _ruled_out(problem: Problem, placed: list[Placed], end: Kept, forms: Forms, bar: float) -> Exceeded:
+def ruled_out(problem: Problem, placed: list[Placed], end: Kept, forms: Forms, bar: float) -> Exceeded:
     """Which values the forms have been shown to exceed: bets on each drift from the first batch to the last.
 
     Forms may change from bet to bet, if what is bounded is at least as large as each of them.
