@@ -1,11 +1,13 @@
-"""Bounds hold at all times: how often they miss, and how often the truth itself is ruled out."""
+"""Bounds hold at all times: how often the truth is ever ruled out, in many runs; and what a report would print.
+
+`kept` is an exact binomial test: where the promise holds it fails with probability at most 1e-5 (some 700 of them in
+this file: below 1e-2 in all, and the seeds are fixed). 2000 runs at delta 0.2 catch a probability of 0.26 with 98 %.
+"""
 
 import math
-from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest
 
 import test_wager
 from roundwise import (
@@ -13,66 +15,150 @@ from roundwise import (
     AnyAbove,
     BestArm,
     Gaussian,
+    Largest,
     MinimumBelow,
     Problem,
+    Statements,
     Wager,
 )
-from roundwise.betting import bounds as intervals
-from roundwise.betting.above import AboveLedger
-from roundwise.betting.bounds import behind_leader, mean_intervals, to_spare
+from roundwise.betting.best_arm import BestArmLedger
+from roundwise.betting.bounds import behind_leader, mean_intervals, means_of, ruled_out, to_spare
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.rule import ledger_of
+from roundwise.questions.base import pairs
 from roundwise.state import Batch
 from roundwise.trial import advance, begin
-from test_intervals import MEANS, NOISES, PAIRS, QUESTIONS, studied
+from test_intervals import MEANS, NOISES, studied
 
-TRUTHS = {  # of what is to spare, where the estimates have the right answer
-    "best arm": (0.0, 0.5, 0.6),
-    "tolerance": (0.6, 0.7),
-    "top-2": (0.6, 0.1),
-    "above": (0.35, 0.15, 0.25),
-    "any above": (0.35, -0.35, 0.15, 0.25),
-    "none above": (-0.05, 0.05, 0.55, 0.65),
-    "minimum": (0.25, 0.35, -0.15, -0.25),
-    "no minimum": (-0.05, 0.65, 0.15, 0.05),
-    "statements": (0.4, 0.2),
-    "largest": (1.1,),
+RUNS, DELTA = 2000, 0.2
+
+
+def played(problem, policy, world, runs, batches, seed):
+    """The batches of many runs, played to the horizon."""
+    rng, trial, told = np.random.default_rng(seed), begin(problem, policy, (runs,)), []
+    for number in range(batches):
+        told.append(world(rng, trial.plan, number))
+        trial = advance(problem, policy, trial, told[-1])
+    return told
+
+
+def spread(pieces, runs):
+    """The same forms in so many runs."""
+    arms, factors = (np.broadcast_to(each, (runs, *each.shape)) for each in (pieces.arms, pieces.coefficients))
+    return pieces._replace(arms=arms, factors=factors)
+
+
+def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
+    """How often each true value was ever ruled out, by kind of bound and arm: two alike, one beside them, two far."""
+    model, mean, usual = test_wager.NOISES[noise]
+    away = np.zeros(5) if noise == "bounded, tables" else np.array([0.0, 0.0, 0.03, 0.7, -0.7])
+    means = mean + test_wager.scale(mean) * away  # tables have one mean only
+    problem, policy = Problem(asked(mean), 5, DELTA, model), Wager(first_pulls=10, growth=0.6)
+    batches = played(problem, policy, (world_of or usual)(means), runs, 10, seed)
+    placed, end = policy.stopping.replayed(problem, batches)
+    ledger = ledger_of(problem)
+
+    def times(forms, truth):
+        values = np.broadcast_to(truth, (runs, *np.shape(truth)))
+        return ruled_out(problem, placed, end, forms, problem.goal)(values).sum(axis=0)
+
+    found = {sign: times(spread(means_of(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
+    if isinstance(ledger, BestArmLedger):
+        rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], np.arange(5)) for bet in placed]
+        found["behind the best"] = times(rivals, means.max() - means)
+        last = spread(pairs(np.arange(4), np.full(4, 4)), runs)
+        found["behind another"] = times(last, means[:4] - means[4])
+    elif isinstance(ledger, ExtremeLedger):
+        sign = 1.0 if ledger.beyond_is_above else -1.0
+        chosen = [spread(means_of(5, sign), runs) for _ in placed]
+        chosen = [
+            form._replace(arms=bet.choice.arm[:, None, None], factors=np.full((runs, 1, 1), sign), offsets=np.zeros(1))
+            for form, bet in zip(chosen, placed, strict=True)
+        ]
+        found["extreme"] = times(chosen, np.array([(sign * means).max()]))
+    elif isinstance(problem.question, Statements | Largest):
+        pieces = problem.question.halfspaces(problem.question.answer(means), 5)
+        truth = (pieces.coefficients * means[pieces.arms]).sum(axis=-1)
+        found["forms"] = times(spread(pieces, runs), truth)
+    return {(kind, arm): int(many) for kind, each in found.items() for arm, many in enumerate(each)}
+
+
+SHAPES = [[1, 0, -1, 0, 0], [0, 0, 1, 1, -2], [1, 1, 0, 0, 0], [0, 0, 0, 0, 1]]
+ASKED = {
+    "above": Above,
+    "any above": AnyAbove,
+    "minimum": MinimumBelow,
+    "best arm": lambda mean: BestArm(),
+    "statements": lambda mean: Statements(SHAPES, mean * np.array(SHAPES).sum(axis=1)),
 }
-EVERY = [pair for i, pair in enumerate(PAIRS) if i % 5 == 0]  # every question and every noise model, not every pair
 
 
-@pytest.mark.parametrize(("question", "noise"), EVERY)
-def test_what_is_to_spare_holds(question, noise):
-    """A bound exceeds the truth with probability at most delta; what was ever shown counts, so the end is enough."""
+class TestTheTruth:
+    @pytest.mark.parametrize("asked", ASKED)
+    @pytest.mark.parametrize("noise", test_wager.NOISES)
+    def test_it_is_rarely_ruled_out(self, noise, asked):
+        times = times_ruled_out(noise, ASKED[asked])
+        assert all(test_wager.kept(each, RUNS, DELTA) for each in times.values())
+        assert sum(times.values()) > 0
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("asked", ASKED)
+    @pytest.mark.parametrize("noise", test_wager.NOISES)
+    def test_it_is_rarely_ruled_out_in_many_runs(self, noise, asked):
+        found = [times_ruled_out(noise, ASKED[asked], seed=seed) for seed in range(10)]
+        assert all(test_wager.kept(sum(each[key] for each in found), 10 * RUNS, DELTA) for key in found[0])
+
+    @pytest.mark.parametrize("asked", ASKED)
+    def test_a_deviation_that_is_too_small_is_seen(self, asked):
+        """The same test on data that break the noise model: every kind of bound misses too often."""
+        wild = times_ruled_out(
+            "exactly Gaussian", ASKED[asked], 400, world_of=lambda means: test_wager.normal(means, 4.0)
+        )
+        kinds = {kind for kind, arm in wild if not test_wager.kept(wild[kind, arm], 400, DELTA)}
+        assert kinds == {kind for kind, _ in wild}
+
+    def test_sizes_chosen_after_looking_are_seen(self, monkeypatch):
+        """The negative control of "predictable": bets that are placed only where the batch is on their side."""
+        from roundwise.noise.bettors import GaussianBettor
+
+        honest = GaussianBettor.steady
+
+        def peeking(self, *given):
+            bet = honest(self, *given)
+            return lambda offsets: np.maximum(bet(offsets), 0.0)
+
+        monkeypatch.setattr(GaussianBettor, "steady", peeking)
+        times = times_ruled_out("exactly Gaussian", ASKED["best arm"], 400)
+        for side in (1.0, -1.0):
+            assert not test_wager.kept(times[side, 3], 400, DELTA)  # the arm with the most rows
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("unknown variance", "binary", "bounded")]
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "poisson", *SLOW])
+def test_what_is_printed_holds(noise):
+    """Whole studies to their end, which is enough, as bounds only tighten.
+
+    Bounds that agree with a decision may miss with 2 delta, intervals with delta: 250 runs catch 0.38 in place of 0.2,
+    and 0.6 in place of 0.4, with 98 %.
+    """
     model, world = NOISES[noise]
-    problem, policy = Problem(QUESTIONS[question], 3, 0.2, model), Wager(growth=1.0)
-    truth, environment = np.array(TRUTHS[question]), world(MEANS)
-    right = QUESTIONS[question].answer(np.array(MEANS))
-    wrong, runs = np.zeros(len(truth)), 12
+    truth, runs, missed = np.array(MEANS), 250, np.zeros((4, 3))
+    level, best = Problem(Above(0.31), 3, DELTA, model), Problem(BestArm(), 3, DELTA, model)
+    policy = Wager(first_pulls=12, growth=1.0)
     for seed in range(runs):
-        trial, batches = studied(problem, environment, policy, 100 + seed, most=5)
-        if np.array_equal(QUESTIONS[question].answer(trial.kept.known.means), right):
-            wrong += to_spare(problem, policy.stopping, batches) > truth
-    for each in wrong:
-        assert binomtest(int(each), runs, 0.2, alternative="greater").pvalue > 1e-3
-
-
-@pytest.mark.parametrize("noise", NOISES)
-def test_intervals_hold_at_every_time(noise):
-    model, world = NOISES[noise]
-    problem, policy = Problem(BestArm(), 3, 0.2, model), Wager(growth=1.0)
-    missed, behind, runs = np.zeros(3), np.zeros(3), 15
-    for seed in range(runs):
-        trial, batches = studied(problem, world(MEANS), policy, 100 + seed)
-        found = mean_intervals(problem, policy.stopping, batches)
-        assert (found.lower <= found.upper).all()
-        missed += (np.array(MEANS) < found.lower) | (np.array(MEANS) > found.upper)
-        leader = int(trial.kept.known.means.argmax())
-        most = behind_leader(problem, policy.stopping, batches, leader)
-        assert most[leader] == 0
-        behind += MEANS[leader] - np.array(MEANS) > most
-    for each in (*missed, *behind):
-        assert binomtest(int(each), runs, 0.2, alternative="greater").pvalue > 1e-3
+        _, batches = studied(level, world(MEANS), policy, seed, most=5)
+        lower, upper = mean_intervals(level, policy.stopping, batches)
+        missed[:2] += lower > truth, upper < truth
+        _, batches = studied(best, world(MEANS), policy, seed, most=5)
+        low, high = mean_intervals(best, policy.stopping, batches)
+        behind = to_spare(best, policy.stopping, batches)
+        missed[2:] += (low > truth) | (high < truth), behind > truth.max() - truth
+        assert (lower <= upper).all()
+        assert (low <= high).all()
+    for row, most in enumerate((2 * DELTA, 2 * DELTA, DELTA, 2 * DELTA)):
+        assert all(test_wager.kept(int(each), runs, most) for each in missed[row])
 
 
 def test_the_choice_of_the_leader_is_paid_for():
@@ -85,80 +171,3 @@ def test_the_choice_of_the_leader_is_paid_for():
         last = int(sum(batch.totals for batch in batches).argmin())  # the unluckiest, to be unkind
         missed.append((behind_leader(problem, policy.stopping, batches, last) < -1e-9).mean())
     assert np.mean(missed) < 0.2
-
-
-# ------------------------------------------------------------------------- the truth itself, in many runs at once
-
-WORLDS = [noise for noise in test_wager.NOISES if noise != "bounded, tables"]  # tables of one law cannot be moved
-
-
-def ruled_out(monkeypatch, noise, asked, runs, delta, seed=1, world_of=None):
-    """How often each true value was ever ruled out, by kind of bound and arm: two on a level, one beside it, two far.
-
-    The searches of the module are replaced: they look at the truth, in every run.
-    """
-    model, mean, usual = test_wager.NOISES[noise]
-    world_of = world_of or usual
-    means = mean + test_wager.scale(mean) * np.array([0.0, 0.0, 0.03, 0.7, -0.7])
-    problem, policy = Problem(asked(mean), 5, delta, model), Wager(first_pulls=10, growth=0.6)
-    rng, trial, batches = np.random.default_rng(seed), begin(problem, policy, (runs,)), []
-    for number in range(12):
-        batches.append(world_of(means)(rng, trial.plan, number))
-        trial = advance(problem, policy, trial, batches[-1])
-    values = np.broadcast_to(means, (runs, 5))
-    monkeypatch.setattr(intervals, "_spread", lambda bets, size: bets)
-    monkeypatch.setattr(intervals, "_mean_bound", lambda *given: given[2](values).astype(float))
-    if isinstance(problem.question, BestArm):
-        behind = np.broadcast_to(means.max() - means, (runs, 5))
-        monkeypatch.setattr(intervals, "_bound", lambda shown, *others: shown(behind).astype(float))
-        found = {"behind": to_spare(problem, policy.stopping, batches) > 0}
-    placed, end = policy.stopping.replayed(problem, batches)
-    ledger = ledger_of(problem)
-    if isinstance(ledger, AboveLedger):
-        found = {side: intervals._above(problem, ledger, placed, end, side) > 0 for side in (True, False)}
-    elif isinstance(ledger, ExtremeLedger):
-        found = {"inner": intervals._not_beyond(problem, ledger, placed, end) > 0}
-        values = np.full((runs, 1), means.max() if ledger.beyond_is_above else means.min())
-        start = ledger.start(problem, (runs,))._replace(arms_lost=np.ones((runs, 5), dtype=bool))
-        won = intervals._moved_level(problem, ledger, placed, start, values)
-        found["extreme"] = won.none_lost[:, None]
-        values = np.broadcast_to(means, (runs, 5))
-    for side in (True, False):
-        found[f"own, {side}"] = intervals._own(problem, placed, end, side, problem.goal) > 0
-    return {(kind, arm): int(times) for kind, each in found.items() for arm, times in enumerate(each.sum(axis=0))}
-
-
-ASKED = {"above": Above, "any above": AnyAbove, "minimum": MinimumBelow, "best arm": lambda mean: BestArm()}
-
-
-class TestTheTruth:
-    @pytest.mark.parametrize("asked", ASKED)
-    @pytest.mark.parametrize("noise", WORLDS)
-    def test_it_is_rarely_ruled_out(self, monkeypatch, noise, asked):
-        times = ruled_out(monkeypatch, noise, ASKED[asked], 400, 0.2)
-        assert all(test_wager.kept(each, 400, 0.2) for each in times.values())
-        assert sum(times.values()) > 0
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("asked", ASKED)
-    @pytest.mark.parametrize("noise", WORLDS)
-    def test_it_is_rarely_ruled_out_in_many_runs(self, monkeypatch, noise, asked):
-        times = Counter()
-        for seed in range(10):
-            with monkeypatch.context() as patched:
-                times.update(ruled_out(patched, noise, ASKED[asked], 2000, 0.2, seed))
-        assert all(test_wager.kept(each, 20_000, 0.2) for each in times.values())
-
-    @pytest.mark.parametrize("asked", ASKED)
-    def test_a_deviation_that_is_too_small_is_seen(self, monkeypatch, asked):
-        """The same test on data that break the noise model."""
-        wild = ruled_out(
-            monkeypatch,
-            "exactly Gaussian",
-            ASKED[asked],
-            400,
-            0.2,
-            world_of=lambda means: test_wager.normal(means, 4.0),
-        )
-        kinds = {kind for kind, arm in wild if not test_wager.kept(wild[kind, arm], 400, 0.2)}
-        assert kinds == {kind for kind, _ in wild}

@@ -7,6 +7,7 @@ The sizes are on the first axis, predictable, and the same for every value, whic
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -30,14 +31,21 @@ def steady_student_bet(sizes: Array, new: Array, error: Array, dof: Array) -> Ar
     """The same for Gaussian rewards, `error` being estimated with `dof` degrees of freedom. `(k),(),(),()->(k)`"""
     t = np.clip(new / error, -_FAR, _FAR)
     rho = t / np.hypot(np.sqrt(dof), t)
-    distinct, which = np.unique(dof, return_inverse=True)
-    nodes, log_weights = (each[which.reshape(dof.shape)] for each in chi_rule(distinct))
+    nodes, log_weights = (each.reshape(NODES, 1, *dof.shape) for each in _rule(tuple(dof.reshape(-1).tolist())))
 
     def logs(q: Array) -> Array:
         q = np.minimum(q, BOLD * np.sqrt(dof + 1.0))
-        return log_total(np.stack([log_weights[..., i] + q * (rho * nodes[..., i] - q / 2) for i in range(NODES)]))
+        return log_total(log_weights + q * (rho * nodes - q / 2))
 
     return _placed(sizes, logs)
+
+
+@functools.lru_cache(maxsize=256)
+def _rule(dof: tuple[float, ...]) -> tuple[Array, Array]:
+    """Nodes and log weights of the quadrature on the first axis; bets are looked at again for many values."""
+    distinct, which = np.unique(dof, return_inverse=True)
+    nodes, log_weights = chi_rule(distinct)
+    return nodes[which].T, log_weights[which].T
 
 
 @np.errstate(all="ignore")
