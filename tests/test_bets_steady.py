@@ -10,8 +10,8 @@ from scipy import stats
 
 from expectations import RATES, TOLERANCE, Array, binomial_pmf, panels
 from roundwise import Binary, Bounded, Gaussian, Poisson, Problem, Statements, SubGaussian, UnknownVariance
-from roundwise.betting.estimates import Past
 from roundwise.betting.rule import bettor_of
+from roundwise.estimates import Past
 from roundwise.noise.bets import (
     steady_difference_bet,
     steady_gaussian_bet,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roundwise.arrays import take
-from roundwise.betting.estimates import FEW, MeansOfArms, Past, ShiftsOfBatches, known_from
+from roundwise.estimates import FEW, MeansOfArms, Past, ShiftsOfBatches, known_from
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.state import Batch
 

@@ -15,9 +15,9 @@ import pytest
 from scipy import stats
 
 from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager
+from roundwise import estimates as past
 from roundwise.betting import above
 from roundwise.betting import bounds as intervals
-from roundwise.betting import estimates as past
 from roundwise.betting.rule import ledger_of
 from roundwise.noise import (
     Binary,

@@ -555,7 +555,8 @@ class TestOpening:
         open_store(url).create("checkout", {})  # a ResourceWarning would be an error
 
     def test_import_is_light(self):
-        code = "import sys, roundwise.studies.store; print([name for name in ('sqlalchemy', 'psycopg') if name in sys.modules])"
+        heavy = "[name for name in ('sqlalchemy', 'psycopg') if name in sys.modules]"
+        code = f"import sys, roundwise.studies.store; print({heavy})"
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 

@@ -43,8 +43,8 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import mapped, take
-from roundwise.betting.estimates import Past, known_from
 from roundwise.betting.rule import Betting, bettor_of, ledger_of
+from roundwise.estimates import Past, known_from
 from roundwise.noise import bets
 from roundwise.questions.base import pairs
 from roundwise.simulation.summary import sample_lower_bound

@@ -21,8 +21,8 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import mapped
-from roundwise.betting.estimates import Past, known_from
 from roundwise.betting.rule import Betting, bettor_of
+from roundwise.estimates import Past, known_from
 from roundwise.noise import bets
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
-from roundwise.betting.estimates import Known
 from roundwise.betting.ledger import Wanted
+from roundwise.estimates import Known
 from roundwise.noise.bettors import Bettor
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, marked, total, zeros
-from roundwise.betting.estimates import Forecast, Known
 from roundwise.betting.ledger import Wanted, reached
+from roundwise.estimates import Forecast, Known
 from roundwise.noise.bettors import Bettor
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet

@@ -18,9 +18,9 @@ from roundwise.arrays import Bools, Floats
 from roundwise.betting.above import AboveLedger
 from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.candidates import CandidateLedger
-from roundwise.betting.estimates import at, squares_at
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.rule import Betting, Kept, Placed, bettor_of, ledger_of
+from roundwise.estimates import at, squares_at
 from roundwise.noise import range_of_forms
 from roundwise.noise.bets_mixture import log_total
 from roundwise.problem import Problem

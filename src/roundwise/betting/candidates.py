@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total
-from roundwise.betting.estimates import Forecast, Known, at
 from roundwise.betting.ledger import Wanted, reached
+from roundwise.estimates import Forecast, Known, at
 from roundwise.noise.bettors import Bettor
 from roundwise.problem import Problem
 from roundwise.questions import program

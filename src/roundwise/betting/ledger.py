@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.estimates import Known
+from roundwise.estimates import Known
 from roundwise.noise.bettors import Bettor
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer

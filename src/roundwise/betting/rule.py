@@ -18,9 +18,9 @@ from roundwise.arrays import Bools
 from roundwise.betting.above import AboveLedger
 from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.candidates import CandidateLedger
-from roundwise.betting.estimates import Known, Past, known_from
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
+from roundwise.estimates import Known, Past, known_from
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, UnknownVariance
 from roundwise.noise.bettors import (
     Bettor,

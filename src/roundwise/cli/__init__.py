@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
 
 import typer
 
+from roundwise.cli.app import app
 from roundwise.errors import RoundwiseError
-
-app = typer.Typer(
-    help="Find the best of several noisy options, in batches, with an error of at most delta.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from roundwise._version import __version__
-
-        typer.echo(__version__)
-        raise typer.Exit()
-
-
-@app.callback()
-def root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Find the best of several noisy options, in batches, with an error of at most delta."""
 
 
 def main() -> None:

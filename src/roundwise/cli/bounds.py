@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli import app
+from roundwise.cli.app import app
 from roundwise.cli.options import (
     Delta,
     FormsFile,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli import app
+from roundwise.cli.app import app
 from roundwise.cli.options import (
     Delta,
     FormsFile,

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from roundwise.cli import app
+from roundwise.cli.app import app
 from roundwise.cli.options import (
     Delta,
     FormsFile,

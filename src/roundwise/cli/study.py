@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roundwise.cli import app
+from roundwise.cli.app import app
 from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, policy_from, question_from
 from roundwise.cli.output import check_output, print_json, print_table
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown

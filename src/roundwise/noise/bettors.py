@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total, zeros
-from roundwise.betting.estimates import Forecast, Known, Past, all_arms, arm_of, at, squares_at
+from roundwise.estimates import Forecast, Known, Past, all_arms, arm_of, at, squares_at
 from roundwise.noise import bets
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch, Table

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.betting.estimates import Past, known_from
 from roundwise.betting.rule import bettor_of
+from roundwise.estimates import Past, known_from
 from roundwise.noise import Binary, Bounded, Poisson, UnknownVariance
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
