@@ -68,7 +68,7 @@ def groups(entries):
 def test_kill_at_any_moment_of_append(fresh):
     url = fresh()
     moments = random.Random(1)
-    acknowledged, recorded, lives = set(), [], []
+    acknowledged, recorded = set(), []
     with open_store(url) as store:
         store.create("s", {})
         for life in range(KILLS):
@@ -83,12 +83,12 @@ def test_kill_at_any_moment_of_append(fresh):
             store.close()  # so that the file is recovered by the next to open it
             with child(work) as (pid, pipe):
                 begun = pipe.read(8)
+                told = pairs(pipe.read(8)) if life % 2 else []  # half of them lived to record something
                 time.sleep(moments.uniform(0, 0.02))
                 os.kill(pid, signal.SIGKILL)
                 assert ended(pid) == -signal.SIGKILL
-                told = pairs(pipe.read())
+                told += pairs(pipe.read())
             assert pairs(begun) == [(life, -1)]
-            lives.append(len(told))
             acknowledged.update(told)
             recorded += groups(store.read("s", after=PARTS * len(recorded)))  # which checks the chain
             assert acknowledged <= set(recorded)
@@ -100,8 +100,7 @@ def test_kill_at_any_moment_of_append(fresh):
         recorded = groups(store.read("s", after=0))
     assert acknowledged <= set(recorded)
     assert len(recorded) - len(acknowledged) <= KILLS  # of each life at most the group it was killed in
-    assert min(lives) == 0
-    assert max(lives) > 0
+    assert len(acknowledged) >= KILLS // 2
 
 
 def test_kill_while_a_store_is_made(fresh):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
@@ -48,25 +49,16 @@ class Access:
         self.lost = ""  # why it cannot be used any more
         self._gate, self._finished, self._forsaken = gate, finished, forsaken
         self._lock = threading.RLock()
-        self._open = 0  # connections of SQLite
+        self.open: weakref.WeakSet[Opened] = weakref.WeakSet()  # connections of SQLite, whoever holds them
         self._log: Identity | None = None  # their -wal: it stays the same as long as one of them is open
         self.engine = self._sqlite(address.file) if address.file else _postgresql(address)
 
     @property
-    def connected(self) -> bool:
-        """Whether there are open connections."""
-        return self._pool.checkedin() > 0 or self.busy
-
-    @property
     def busy(self) -> bool:
         """Whether connections are in use just now."""
-        return self._pool.checkedout() > 0
-
-    @property
-    def _pool(self) -> QueuePool:
         pool = self.engine.pool
         assert isinstance(pool, QueuePool)
-        return pool
+        return pool.checkedout() > 0
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -103,14 +95,32 @@ class Access:
         with self._gate:
             if self.lost:
                 raise StoreError(self.lost)
-            with sentences(self.address, connecting=True):
-                connection = self.engine.connect()
+            driver: Any = None
             try:
+                with sentences(self.address, connecting=True):
+                    connection = self.engine.connect()
+                driver = connection.connection.dbapi_connection
                 with sentences(self.address), connection:
                     yield connection
+            except Exception:
+                raise
+            except BaseException:  # interrupted anywhere: nobody knows what the connection was at, perhaps at writing
+                if not self.lost:
+                    self._drop(driver)
+                raise
             finally:
                 if self.users == 0:  # the store was closed meanwhile
                     self._finished(self)
+
+    def _drop(self, driver: Any) -> None:
+        """Close a connection that was interrupted, and all that are idle."""
+        with suppress(Exception):  # closed already, or too confused
+            if isinstance(driver, Opened):
+                with self._lock:
+                    self.open.discard(driver)
+                driver.rollback()
+            driver.close()
+        self.engine.dispose()
 
     def _look(self, done: str = "Nothing was changed") -> None:
         """Raise an error where the file or its log, by name, are not those that the connection has open.
@@ -152,17 +162,19 @@ class Access:
             finally:
                 mine.execute(f"pragma busy_timeout = {1000 * PATIENCE}")
 
-    def _learn(self, file: Path, mode: str | None) -> None:
+    def _learn(self, file: Path, connection: Any, mode: str | None) -> None:
         """Remember the log that a connection has just opened, which must be that of the others."""
         if mode == "wal":
             found = identity(beside(file, "-wal"))
             with self._lock:
-                self._log = known = self._log or found
+                if self._log is None or not self.open - {connection}:
+                    self._log = found
+                known = self._log
             if found != known:
                 raise self._loss(CUT_OFF)
 
     def _sqlite(self, file: Path) -> Engine:
-        def connected() -> sqlite3.Connection:
+        def connected() -> Opened:
             connection = opened(file, "rw")
             if identity(file) != self.home:
                 connection.close()
@@ -173,25 +185,23 @@ class Access:
         engine = create_engine("sqlite://", creator=connected, poolclass=QueuePool, pool_size=0)
 
         @event.listens_for(engine, "connect")
-        def set_up(connection: sqlite3.Connection, _: Any) -> None:
+        def set_up(connection: Opened, _: Any) -> None:
             # checkpoints are made in `_settle` alone
             for pragma in ("synchronous = full", "fullfsync = on", "foreign_keys = on", "wal_autocheckpoint = 0"):
                 connection.execute(f"pragma {pragma}")
             with self._lock:
-                self._open += 1
+                self.open.add(connection)
             try:
-                self._learn(file, connection.execute("pragma journal_mode").fetchone()[0])
+                self._learn(file, connection, connection.execute("pragma journal_mode").fetchone()[0])
             except BaseException:
                 left(connection)
                 connection.close()
                 raise
 
         @event.listens_for(engine, "close")
-        def left(_: sqlite3.Connection, __: Any = None) -> None:
+        def left(connection: Opened, _: Any = None) -> None:
             with self._lock:
-                self._open -= 1
-                if not self._open:
-                    self._log = None
+                self.open.discard(connection)
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
@@ -199,15 +209,25 @@ class Access:
             writing = connection.get_execution_options().get(WRITING)
             connection.exec_driver_sql("begin immediate" if writing else "begin")
             if self._log is None:  # the log was begun after this connection
-                self._learn(file, connection.exec_driver_sql("pragma journal_mode").scalar())
+                mine = connection.connection.dbapi_connection
+                self._learn(file, mine, connection.exec_driver_sql("pragma journal_mode").scalar())
 
         return engine
 
 
-def opened(file: Path, mode: str) -> sqlite3.Connection:
+class Opened(sqlite3.Connection):
+    """A connection of SQLite that can be referred to weakly, so that it is known whether it is still there."""
+
+
+def opened(file: Path, mode: str) -> Opened:
     """A connection of SQLite to a file, which is made in the mode 'rwc' alone."""
     return sqlite3.connect(
-        f"{file.as_uri()}?mode={mode}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        f"{file.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=Opened,
     )
 
 

@@ -22,6 +22,8 @@ def sentences(address: Address, connecting: bool = False) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # a driver that failed because of it
+            raise error.__context__ from None
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         told = _sqlite(address, cause) if address.file else _postgresql(address, cause, connecting)
         raise told from None  # the driver's own error may hold the password and the whole payload

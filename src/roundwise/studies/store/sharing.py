@@ -112,7 +112,7 @@ class Registry:
         """No longer to be used, nor closed: SQLite would write its log into a file that went on without it."""
         with self.gate, self.lock:
             self.accesses = {key: each for key, each in self.accesses.items() if each is not access}
-            if access.connected:
+            if access.open:
                 self.spoilt.add(access.home)
                 _keep(access)
 
@@ -135,10 +135,9 @@ class Registry:
         """The registry of a forked process: empty, but for the files whose connections could not be closed before."""
         spoilt = set(self.spoilt)
         for access in self.accesses.values():
-            if access.connected:
+            if access.open:
+                spoilt.add(access.home)
                 _keep(access)
-                if access.home:
-                    spoilt.add(access.home)
         return Registry(frozenset(spoilt))
 
 
@@ -166,8 +165,8 @@ def given_back(access: Access) -> None:
 
 def _keep(access: Access) -> None:
     """Keep connections from being closed, even at the end of the process: only the system closes them then."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(access.engine))
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(access.engine.pool))
+    for connection in access.open:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def _before() -> None:
