@@ -1,4 +1,4 @@
-"""One report for the terminal, Markdown, HTML and JSON: `facts` says what, `layout` how."""
+"""One report for the terminal, Markdown, HTML and JSON: `facts` says what, `report` how."""
 
 from roundwise.studies.report.facts import assumed_words, report_of
 from roundwise.studies.report.report import Arm, Report

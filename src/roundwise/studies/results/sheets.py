@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from roundwise.errors import DataError
 from roundwise.studies.results.columns import problem
+from roundwise.studies.store.files import not_open
 
 
 class Chunk(NamedTuple):
@@ -46,6 +47,7 @@ class Sheet:
 
 def opened(path: str) -> BinaryIO:
     """The file, or one sentence on why there is none."""
+    not_open(Path(path))
     try:
         if Path(path).is_dir():
             raise IsADirectoryError
