@@ -17,10 +17,11 @@ test: .venv/dev.ok
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m compileall -q src
-	$(BIN)/python -W error -m pytest -m "not slow"
+	$(BIN)/python -W error -m pytest -n auto -m "not slow"
+	$(BIN)/roundwise calibrate
 
 slow: .venv/dev.ok
-	$(BIN)/python -W error -m pytest -m slow
+	$(BIN)/python -W error -m pytest -n auto -m slow
 
 bench: .venv/dev.ok
 	$(BIN)/python benchmarks/run.py

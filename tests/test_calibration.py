@@ -1,8 +1,4 @@
-"""The calibration: complete, able to fail, resumable; and a short one that must pass.
-
-The short one counts 60 runs a cell. If every rule keeps its promise, an alarm has probability at most
-`measure.FALSE_ALARM`, 1e-3; the seed is fixed.
-"""
+"""The calibration: complete, able to fail, resumable. A short one is a step of `make test` of its own."""
 
 import dataclasses
 import json
@@ -162,12 +158,16 @@ def test_a_hole_that_is_put_back_is_caught(hole, monkeypatch):
     assert all(each.broken(1) for each in measured(mine, 30))
 
 
-def test_a_short_calibration_passes():
+def test_the_command_says_what_it_found_and_fails_where_something_is_wrong(monkeypatch):
+    """The short calibration itself is a step of `make test` of its own."""
     from roundwise.cli import app, calibrate  # noqa: F401 - registers the command
 
-    found = CliRunner().invoke(app, ["calibrate", "--workers", "2", "--json"])
-    data = json.loads(found.stdout)
-    bad = [each for each in data["cells"] if not each["as_it_should"]]
-    assert not bad
-    assert found.exit_code == 0
-    assert data["runs"] > 50_000
+    run = CliRunner().invoke(app, ["calibrate", "--runs", "20", "--workers", "1", "--only", "best of 2, tie", "--json"])
+    data = json.loads(run.stdout)
+    assert run.exit_code == 0
+    assert data["as_it_should"]
+    assert {each["row"] for each in data["cells"] if each["part"] == "product"} == {"best of 2, tie"}
+    monkeypatch.setattr(measure.Measured, "as_it_should", lambda self, cells: False)
+    run = CliRunner().invoke(app, ["calibrate", "--runs", "1", "--workers", "1", "--only", "best of 2, tie"])
+    assert run.exit_code == 1
+    assert "Not as it should be" in run.stdout

@@ -280,6 +280,7 @@ def end_of_the_process(trial):
 
 def test_distributed_is_imported_only_when_it_is_used():
     program = (
-        "import sys, roundwise, roundwise.cluster; sys.exit('distributed' in sys.modules or 'dask' in sys.modules)"
+        "import sys, roundwise, roundwise.simulation.workers; "
+        "sys.exit('distributed' in sys.modules or 'dask' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -443,7 +443,8 @@ def test_an_arm_among_very_many_is_not_searched_for_long(tell):
 
 
 def test_import_stays_light():
-    code = "import sys, roundwise.results; print([m for m in ('pandas', 'duckdb', 'openpyxl') if m in sys.modules])"
+    heavy = "[m for m in ('pandas', 'duckdb', 'openpyxl') if m in sys.modules]"
+    code = f"import sys, roundwise.studies.results; print({heavy})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 

@@ -22,7 +22,7 @@ from roundwise import RoundwiseError
 from roundwise.studies.store import Conflict, StoreError, open_store
 from test_store import old_store
 
-KILLS = 210
+KILLS = 100
 PARTS = 3
 
 

@@ -12,6 +12,7 @@ from roundwise.betting.claims import Claim
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.words import SPARE, batches, number, odds, sentence
 
+TINY = 1e-12  # what is less to spare is not worth a number: the decision shows it, the bound just agrees
 _EVIDENCE = (
     "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "
     "needed. The study stops when enough lines are shown: this table is the stopping rule."
@@ -217,7 +218,10 @@ def _claim_table(report: Report) -> list[list[str]]:
         won, bar = odds(each.evidence), odds(each.bar)
         if won == bar and not each.shown:
             won = f"almost {won}"
-        holds = "shown" if each.spare is None else f"shown, at least {number(each.spare)} to spare"
+        least = (
+            "more than 0" if each.spare is not None and each.spare < TINY else f"at least {number(each.spare or 0.0)}"
+        )
+        holds = "shown" if each.spare is None else f"shown, {least} to spare"
         table.append([each.words, won, bar, holds if each.shown else "open"])
     return table
 

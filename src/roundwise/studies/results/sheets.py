@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from roundwise.errors import DataError
+from roundwise.errors import DataError, InputError
 from roundwise.studies.results.columns import problem
 from roundwise.studies.store.files import not_open
 
@@ -47,11 +47,13 @@ class Sheet:
 
 def opened(path: str) -> BinaryIO:
     """The file, or one sentence on why there is none."""
-    not_open(Path(path))
     try:
+        not_open(Path(path))
         if Path(path).is_dir():
             raise IsADirectoryError
         return Path(path).open("rb")
+    except InputError:
+        raise
     except FileNotFoundError:
         raise DataError(f"There is no file {path}.{_nearest(Path(path))}") from None
     except IsADirectoryError:
