@@ -218,12 +218,14 @@ def _claim_table(report: Report) -> list[list[str]]:
         won, bar = odds(each.evidence), odds(each.bar)
         if won == bar and not each.shown:
             won = f"almost {won}"
-        least = (
-            "more than 0" if each.spare is not None and each.spare < TINY else f"at least {number(each.spare or 0.0)}"
-        )
-        holds = "shown" if each.spare is None else f"shown, {least} to spare"
-        table.append([each.words, won, bar, holds if each.shown else "open"])
+        table.append([each.words, won, bar, _holds(each.spare) if each.shown else "open"])
     return table
+
+
+def _holds(spare: float | None) -> str:
+    if spare is None:
+        return "shown"
+    return f"shown, {'more than 0' if spare < TINY else f'at least {number(spare)}'} to spare"
 
 
 def _aligned(table: list[list[str]]) -> list[str]:
