@@ -1,10 +1,12 @@
-"""The documentation is under test: its Python runs, its commands work, its links lead somewhere."""
+"""The documentation is under test: its Python runs and is typed, its commands work, what it names is there."""
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +31,20 @@ def blocks(language):
 def test_python(code, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
+
+
+def test_python_is_typed(tmp_path):
+    """By the settings and the cache of the package itself, but a function needs no annotations."""
+    loose = "\n# mypy: allow-untyped-defs, allow-untyped-calls, no-check-untyped-defs\n"
+    names = {}
+    for i, block in enumerate(blocks("python")):
+        path = tmp_path / f"block_{i}.py"
+        path.write_text(block.values[0] + loose)
+        names[path.name] = block.id
+    mypy = [sys.executable, "-m", "mypy", *map(str, tmp_path.iterdir())]
+    found = subprocess.run(mypy, cwd=ROOT, env=os.environ | {"MYPYPATH": "src"}, capture_output=True, text=True)
+    said = re.sub(r"\S*(block_\d+\.py)", lambda match: names[match[1]], found.stdout)
+    assert found.returncode == 0, said + found.stderr
 
 
 @pytest.mark.parametrize("code", blocks("console"))
