@@ -1,5 +1,6 @@
 """The documentation is under test: its Python runs and is typed, its commands work, what it names is there."""
 
+import ast
 import doctest
 import importlib
 import os
@@ -62,6 +63,34 @@ def test_commands(code, monkeypatch, capsys, tmp_path):
 def test_links(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+# --- what is named is there ------------------------------------------------------------------------------------------
+
+
+def names_of(path):
+    """All that a module defines, as in `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        inside = node.body if isinstance(node, ast.ClassDef) else []
+        for each in (node, *inside):
+            target = getattr(each, "target", None)
+            name = getattr(each, "name", None) or getattr(target, "id", None)
+            found.add(name if each is node else f"{node.name}.{name}")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_places_in_the_code(page):
+    for file, name in re.findall(r"`([\w/]+\.py)::([\w.]+)`", page.read_text()):
+        path = ROOT / file if file.startswith(("tests/", "benchmarks/")) else ROOT / "src" / "roundwise" / file
+        assert path.exists(), file
+        assert name in names_of(path), f"{file}::{name}"
+
+
+def test_the_reference_has_every_public_name():
+    page = (ROOT / "docs" / "api.md").read_text()
+    assert set(re.findall(r"^\.\. auto\w+:: (\w+)$", page, flags=re.MULTILINE)) == {*roundwise.__all__} - {"__version__"}
 
 
 MODULES = [
