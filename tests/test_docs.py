@@ -88,9 +88,25 @@ def test_places_in_the_code(page):
         assert name in names_of(path), f"{file}::{name}"
 
 
+WRITTEN = {"headlines.md", "report.md", "r.md", "only_here.py", "tests_of_cluster.py"}  # by examples and tests
+
+
+def test_files_that_are_named():
+    """Every page and every module that is named, with or without its folder, is a file of the project."""
+    modules = [path for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
+    files = {f"/{path.relative_to(ROOT).as_posix()}" for path in (*PAGES, *modules, ROOT / "docs" / "conf.py")}
+    missing = {}
+    for text in (*PAGES, *modules):
+        named = set(re.findall(r"(?<![\w*])\w[\w/-]*\.(?:md|py)\b", text.read_text(encoding="utf-8"))) - WRITTEN
+        lost = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files))
+        missing |= {text.relative_to(ROOT).as_posix(): lost} if lost else {}
+    assert not missing
+
+
 def test_the_reference_has_every_public_name():
     page = (ROOT / "docs" / "api.md").read_text()
-    assert set(re.findall(r"^\.\. auto\w+:: (\w+)$", page, flags=re.MULTILINE)) == {*roundwise.__all__} - {"__version__"}
+    listed = re.findall(r"^\.\. auto\w+:: (\w+)$", page, flags=re.MULTILINE)
+    assert sorted(listed) == sorted({*roundwise.__all__} - {"__version__"})
 
 
 MODULES = [
