@@ -25,6 +25,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_dmath_double_inline = True
 myst_heading_anchors = 4
 
+highlight_language = "text"
 html_theme = "furo"
 html_title = "roundwise"
 html_math_renderer = "mathml"
