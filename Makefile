@@ -1,12 +1,13 @@
 # Two commands do everything on a fresh machine with python3:
 #   make paper   the paper's experiments: a table, four figures, all runs; studies work after it too
 #   make test    every check that CI runs
-# Others: make slow (long statistical studies), make bench (ratios of speed), make constraints (update versions).
+# Others: make docs (the site, in site/), make slow (long statistical studies), make bench (ratios of speed),
+#   make constraints (update versions).
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test slow bench constraints clean
+.PHONY: paper test docs slow bench constraints clean
 .DELETE_ON_ERROR:
 
 paper: .venv/sim,store.ok
@@ -19,6 +20,10 @@ test: .venv/dev.ok
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -W error -m pytest -n auto -m "not slow"
 	$(BIN)/roundwise calibrate
+
+docs: .venv/docs.ok
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -c docs -d site/.doctrees . site
+	@echo "The site is in site/index.html."
 
 slow: .venv/dev.ok
 	$(BIN)/python -W error -m pytest -n auto -m slow
@@ -42,4 +47,4 @@ constraints:
 	$(BIN)/uv pip compile --quiet --universal --all-extras --no-header --no-annotate -o constraints.txt --upgrade pyproject.toml
 
 clean:
-	rm -rf .venv results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv results site .mypy_cache .ruff_cache .pytest_cache .hypothesis

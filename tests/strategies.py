@@ -2,7 +2,7 @@
 
 A question cuts the space of means into cells, one for each answer. `reference_answer` names the cell of a point
 in plain Python; `other_cells` lists the closed cells of all other answers as polyhedra; `halfspaces` lists the
-pieces of PAPER_NOTES.md (geometry), for the questions that have them, also for many arms.
+pieces of docs/paper.md, for the questions that have them, also for many arms.
 """
 
 import itertools
@@ -268,7 +268,7 @@ def assert_optimal(value, normals, distances, factor=1.0):
 
 
 def bisection(means):
-    """T* and w* of best arm, sigma = 1, by BASELINES.md 2.3: the root of sum_a (2y/(gap_a^2 - 2y))^2 = 1."""
+    """T* and w* of best arm, sigma = 1, by docs/baselines.md: the root of sum_a (2y/(gap_a^2 - 2y))^2 = 1."""
     best = int(np.argmax(means))
     squares = np.delete(np.max(means) - means, best) ** 2
     low, high = 0.0, squares.min() / 2

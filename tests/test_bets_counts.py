@@ -167,7 +167,7 @@ def test_poisson_form_bets_are_the_mixtures_they_say() -> None:
 
 
 def test_count_bets_are_the_mixtures_they_say() -> None:
-    # direct products of the factors of WAGER.md section 7, sample by sample, with math.fsum; weights as in the
+    # direct products of the factors of the page of proofs, sample by sample, with math.fsum; weights as in the
     # long-double test, so the same tolerance
     u, edges = bets_mixture.DRIFTS, bets_mixture._EDGES
     prior = np.log(edges[1:] / edges[:-1])

@@ -74,7 +74,7 @@ def test_sub_gaussian_bet_is_the_mixture_it_says() -> None:
 
 
 def test_sub_gaussian_bet_survives_extremes() -> None:
-    # trap 4 of WAGER.md section 8: new z of 60 to 80 gave minus infinity
+    # new z of 60 to 80 once gave minus infinity
     for past in (-40.0, 0.0, 3.0, 40.0):
         for new in (60.0, 80.0, 1e4):
             value = float(sub_gaussian_bet(past, 1.0, new, 1.0))
@@ -89,7 +89,7 @@ def test_sub_gaussian_bet_survives_extremes() -> None:
 
 def test_growth_is_not_below_the_prototypes() -> None:
     # E log e when the past estimate has mean u0 standard errors, by Gauss-Hermite over past and new z, against the
-    # definition of WAGER.md section 2 (36 points, prior power -3/4) written out here
+    # definition with 36 points and prior power -3/4, written out here
     x, w = np.polynomial.hermite_e.hermegauss(40)
     past, new = np.meshgrid(x, x, indexing="ij")
     weight = np.outer(w, w) / w.sum() ** 2
@@ -113,7 +113,7 @@ def test_growth_is_not_below_the_prototypes() -> None:
 
 
 def test_capped_gaussian_expectation() -> None:
-    # trap 1 of WAGER.md section 8: small new batches and very negative past z gave expectations up to 8000
+    # small new batches and very negative past z once gave expectations up to 8000
     need, past, size = np.meshgrid([0.01, 0.1, 0.5, 1.0, 3.0, 9.0, 20.0, 50.0], PAST_Z, SIZES[::2], indexing="ij")
 
     def bet(z: Array) -> Array:

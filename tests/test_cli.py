@@ -31,7 +31,7 @@ class TestComplexity:
         code, out, err = roundwise("complexity", *BEST, "--json")
         found = json.loads(out)
         assert (code, err, found["answer"]) == (0, "", 0)
-        assert found["complexity"] == pytest.approx(857.12206, rel=1e-6)  # from BASELINES.md 2.3 by hand
+        assert found["complexity"] == pytest.approx(857.12206, rel=1e-6)  # as in docs/baselines.md, by hand
         assert sum(found["weights"]) == pytest.approx(1)
         assert found["sample_lower_bound"] == pytest.approx(found["complexity"] * 0.9 * 2.944439, rel=1e-6)
 

@@ -1,10 +1,13 @@
-"""The documentation is under test: its Python runs, its commands work, its links lead somewhere."""
+"""The documentation is under test: its Python runs and is typed, its commands work, what it names is there."""
 
+import ast
 import doctest
 import importlib
+import os
 import pkgutil
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,6 +34,20 @@ def test_python(code, monkeypatch, tmp_path):
     exec(compile(code, "documentation", "exec"), {"__name__": "documentation"})
 
 
+def test_python_is_typed(tmp_path):
+    """By the settings and the cache of the package itself, but a function needs no annotations."""
+    loose = "\n# mypy: allow-untyped-defs, allow-untyped-calls, no-check-untyped-defs\n"
+    names = {}
+    for i, block in enumerate(blocks("python")):
+        path = tmp_path / f"block_{i}.py"
+        path.write_text(block.values[0] + loose)
+        names[path.name] = block.id
+    mypy = [sys.executable, "-m", "mypy", *map(str, tmp_path.iterdir())]
+    found = subprocess.run(mypy, cwd=ROOT, env=os.environ | {"MYPYPATH": "src"}, capture_output=True, text=True)
+    said = re.sub(r"\S*(block_\d+\.py)", lambda match: names[match[1]], found.stdout)
+    assert found.returncode == 0, said + found.stderr
+
+
 @pytest.mark.parametrize("code", blocks("console"))
 def test_commands(code, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
@@ -46,6 +63,50 @@ def test_commands(code, monkeypatch, capsys, tmp_path):
 def test_links(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+# --- what is named is there ------------------------------------------------------------------------------------------
+
+
+def names_of(path):
+    """All that a module defines, as in `Class.method`."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        inside = node.body if isinstance(node, ast.ClassDef) else []
+        for each in (node, *inside):
+            target = getattr(each, "target", None)
+            name = getattr(each, "name", None) or getattr(target, "id", None)
+            found.add(name if each is node else f"{node.name}.{name}")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_places_in_the_code(page):
+    for file, name in re.findall(r"`([\w/]+\.py)::([\w.]+)`", page.read_text()):
+        path = ROOT / file if file.startswith(("tests/", "benchmarks/")) else ROOT / "src" / "roundwise" / file
+        assert path.exists(), file
+        assert name in names_of(path), f"{file}::{name}"
+
+
+WRITTEN = {"headlines.md", "report.md", "r.md", "only_here.py", "tests_of_cluster.py"}  # by examples and tests
+
+
+def test_files_that_are_named():
+    """Every page and every module that is named, with or without its folder, is a file of the project."""
+    modules = [path for room in ("src", "tests", "benchmarks") for path in (ROOT / room).rglob("*.py")]
+    files = {f"/{path.relative_to(ROOT).as_posix()}" for path in (*PAGES, *modules, ROOT / "docs" / "conf.py")}
+    missing = {}
+    for text in (*PAGES, *modules):
+        named = set(re.findall(r"(?<![\w*])\w[\w/-]*\.(?:md|py)\b", text.read_text(encoding="utf-8"))) - WRITTEN
+        lost = sorted(name for name in named if not any(file.endswith(f"/{name}") for file in files))
+        missing |= {text.relative_to(ROOT).as_posix(): lost} if lost else {}
+    assert not missing
+
+
+def test_the_reference_has_every_public_name():
+    page = (ROOT / "docs" / "api.md").read_text()
+    listed = re.findall(r"^\.\. auto\w+:: (\w+)$", page, flags=re.MULTILINE)
+    assert sorted(listed) == sorted({*roundwise.__all__} - {"__version__"})
 
 
 MODULES = [

@@ -164,7 +164,7 @@ class TestReplay:
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the data sets of ../shared/data are not here")
 def test_replay_of_real_data():
-    """DATASETS.md: mmlu_all28, top-5: the answer is right and T* is 5 798."""
+    """As computed by others, mmlu_all28, top-5: the answer is right and T* is 5 798."""
     table = Replay.from_csv(DATA / "mmlu_pro_models.csv", "mmlu_all28")
     (runs,) = simulate(TopK(5), table, [TrackAndStop()], runs=20)
     assert runs.correct.all()

@@ -29,7 +29,7 @@ from test_policies import played
 class TestPET:
     problem = Problem(BestArm(), arms=10, delta=0.05)
 
-    # PAPER_NOTES.md: totals after the uniform batch of phase r = 0..7 and r = 8..10 (BASELINES.md 4)
+    # docs/baselines.md: totals after the uniform batch of phase r = 0, 1, ...
     TOTALS = {
         10: [710, 1850, 4580, 10940, 25420, 57930, 130050, 288490, 633750, 1381070, 2989260],
         2: [90, 268, 710, 1776, 4260, 9938, 22714, 51106],
@@ -52,7 +52,7 @@ class TestPET:
         ("arms", "values"), [(10, {0: 64.234, 5: 77.106, 10: 84.356}), (2, {0: 15.103, 5: 17.910, 10: 19.381})]
     )
     def test_gamma_as_in_the_text_of_the_paper(self, arms, values):
-        """PAPER_NOTES.md lists gamma for tbar = K 2^r l + gamma T_r; our tbar is larger (its point 1)."""
+        """docs/baselines.md lists gamma for tbar = K 2^r l + gamma T_r; our tbar is larger (docs/paper.md)."""
         problem = Problem(BestArm(), arms=arms, delta=0.05)
         for r, expected in values.items():
             text = _sufficient(Mixture(), problem, arms * float(PET().explored(problem, r)), 2.0**r)
@@ -150,7 +150,7 @@ class TestTrackAndStop:
 class TestBBAI:
     problem = Problem(BestArm(), arms=10, delta=0.05)
 
-    # BASELINES.md 1.3: d_r for c = 32, 8, 2, 128 and r = 1, 2, 3
+    # docs/baselines.md: d_r for c = 32, 8, 2, 128 and r = 1, 2, 3
     @pytest.mark.parametrize(
         ("c", "pulls"),
         [
@@ -165,7 +165,7 @@ class TestBBAI:
         assert found == pulls
 
     def test_first_batches_are_the_theorem_form(self):
-        """BASELINES.md 1.3: L_1 = 2, L_2 = 1, L_3 = 9 at K = 10, delta = 0.05."""
+        """docs/baselines.md: L_1 = 2, L_2 = 1, L_3 = 9 at K = 10, delta = 0.05."""
         means = np.tile(np.linspace(0, 0.4, 10), (30, 1))
         history, _ = played(self.problem, TriBBAI(), means, range(30), batches=3)
         assert (history[0][0] == 2).all()

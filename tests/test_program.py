@@ -118,7 +118,7 @@ def test_equal_gaps(k):
 
 
 def test_best_arm_by_newton():
-    # PAPER_NOTES.md, geometry: x = 1/n_best is the zero of sum_b (x / (c_b - x))^2 - 1 below min c.
+    # docs/paper.md: x = 1/n_best is the zero of sum_b (x / (c_b - x))^2 - 1 below min c.
     c = top_k_limits(np.random.default_rng(1).uniform(0, 1, (20, 10)), 1)
     found = bipartite(c)
     for limits, total in zip(c[:, 0], found.total, strict=True):
@@ -262,7 +262,7 @@ def test_300_decades_within_a_run():
         assert_solved(q, c, general(q, c))
 
 
-# --- hard instances (STACK.md, 2: the textbook Newton fails on a quarter of them) --------------------------
+# --- hard instances (the textbook Newton fails on a quarter of them) ----------------------------------------
 
 
 def hard_means(rng, kind, arms, k):

@@ -234,7 +234,7 @@ def test_worst_case_against_a_convex_programme_over_all_corners(kind):
 
 @pytest.mark.parametrize("label", LEMMA_3_12)
 def test_lemma_3_12(label):
-    # Tbar*(ball) = sup of T* over the ball = T*(b), b the corner of the proof (Appendix D)
+    # Tbar*(ball) = sup of T* over the ball = T*(b), b the corner of the proof (Appendix C)
     for seed in range(5):
         kind = BY_LABEL[label]
         question, means, _, rng = decided(kind, 5, seed)
@@ -265,7 +265,7 @@ def test_complexity_is_smooth_as_lemma_3_10_says(kind):
 
 
 def test_the_paper_minimum_threshold_instance():
-    # PAPER_NOTES.md 6 and BASELINES.md 3: mu = (0.5, 0.6), tau = 0.6: "<", w* = (1, 0), T* = 2/0.1^2 = 200
+    # docs/paper.md, deviation 6: mu = (0.5, 0.6), tau = 0.6: "<", w* = (1, 0), T* = 2/0.1^2 = 200
     question = MinimumBelow(0.6)
     assert bool(question.answer([0.5, 0.6])) is True
     value, weights = question.complexity([0.5, 0.6])
@@ -276,7 +276,7 @@ def test_the_paper_minimum_threshold_instance():
 
 
 def test_minimum_threshold_formulas_of_other_code():
-    # BASELINES.md 3 [V]: "<": sum_k N_k (g - mu)_+^2 / 2; ">": min_k N_k (mu - g)^2 / 2; w ~ 2/(mu - g)^2, T* their sum
+    # published code: "<": sum_k N_k (g - mu)_+^2 / 2; ">": min_k N_k (mu - g)^2 / 2; w ~ 2/(mu - g)^2, T* their sum
     assert MinimumBelow(1.0).evidence([3, 5, 7], [0.5, 0.8, 2.0]) == pytest.approx((3 * 0.25 + 5 * 0.04) / 2)
     assert MinimumBelow(0.0).evidence([3, 5, 7], [0.5, 0.8, 2.0]) == pytest.approx(3 * 0.25 / 2)
     value, weights = MinimumBelow(0.0).complexity([0.5, 0.8, 2.0])
@@ -286,11 +286,11 @@ def test_minimum_threshold_formulas_of_other_code():
 
 
 def test_the_peers_instance():
-    # PEERS.md: K = 10, means 1.0 and linspace(0.6, 0.9, 9): T* = 1178.9
+    # by another program: K = 10, means 1.0 and linspace(0.6, 0.9, 9): T* = 1178.9
     means = np.append(1.0, np.linspace(0.6, 0.9, 9))
     assert BestArm().complexity(means).value == pytest.approx(1178.9, abs=0.05)
     assert TopK(1).complexity(means).value == pytest.approx(1178.9, abs=0.05)
-    # PEERS.md 5.4: .5 against linspace(.2, .4, 9): T* = 334 with Bernoulli divergences; Gaussian with sigma = 1/2 is
+    # .5 against linspace(.2, .4, 9): T* = 334 with Bernoulli divergences, elsewhere; Gaussian with sigma = 1/2 is
     # the lower T* (Pinsker), so only the order of magnitude can agree
     bernoulli = BestArm().complexity(np.append(0.5, np.linspace(0.2, 0.4, 9)), sigma=0.5).value
     assert 250 < bernoulli < 450
@@ -337,7 +337,7 @@ def test_one_statement_in_closed_form():
 
 
 def test_best_arm_against_bisection():
-    # BASELINES.md 2.3, written in `strategies.bisection`
+    # docs/baselines.md, written in `strategies.bisection`
     rng = np.random.default_rng(0)
     for arms in (2, 3, 10, 50):
         means = np.concatenate([rng.normal(size=(20, arms)), 10.0 ** rng.uniform(-4, 0, (20, arms))])
@@ -349,7 +349,7 @@ def test_best_arm_against_bisection():
 
 
 def test_the_paper_random_instances():
-    # BASELINES.md 4: best 1, nine others U[0.6, 0.9]: T* mean 925 (of 1000), PAPER_NOTES.md: about 930, median 920
+    # docs/baselines.md: best 1, nine others U[0.6, 0.9]: T* mean 925 (of 1000), in another draw about 930, median 920
     rng = np.random.default_rng(1)
     means = np.concatenate([np.ones((20_000, 1)), rng.uniform(0.6, 0.9, (20_000, 9))], axis=1)
     values = BestArm().complexity(means).value
@@ -381,7 +381,7 @@ def load_instances():
 
 
 def test_real_instances():
-    # instances.csv (DATASETS.md): T* to four digits and the answer, computed by others from the same tables
+    # instances.csv of ../shared/data: T* to four digits and the answer, computed by others from the same tables
     rows, sums = load_instances()
     seen = defaultdict(int)
     for row in rows:

@@ -110,7 +110,7 @@ def results():
 
 
 class TestReferenceValues:
-    """PAPER_NOTES.md, 1000 runs; both sides are means of 1000 runs, so the difference has sqrt(2) standard errors.
+    """Those of docs/baselines.md; both sides are means of 1000 runs, so the difference has sqrt(2) standard errors.
 
     With eight comparisons at 4.5 standard errors each, a false alarm has probability below 1e-4.
     """
@@ -143,7 +143,7 @@ class TestReferenceValues:
         assert list(quantiles.values()) == [130_050, 288_490, 288_490, 288_490, 633_750]
 
     def test_opt_bbai_over_c(self, results):
-        """BASELINES.md 1.5: 1.533e6 / 95 570 / 24 760 for c = 128 / 8 / 2."""
+        """docs/baselines.md: 1.533e6 / 95 570 / 24 760 for c = 128 / 8 / 2."""
         for c, mean in ((128, 1.533e6), (8, 95_570), (2, 24_760)):
             found = results["best-arm"][f"Opt-BBAI, c = {c}"].summary
             assert abs(found.samples_mean - mean) < 4.5 * math.sqrt(2) * found.samples_se

@@ -27,7 +27,7 @@ every_threshold = pytest.mark.parametrize("threshold", EVERY, ids=lambda thresho
 
 
 def test_wbar_is_the_lambert_function_of_the_paper():
-    # Section 3.1: Wbar(x) = -W_{-1}(-exp(-x)); SciPy's W, where exp(-x) is not 0 (PAPER_NOTES.md)
+    # Section 3.1: Wbar(x) = -W_{-1}(-exp(-x)); SciPy's W, where exp(-x) is not 0
     x = np.concatenate([np.linspace(1.5, 20, 200), np.linspace(20, 700, 200)])
     np.testing.assert_allclose(wbar(x), -lambertw(-np.exp(-x), -1).real, rtol=1e-12)
 
@@ -46,7 +46,7 @@ def test_wbar_solves_its_equation_far_beyond_the_range_of_exp():
 
 
 def test_gaussian_calibration_reference_values():
-    # BASELINES.md 2.2: C_G(1) = 2.5071, C_G(2.5965) = 4.2195, C_G(5) = 6.7573, C_G(10) = 11.9546
+    # docs/baselines.md: C_G(1) = 2.5071, C_G(2.5965) = 4.2195, C_G(5) = 6.7573, C_G(10) = 11.9546
     for x, expected in [(1, 2.5071), (2.5965, 4.2195), (5, 6.7573), (10, 11.9546)]:
         assert gaussian_calibration(x) == pytest.approx(expected, abs=5.1e-5)
 
@@ -66,7 +66,7 @@ def test_gaussian_calibration_is_the_global_minimum(x):
 
 @pytest.mark.parametrize(
     ("threshold", "arms", "samples", "expected"),
-    [  # delta = 0.05; PAPER_NOTES.md (last line) and BASELINES.md 2.2 (last line)
+    [  # delta = 0.05; the table of docs/baselines.md
         (Mixture(), 10, 1e4, 72.72),
         (Mixture(), 10, 1e5, 78.19),
         (Mixture(), 2, 1e4, 17.89),

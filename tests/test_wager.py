@@ -782,7 +782,7 @@ class TestAnySampling:
 
 
 def test_the_paper_instances_have_the_lower_bound_that_is_stated():
-    """WAGER.md gives 2494: a mean over random instances, of which 20 000 differ from 2000 by about 1 %."""
+    """2494 was found elsewhere: a mean over random instances, of which 20 000 differ from 2000 by about 1 %."""
     means = RandomGaps()(np.random.default_rng(1), 20_000)
     bound = sample_lower_bound(BestArm().complexity(means).value, 0.05)
     assert bound.mean() == pytest.approx(2494, rel=0.01)

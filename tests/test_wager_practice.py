@@ -109,7 +109,7 @@ class TestCounts:
 
     @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), UnknownVariance()])
     def test_a_silent_leader_rejects_nobody(self, noise):
-        """Trap 2 of WAGER.md: 0/0 is no evidence."""
+        """0/0 is no evidence."""
         problem = Problem(BestArm(), 3, DELTA, noise)
         trial = play(problem, Wager(), normal(np.array([0.4, 0.0, 0.0])), 50, 1, 1).trial
         silent = trial.plan.memory.choice.leader[:, None] == np.arange(3)

@@ -37,7 +37,7 @@ class AboveLedger:
     """log E_S = sum over S of L^- plus sum over the others of L^+; an arm is settled when all S that disagree lost.
 
     The product needs arms that are independent given the past. Its own maximum counts, never the product of each
-    arm's maximum (docs/why-the-guarantee-holds.md; WAGER.md, section 3, asks that all are settled at the same time).
+    arm's maximum (docs/why-the-guarantee-holds.md).
     """
 
     level: float

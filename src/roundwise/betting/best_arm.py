@@ -34,7 +34,7 @@ class Leader(NamedTuple):
 
 @dataclass(frozen=True)
 class BestArmLedger:
-    """Cells Q_i = {mu_i is the largest}; the bet against Q_i is that its rival is better (WAGER.md, section 3)."""
+    """Cells Q_i = {mu_i is the largest}; the bet against Q_i is that its rival is better (Proposition 2)."""
 
     shifts = True
 

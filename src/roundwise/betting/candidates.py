@@ -41,7 +41,7 @@ class Candidate(NamedTuple):
 class CandidateLedger:
     """Candidate c = 1, 2, ... in the order of first visits has weight 2^-c: its pieces must lose 2^c/delta.
 
-    The weights sum to at most 1 and pay for choosing the candidate from the data (WAGER.md, section 3). Every candidate
+    The weights sum to at most 1 and pay for choosing the candidate from the data (Proposition 3). Every candidate
     is kept. Several correct answers are allowed.
     """
 

@@ -34,7 +34,7 @@ class Extreme(NamedTuple):
 
 @dataclass(frozen=True)
 class ExtremeLedger:
-    """Cells Q_0 = {no mean beyond the level}, Q_j = {mean j at the level or beyond} (WAGER.md, section 3).
+    """Cells Q_0 = {no mean beyond the level}, Q_j = {mean j at the level or beyond} (Proposition 2).
 
     Beyond is below for the minimum, above for "is any above".
     """

@@ -1,6 +1,6 @@
 """What a ledger owes: the wrong answers of one kind of question, and how much has been won against each.
 
-"One true null" (WAGER.md, Proposition 2): the means lie in at least one cell whose answer is right; money is bet
+"One true null" (Proposition 2 of the proofs): the means lie in at least one cell whose answer is right; money is bet
 against every cell; an answer is given when the cells of all other answers have lost 1/delta times the stake. An error
 needs that the one true cell lost, which has probability at most delta. No union over arms or looks is paid for.
 """

@@ -1,4 +1,4 @@
-"""The stopping rule of Wager: predictable bets against every wrong answer (WAGER.md, sections 1 to 3).
+"""The stopping rule of Wager: predictable bets against every wrong answer (docs/why-the-guarantee-holds.md).
 
 Before each batch it is fixed, from past data alone, what to bet on (`choice`); the batch then multiplies what was won
 against each cell of the question's ledger. How the batch was sampled does not matter.

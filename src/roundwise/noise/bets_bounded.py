@@ -1,4 +1,4 @@
-"""Bets on rewards in [0, 1] from the values themselves, which adapt to the variance (WAGER.md, section 7)."""
+"""Bets on rewards in [0, 1] from the values themselves, which adapt to the variance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bets on 0/1 outcomes and on Poisson counts, for two arms and against a level (WAGER.md, section 7)."""
+"""Bets on 0/1 outcomes and on Poisson counts, for two arms and against a level (docs/why-the-guarantee-holds.md)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def bernoulli_level_bet(
 ) -> Array:
     """The log e-value of one batch of 0/1 outcomes for "the rate is above the level"; or below, where not `above`.
 
-    The null is rate <= level (or >=): binomial likelihood ratio against the level (section 7). 0.0 where there is
+    The null is rate <= level (or >=): binomial likelihood ratio against the level. 0.0 where there is
     no past, no new row, or the level is not strictly between 0 and 1. `(),...->()`
     """
     shape, (past, N, won, n, tau, side) = flat(past_successes, past_counts, successes, counts, level, above)
@@ -206,7 +206,7 @@ def poisson_level_bet(
 ) -> Array:
     """The log e-value of one batch of Poisson counts for "the rate is above the level"; or below, where not `above`.
 
-    The null is rate <= level (or >=): likelihood ratio against the level (section 7). 0.0 where there is no past,
+    The null is rate <= level (or >=): likelihood ratio against the level. 0.0 where there is no past,
     no new exposure, or the level is not positive. `(),...->()`
     """
     shape, (past, N, won, n, tau, side) = flat(past_events, past_exposure, events, exposure, level, above)

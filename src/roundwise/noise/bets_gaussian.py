@@ -53,7 +53,7 @@ def _standardised(
 def sub_gaussian_bet(
     past_estimate: ArrayLike, past_variance: ArrayLike, difference: ArrayLike, variance: ArrayLike
 ) -> Array:
-    """The log e-value of one batch against "the mean of the difference is at most 0" (WAGER.md, Lemma 1 and section 2).
+    """The log e-value of one batch against "the mean of the difference is at most 0" (Lemma 1 of the proofs).
 
     Both variances include sigma squared; 0.0 where there is no past or no new data. `(),(),(),()->()`
     """
@@ -70,7 +70,7 @@ def capped_gaussian_bet(
     variance: ArrayLike,
     need: ArrayLike,
 ) -> Array:
-    """The same for an exactly Gaussian difference of known variance: min(c e_mix, exp(need)), c >= 1 (section 6).
+    """The same for an exactly Gaussian difference of known variance: min(c e_mix, exp(need)), c >= 1.
 
     `need` is log(1/delta) minus the log evidence so far. The result equals `need` exactly where the cap is reached:
     reject on `bet >= need`, because evidence + need may round to just below log(1/delta). `(),(),(),(),()->()`
@@ -150,7 +150,7 @@ def student_bet(
     leverage: ArrayLike,
     dof: ArrayLike,
 ) -> Array:
-    """The same for Gaussian rewards of unknown common variance, from the batch's own t statistic (WAGER.md, section 7).
+    """The same for Gaussian rewards of unknown common variance, from the batch's own t statistic.
 
     `past_sigma2` is an estimate from past data only, `sigma2` the pooled variance within the arms of the new batch with
     `dof` degrees of freedom; leverage is sum u_j^2/n_j. 0.0 without degrees of freedom or variance. `(),...->()`

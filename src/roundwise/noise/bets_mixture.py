@@ -1,4 +1,4 @@
-"""The mixture all bets share: how a batch's stake is spread over drifts, from past data only (WAGER.md, section 2).
+"""The mixture all bets share: how a batch's stake is spread over drifts, from past data only (Lemma 1 of the proofs).
 
 A drift is u standard errors of the past estimate. The prior is log-uniform (density 1/u) on [0.2, 44], in 20 cells;
 the posterior weight of the wrong-signed half is kept in cash, and 2 % of the stake always is.

@@ -1,4 +1,4 @@
-"""Which bets a noise model allows, and what it says of the variance. (WAGER.md, sections 2 and 7.)
+"""Which bets a noise model allows, and what it says of the variance (docs/why-the-guarantee-holds.md).
 
 A bettor sees what was known before a batch and the batch, and returns log e-values: that forms of the means exceed
 their offsets, and that single means lie above (or below) a level. Each has expectation at most 1 under its null,

@@ -89,7 +89,7 @@ class PET:
         return np.asarray(self.exploration * guess * np.log(self.growth * math.sqrt(2 * problem.arms) * guess))
 
     def radius(self, problem: Problem, r: Floats | float) -> Floats:
-        """eps_r = sqrt(2 sigma^2 / (2^r l_{1,r}) ln(2K/p_r)) with p_r = T_{r+1}^-2 (PAPER_NOTES.md 3)."""
+        """eps_r = sqrt(2 sigma^2 / (2^r l_{1,r}) ln(2K/p_r)) with p_r = T_{r+1}^-2 (docs/paper.md, deviation 3)."""
         following = self.guess * self.growth ** (np.asarray(r) + 1)
         return np.asarray(
             problem.sigma * np.sqrt(2 * np.log(2 * problem.arms * following**2) / self.explored(problem, r))
@@ -99,7 +99,7 @@ class PET:
         """gamma_r: evidence that exceeds the threshold at the end of phase r, however the pulls were spread.
 
         gamma = beta(tbar_r), tbar_r = K ceil(2^r l) + 2 gamma T_r + K (r+1), which bounds all pulls up to the end
-        of phase r (PAPER_NOTES.md 1): second batches add up to at most growth/(growth-1) gamma T_r.
+        of phase r (docs/paper.md, deviation 1): second batches add up to at most growth/(growth-1) gamma T_r.
         """
         guess = self.guess * self.growth**r
         uniform = problem.arms * (math.ceil(self.explored(problem, float(r))) + r + 1)

@@ -20,8 +20,8 @@ class TrackAndStop:
     """Sample in the proportions w* at the empirical means, updated between batches only.
 
     D-tracking steers all pulls so far towards w*, C-tracking only those of the batch; forced exploration keeps every
-    arm at sqrt(t) - K/2 pulls at least (BASELINES.md 2). The paper says which of them it ran nowhere; its third
-    figure appears only without forced exploration (PAPER_NOTES.md 11).
+    arm at sqrt(t) - K/2 pulls at least. The paper says which of them it ran nowhere; its third
+    figure appears only without forced exploration (docs/baselines.md).
     """
 
     stopping: Stopping = field(default_factory=GLR)
@@ -55,7 +55,7 @@ class TrackAndStop:
         return Plan(whole(goal - record.counts), trial.plan.may_stop, Step(step))
 
     def _goal(self, problem: Problem, counts: Floats, weights: Floats, time: Floats) -> Floats:
-        """Counts at the end of the batch, without a loop over single pulls (BASELINES.md 2.4)."""
+        """Counts at the end of the batch, without a loop over single pulls (docs/baselines.md)."""
         floor = (np.sqrt(time) - problem.arms / 2)[..., None] if self.forced else 0.0
         least = np.maximum(counts, floor)
         if self.tracking == "D":

@@ -1,4 +1,4 @@
-"""Wager: our own policy. Sample where the bets of its stopping rule need it (WAGER.md, section 2)."""
+"""Wager: our own policy. Sample where the bets of its stopping rule need it (docs/wager.md)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Wager:
         return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice))
 
     def _growth(self, samples: Floats) -> Floats:
-        """By how much of the samples so far a batch may grow; 3 sqrt(lambda/N) with a price (WAGER.md, section 2)."""
+        """By how much of the samples so far a batch may grow; 3 sqrt(price/N) with a price (docs/wager.md)."""
         if self.batch_price is None:
             return np.full(samples.shape, self.growth)
         return np.clip(3 * np.sqrt(self.batch_price / samples), 0.25, 20.0)

@@ -62,7 +62,7 @@ class Above:
 
     @quiet
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
-        """T* = sum_i 2 sigma^2 / (mu_i - level)^2 (PAPER_NOTES.md 5); distances shrink by the radius."""
+        """T* = sum_i 2 sigma^2 / (mu_i - level)^2 (docs/paper.md, deviation 5); distances shrink by the radius."""
         return crossing_complexity(np.abs(finite(means) - self.level) - column(radius), sigma)
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:

@@ -12,7 +12,7 @@ axis and any axes of runs before it:
 
 Alternatives are unions of half-spaces `a.lambda >= b`. One of them costs, with counts N,
 (b - a.mu)^2 / (2 sigma^2 sum_i a_i^2/N_i), and over a ball of radius eps its distance shrinks by eps |a|_1,
-which does not depend on N (PAPER_NOTES.md, geometry). Hence one function serves T* and Tbar*.
+which does not depend on N (docs/paper.md). Hence one function serves T* and Tbar*.
 
 Infinite complexity (a tie, a mean on the level, a ball with two answers) is `inf`, with equal weights.
 """

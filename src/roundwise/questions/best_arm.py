@@ -104,7 +104,7 @@ class BestArm:
 
         With d_b = 2 sigma^2 / gap_b^2 and y = n_best, n_b = y u_b and u_b = d_b / (y - d_b), the optimum has
         sum_b u_b^2 = 1. The power mean (sum_b u_b^2)^(-1/2) is increasing and concave in y, so Newton's
-        method from y = 2 max d rises to the root (STACK.md, section 1).
+        method from y = 2 max d rises to the root.
         """
         gaps, leads, possible = self._gaps(finite(means))
         radius = 2 * column(radius)

@@ -252,7 +252,7 @@ def packed(forms: Floats, offsets: Floats, width: int) -> Halfspaces:
 def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma: float) -> Complexity:
     """T* and w* of a union of half-spaces with these normals, (m, K) or (..., m, K), at these distances.
 
-    T* = min sum_i n_i subject to sum_i a_ji^2 / n_i <= distance_j^2 / (2 sigma^2) (PAPER_NOTES.md, geometry).
+    T* = min sum_i n_i subject to sum_i a_ji^2 / n_i <= distance_j^2 / (2 sigma^2) (docs/paper.md).
     """
     runs, arms = distances.shape[:-1], forms.shape[-1]
     scales = np.abs(forms).max(axis=-1)  # a form and its distance may be large or small together

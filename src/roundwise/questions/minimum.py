@@ -57,7 +57,7 @@ class MinimumBelow:
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
         """Yes: sum_i N_i (level - mu_i)_+^2 / (2 sigma^2); no: min_i N_i (mu_i - level)^2 / (2 sigma^2).
 
-        (PAPER_NOTES.md, geometry: for yes the alternative is one polyhedron, all means at the level or above.)
+        (For yes the alternative is one polyhedron, all means at the level or above: docs/paper.md.)
         """
         away = finite(means) - self.level
         below = np.minimum(away, 0.0)

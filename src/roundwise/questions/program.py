@@ -1,6 +1,6 @@
 """The convex programme behind the complexity T*, solved for many runs at once, with a certificate.
 
-T = min sum_i n_i  subject to  sum_i q_ji / n_i <= c_j for all j,  with q, c >= 0 (PAPER_NOTES.md, geometry).
+T = min sum_i n_i  subject to  sum_i q_ji / n_i <= c_j for all j,  with q, c >= 0 (docs/paper.md).
 
 In v = 1/n it reads min sum_i 1/v_i, Q v <= c. For any z >= 0, T >= (sum_i sqrt((Q'z)_i))^2 / (c'z): this is
 the certificate. It is tight where v_i sqrt((Q'z)_i) = 1 and z_j (c - Q v)_j = 0, the two equations that a

@@ -94,7 +94,7 @@ class Counts:
 class Pairwise:
     """Kaufmann and Koolen's Gaussian threshold for the arms of one half-space, with a union over half-spaces.
 
-    For best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (BASELINES.md 2.2). A wrong answer must cross one of
+    For best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (docs/baselines.md). A wrong answer must cross one of
     M half-spaces that contain the true means, of s arms each: s C_G(ln(M/delta)/s) + 2 s ln(4 + ln(t/s)).
     """
 
@@ -131,7 +131,7 @@ class Sum:
     name = "sum"
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
-        """sum_a 2 ln(4 + ln N_a) + K C_G(ln(1/delta)/K) (BASELINES.md 2.2)."""
+        """sum_a 2 ln(4 + ln N_a) + K C_G(ln(1/delta)/K) (docs/baselines.md)."""
         return self._start(problem) + 2 * total(np.log(4 + np.log(np.maximum(counts, 1.0))))
 
     def at(self, problem: Problem, samples: float) -> float:
@@ -186,7 +186,7 @@ def wbar(x: ArrayLike) -> Floats:
 def gaussian_calibration(x: float) -> float:
     """C_G(x) = min over 1/2 < l <= 1 of (g(l) + x)/l, with g(l) = 2l - 2l ln(4l) + ln zeta(2l) - ln(1 - l)/2.
 
-    (Kaufmann and Koolen 2021, as in BASELINES.md 2.2.)
+    (Kaufmann and Koolen 2021, second-hand: docs/baselines.md.)
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import zeta

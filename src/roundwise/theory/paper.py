@@ -55,7 +55,7 @@ def experiments() -> list[Experiment]:
     Our own Wager runs beside the paper's algorithms; what needs normal rewards of known variance is set apart.
 
     The text calls the latter a thresholding bandit and its caption "min. threshold"; as the former an arm lies on
-    the level and nothing stops (PAPER_NOTES.md 6).
+    the level and nothing stops (docs/paper.md, deviation 6).
     """
     return [
         Experiment(

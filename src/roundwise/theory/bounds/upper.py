@@ -88,7 +88,7 @@ def failure_bound(policy: PET, r: int) -> float:
 
 
 def pull_limit(policy: PET, problem: Problem, r: int) -> float:
-    """tbar_r: all pulls that there can be up to the end of phase r (PAPER_NOTES.md 1)."""
+    """tbar_r: all pulls that there can be up to the end of phase r (docs/paper.md, deviation 1)."""
     rate = policy.growth / (policy.growth - 1) * policy.guess * policy.growth**r
     return problem.arms * (_uniform(policy, problem, r) + r + 1) + rate * policy.sufficient(problem, r)
 
