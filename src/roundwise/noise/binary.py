@@ -13,24 +13,14 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.estimates import Forecast, Known, Past
-from roundwise.noise.base import (
-    MOST,
-    UNTRUE,
-    Needs,
-    Noise,
-    Outcome,
-    Steady,
-    counted,
-    pair_sums,
-    pairs_among,
-    placed,
-    totalled,
-)
-from roundwise.noise.bounded import Bounded, centre, parted
-from roundwise.noise.gaussian import sub_gaussian_form, sub_gaussian_level
-from roundwise.noise.mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch, Table
+
+from .base import Needs, Outcome, Steady
+from .bounded import Bounded, centre, parted
+from .forms import MOST, counted, pair_sums, pairs_among, placed, totalled
+from .gaussian import sub_gaussian_form, sub_gaussian_level
+from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
 
 
 @dataclass(frozen=True)
@@ -52,10 +42,6 @@ class Binary:
         remedy="--range or --sigma: the error guarantee needs 0 or 1.",
     )
     words: ClassVar[str] = "Results are 0 or 1."
-
-    def doubt(self, true: Noise) -> str | None:
-        """True of no other model."""
-        return UNTRUE
 
     def variance(self, past: Past) -> Floats:
         """p (1 - p) at the smoothed rates, averaged over all results."""

@@ -16,24 +16,13 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, arm_of
-from roundwise.noise.base import (
-    MOST,
-    UNTRUE,
-    Needs,
-    Noise,
-    Outcome,
-    Steady,
-    counted,
-    of_arm,
-    pairs_among,
-    range_of_means,
-    singles_among,
-    sized,
-)
-from roundwise.noise.gaussian import sub_gaussian_form, sub_gaussian_level, sub_gaussian_steady
-from roundwise.noise.mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch, Table
+
+from .base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
+from .forms import MOST, counted, of_arm, pairs_among, singles_among, sized
+from .gaussian import sub_gaussian_form, sub_gaussian_level, sub_gaussian_steady
+from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
 
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once
 _OWN = 20.0  # degrees of freedom from which on an arm has a variance of its own

@@ -12,33 +12,12 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, squares_at
-from roundwise.noise.base import (
-    UNTRUE,
-    Needs,
-    Noise,
-    Outcome,
-    Steady,
-    alike,
-    known_sigma,
-    means_of,
-    on_forms,
-    on_levels,
-    placed,
-    sized,
-)
-from roundwise.noise.mixture import (
-    BOLDEST,
-    DRIFTS,
-    HUGE,
-    added,
-    cash_and_scale,
-    clipped_z,
-    flat,
-    log_gaussian_mixture,
-    log_stake,
-)
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
+
+from .base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
+from .forms import means_of, on_forms, on_levels, placed, sized
+from .mixture import BOLDEST, DRIFTS, HUGE, added, cash_and_scale, clipped_z, flat, log_gaussian_mixture, log_stake
 
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
 _SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
@@ -82,10 +61,6 @@ class SubGaussian:
         """The square of sigma."""
         return np.full(past.counts.shape[:-1], self.sigma**2, dtype=np.float64)
 
-    def variances(self, past: Past) -> Floats:
-        """The square of sigma."""
-        return alike(self.variance(past), past)
-
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """On the form of the batch's means (Lemma 1)."""
         return sub_gaussian_form(self.sigma, batch, forecast, need)
@@ -101,7 +76,7 @@ class SubGaussian:
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Normal rewards with known standard deviation sigma, exactly.
+    """Normal rewards with known standard deviation sigma, exactly: also one that is too large is not covered.
 
     >>> Gaussian(0.5).sigma
     0.5
@@ -120,17 +95,9 @@ class Gaussian:
         """A normal law."""
         return f"Results are normal with standard deviation {self.sigma:g}, exactly."
 
-    def doubt(self, true: Noise) -> str | None:
-        """True of no other model: also too large a sigma is not covered."""
-        return UNTRUE
-
     def variance(self, past: Past) -> Floats:
         """The square of sigma."""
         return SubGaussian(self.sigma).variance(past)
-
-    def variances(self, past: Past) -> Floats:
-        """The square of sigma."""
-        return SubGaussian(self.sigma).variances(past)
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """On the form of the batch's means, capped at the need (Proposition 4)."""

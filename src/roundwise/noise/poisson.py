@@ -11,25 +11,12 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, all_arms
-from roundwise.noise.base import (
-    MOST,
-    UNTRUE,
-    Needs,
-    Noise,
-    Outcome,
-    Steady,
-    counted,
-    of_arm,
-    pair_sums,
-    pairs_among,
-    placed,
-    singles_among,
-    sized,
-    totalled,
-)
-from roundwise.noise.mixture import DRIFTS, EDGE, added, clipped_z, flat, log_mixture
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
+
+from .base import Needs, Outcome, Steady
+from .forms import MOST, counted, of_arm, pair_sums, pairs_among, placed, singles_among, sized, totalled
+from .mixture import DRIFTS, EDGE, added, clipped_z, flat, log_mixture
 
 
 @dataclass(frozen=True)
@@ -47,10 +34,6 @@ class Poisson:
     def sigma(self) -> float:
         """There is none: the tails are heavier than normal."""
         raise InputError("Poisson counts have no sigma: use the policy 'wager', which has bets made for them.")
-
-    def doubt(self, true: Noise) -> str | None:
-        """True of no other model."""
-        return UNTRUE
 
     def variance(self, past: Past) -> Floats:
         """The smoothed rate, averaged over all pulls."""
@@ -84,10 +67,8 @@ class Poisson:
         if wanted.any():
             shape = (*need.shape, pieces.arms.shape[-1])
             sums = [all_arms(each, pieces) for each in (past.totals, past.counts, batch.totals, batch.counts)]
-            factors, *rest = (np.broadcast_to(each, shape)[wanted] for each in (pieces.coefficients, *sums))
-            offsets = np.broadcast_to(pieces.offsets, need.shape)[wanted]
-            past_events, past_exposure, events, exposure = rest
-            logs[wanted] = poisson_form_bet(factors, past_events, past_exposure, events, exposure, offsets)
+            given = [np.broadcast_to(each, shape)[wanted] for each in (pieces.coefficients, *sums)]
+            logs[wanted] = poisson_form_bet(*given, *[np.broadcast_to(pieces.offsets, need.shape)[wanted]])
         return logs
 
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:

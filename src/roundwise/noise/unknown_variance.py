@@ -12,25 +12,13 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, squares_at
-from roundwise.noise.base import (
-    UNTRUE,
-    Needs,
-    Noise,
-    Outcome,
-    Steady,
-    alike,
-    means_of,
-    of_arm,
-    on_forms,
-    on_levels,
-    placed,
-    singles_among,
-    sized,
-)
-from roundwise.noise.gaussian import standardised, usable
-from roundwise.noise.mixture import HUGE, flat, log_gaussian_mixture, log_total
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
+
+from .base import UNTRUE, Needs, Noise, Outcome, Steady
+from .forms import means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
+from .gaussian import standardised, usable
+from .mixture import HUGE, flat, log_gaussian_mixture, log_total
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
@@ -65,10 +53,6 @@ class UnknownVariance:
         """The pooled variance within arms and batches; 1 as long as there is none."""
         freedom = total(past.freedom)
         return np.where(freedom > 0, np.maximum(total(past.spreads), 1e-300) / np.maximum(freedom, 1.0), 1.0)
-
-    def variances(self, past: Past) -> Floats:
-        """The pooled variance."""
-        return alike(self.variance(past), past)
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """On the form of the batch's means, over the batch's pooled standard deviation, or the one arm's own."""

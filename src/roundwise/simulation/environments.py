@@ -284,7 +284,7 @@ def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
     """Why what is assumed is not true of the environment, or None if it is."""
     if isinstance(environment, Replay) and not environment.replacement:
         return "no guarantee: drawn without replacement, results depend on each other"
-    return None if assumed == environment.noise else assumed.doubt(environment.noise)
+    return noise.doubt(assumed, environment.noise)
 
 
 def numbered(arms: int) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.estimates import Past, known_from
+from roundwise.noise import variances
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Batch
@@ -41,7 +42,7 @@ def disagreement(problem: Problem, batches: Sequence[Batch], shifts: bool) -> Di
     past = Past.none((problem.arms,))
     for batch in batches:
         past = past.plus(batch)
-    variance = problem.noise.variances(past)
+    variance = variances(problem.noise, past)
     usable = [_usable(problem, variance, batch) for batch in batches]
     scale = variance.max() / variance  # an arm that varies less weighs more, as if it had more results
     weighed = [Batch(scale * counts, scale * totals) for counts, totals in usable]
