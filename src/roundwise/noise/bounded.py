@@ -141,9 +141,8 @@ class Bounded:
         self, values: Floats, table: Floats, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
     ) -> Steady:
         """Two arms, an offset apart."""
-        (past_a, square_a, N_a, unit_a), (past_b, square_b, N_b, unit_b) = (
-            [arm_of(each, pieces, s) for each in sums] for s in (0, 1)
-        )
+        past_a, square_a, N_a, unit_a = (arm_of(each, pieces, 0) for each in sums)
+        past_b, square_b, N_b, unit_b = (arm_of(each, pieces, 1) for each in sums)
         a, b = (np.take_along_axis(table, pieces.arms[..., s, None], axis=-2) for s in (0, 1))
         n_a, n_b = a.sum(axis=-1), b.sum(axis=-1)
         m = centre(past_a, N_a, past_b, N_b, n_a, n_b)

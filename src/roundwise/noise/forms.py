@@ -83,11 +83,11 @@ def sized(sizes: Floats, logs: Callable[[Floats], Floats]) -> Floats:
     return np.where(good, logs(np.where(good, sizes, 0.0)), 0.0)
 
 
-def counted(*counts: Floats) -> Bools:
-    """Where all counts (exposures, levels) are positive and can be reckoned with."""
+def counted(*counts: Floats, least: float = 1 / MOST, most: float = MOST) -> Bools:
+    """Where all counts (exposures, levels, variances) are positive and can be reckoned with."""
     good = np.ones(counts[0].shape, dtype=np.bool_)
     for count in counts:
-        good &= (count > 1 / MOST) & (count < MOST)
+        good &= (count > least) & (count < most)
     return good
 
 

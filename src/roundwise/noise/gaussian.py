@@ -16,7 +16,7 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 from .base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
-from .forms import means_of, on_forms, on_levels, placed, sized
+from .forms import counted, means_of, on_forms, on_levels, placed, sized
 from .mixture import BOLDEST, DRIFTS, HUGE, added, cash_and_scale, clipped_z, flat, log_gaussian_mixture, log_stake
 
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
@@ -139,19 +139,11 @@ def _scaled(
     return estimate, sigma**2 * leverage, new, sigma**2 * new_leverage
 
 
-def usable(*variances: Floats) -> Bools:
-    """Where all variances are positive and finite."""
-    good = np.ones(variances[0].shape, dtype=np.bool_)
-    for variance in variances:
-        good &= (variance > 0) & (variance < np.inf)
-    return good
-
-
 def standardised(
     estimate: Floats, past_variance: Floats, difference: Floats, variance: Floats
 ) -> tuple[Bools, Floats, Floats, Floats]:
     """Where there is something to bet on, past z, sqrt(past variance / new variance), and new z."""
-    good = usable(past_variance, variance) & np.isfinite(estimate) & ~np.isnan(difference)
+    good = counted(past_variance, variance, least=0.0, most=np.inf) & np.isfinite(estimate) & ~np.isnan(difference)
     past_variance, variance = np.where(good, past_variance, 1.0), np.where(good, variance, 1.0)
     z = clipped_z(np.where(good, estimate, 0.0), past_variance)
     ratio = np.sqrt(past_variance) / np.sqrt(variance)

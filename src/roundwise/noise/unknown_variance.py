@@ -16,8 +16,8 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 from .base import UNTRUE, Needs, Noise, Outcome, Steady
-from .forms import means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
-from .gaussian import standardised, usable
+from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
+from .gaussian import standardised
 from .mixture import HUGE, flat, log_gaussian_mixture, log_total
 
 NODES = 8  # of the quadrature
@@ -120,7 +120,7 @@ def student_bet(
         past_estimate, past_sigma2, past_leverage, difference, sigma2, leverage, dof
     )
     good, z, ratio, _ = standardised(estimate, past_s2 * past_h, new, past_s2 * h)
-    good &= usable(past_s2, past_h, s2, h) & np.isfinite(new) & (nu >= 1) & (nu < np.inf)
+    good &= counted(past_s2, past_h, s2, h, least=0.0, most=np.inf) & np.isfinite(new) & (nu >= 1) & (nu < np.inf)
     nu, h, s2 = np.where(good, nu, 1.0), np.where(good, h, 1.0), np.where(good, s2, 1.0)
     t = np.clip(np.where(good, new, 0.0) / np.sqrt(s2) / np.sqrt(h), -HUGE, HUGE)
     rho = t / np.hypot(np.sqrt(nu), t)

@@ -72,10 +72,8 @@ def disagreement(problem: Problem, batches: Sequence[Batch], shifts: bool) -> Di
 def _usable(problem: Problem, variance: Floats, batch: Batch) -> tuple[Floats, Floats]:
     """Counts and totals of the arms that had enough results in the batch."""
     outcome = problem.noise.outcome
-    if outcome.whole:
-        unit = 1.0  # one event: n p (1 - p) is below both n p and n (1 - p)
-    else:
-        width = outcome.high - outcome.low
-        unit = width**2 / 4 if math.isfinite(width) else 0.0
+    width = outcome.high - outcome.low
+    # of events; n p (1 - p) is below both n p and n (1 - p)
+    unit = 1.0 if outcome.whole else width**2 / 4 if math.isfinite(width) else 0.0
     enough = (batch.counts > 0) & (batch.counts * variance >= ENOUGH * unit)
     return np.where(enough, batch.counts, 0.0), np.where(enough, batch.totals, 0.0)
