@@ -24,3 +24,9 @@ def panels(edges: Array, nodes: int = 12) -> tuple[Array, Array]:
 
 def binomial_pmf(n: int, p: float) -> Array:
     return np.asarray(stats.binom.pmf(np.arange(n + 1), n, p))
+
+
+def row_table(*rows: Array) -> tuple[Array, list[Array]]:
+    """Distinct values of raw rows, and for each arm's rows how often each occurs: the table that bets ask for."""
+    values = np.unique(np.concatenate(rows))
+    return values, [np.bincount(np.searchsorted(values, r), minlength=values.size).astype(float) for r in rows]

@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from expectations import TOLERANCE, Array
-from roundwise.noise import bets_mixture
-from roundwise.noise.bets import (
-    bernoulli_difference_bet,
-    bounded_difference_bet,
-    bounded_level_bet,
-    row_table,
-)
+from expectations import TOLERANCE, Array, row_table
+from roundwise.noise import mixture
+from roundwise.noise.binary import bernoulli_difference_bet
+from roundwise.noise.bounded import bounded_difference_bet, bounded_level_bet
 
 # ---------------------------------------------------------------- bounded values
 
@@ -97,7 +93,7 @@ def test_bounded_bets_from_raw_rows(rows: int) -> None:
     noise = (sum(spreads) + m * (1 - m)) / 101
     v = noise * (2 / 50)
     up, down = b.size / (a.size + b.size), a.size / (a.size + b.size)
-    z, u, edges = 0.1 / math.sqrt(v), bets_mixture.DRIFTS, bets_mixture._EDGES
+    z, u, edges = 0.1 / math.sqrt(v), mixture.DRIFTS, mixture._EDGES
     right = np.log(edges[1:] / edges[:-1]) * np.exp(-u * u / 2 + u * z)
     wrong = np.log(edges[1:] / edges[:-1]) * np.exp(-u * u / 2 - u * z)
     terms = [0.02 + 0.98 * wrong.sum() / (right.sum() + wrong.sum())]

@@ -10,15 +10,11 @@ from scipy import stats
 
 from expectations import RATES, TOLERANCE, Array, binomial_pmf, panels
 from roundwise import Binary, Bounded, Gaussian, Poisson, Problem, Statements, SubGaussian, UnknownVariance
-from roundwise.betting.rule import bettor_of
 from roundwise.estimates import Past
-from roundwise.noise.bets import (
-    steady_difference_bet,
-    steady_gaussian_bet,
-    steady_level_bet,
-    steady_poisson_bet,
-    steady_student_bet,
-)
+from roundwise.noise.bounded import steady_difference_bet, steady_level_bet
+from roundwise.noise.gaussian import steady_gaussian_bet
+from roundwise.noise.poisson import steady_poisson_bet
+from roundwise.noise.unknown_variance import steady_student_bet
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch, Table
 
@@ -139,7 +135,7 @@ def test_bets_on_values_fall() -> None:
             assert (up[:, 0] > up[:, -1]).all()
 
 
-# ---------------------------------------------------------------- as bettors place them
+# ---------------------------------------------------------------- as noise models place them
 
 FORMS = Statements(
     [[1, 0, 0], [0, -2, 0], [1, -1, 0], [0, 1, -1], [1, 1, -1], [2, 0, -1]], np.zeros(6)
@@ -170,7 +166,7 @@ def test_every_form_of_every_model_falls(noise: object) -> None:
         totals = np.array([2.0, 3.0, 1.0]) if isinstance(noise, Binary) else rows @ values
         totals = np.abs(np.round(totals)) if isinstance(noise, Poisson) else totals
         batch = Batch(np.full(3, 5.0), totals, np.full(3, 2.5), Table(values, rows))
-        logs = bettor_of(problem).steady(past(), batch, pieces(), np.full(3, 5.0), DRIFTS)
+        logs = problem.noise.steady(past(), batch, pieces(), np.full(3, 5.0), DRIFTS)
         found = np.array([logs(np.full(6, offset)) for offset in np.linspace(-9, 9, 200)])
         assert (np.diff(found, axis=0) <= 1e-12 * (1 + np.abs(found[1:]))).all()
         assert (found[0] > found[-1]).all()
@@ -181,7 +177,7 @@ def test_sizes_of_bets_on_rates_do_not_depend_on_the_batch() -> None:
     problem, rates = Problem(FORMS, 3, 0.1, Binary()), np.array([0.4, 0.15, 0.6])
     truth, means = FORMS.forms @ rates, np.zeros((4, 6))
     for won in itertools.product(*(np.arange(n + 1) for n in COUNTS)):
-        logs = bettor_of(problem).steady(past(), Batch(COUNTS, np.array(won, dtype=float)), pieces(), COUNTS, DRIFTS)
+        logs = problem.noise.steady(past(), Batch(COUNTS, np.array(won, dtype=float)), pieces(), COUNTS, DRIFTS)
         chance = stats.binom.pmf(won, COUNTS, rates).prod()
         means += chance * np.exp(logs(truth))
     assert (means <= 1 + TOLERANCE).all()
@@ -192,7 +188,7 @@ def test_sizes_of_bets_on_counts_do_not_depend_on_the_batch() -> None:
     problem, rates = Problem(FORMS, 3, 0.1, Poisson()), np.array([0.2, 0.1, 0.3])
     truth, means = FORMS.forms @ rates, np.zeros((4, 6))
     for won in itertools.product(range(16), range(12), range(18)):
-        logs = bettor_of(problem).steady(past(), Batch(COUNTS, np.array(won, dtype=float)), pieces(), COUNTS, DRIFTS)
+        logs = problem.noise.steady(past(), Batch(COUNTS, np.array(won, dtype=float)), pieces(), COUNTS, DRIFTS)
         means += stats.poisson.pmf(won, COUNTS * rates).prod() * np.exp(logs(truth))
     assert (means <= 1 + TOLERANCE).all()
     assert (means[:2] >= 1 - 1e-3).all()  # equality, but for what lies beyond the sums
@@ -200,12 +196,11 @@ def test_sizes_of_bets_on_counts_do_not_depend_on_the_batch() -> None:
 
 def test_no_bet_without_rows_or_past() -> None:
     for noise in (SubGaussian(1.0), UnknownVariance(), Binary(), Bounded(0.0, 1.0), Poisson()):
-        bettor = bettor_of(Problem(FORMS, 3, 0.1, noise))
         none = Batch(np.array([0.0, 4.0, 5.0]), np.array([0.0, 1.0, 2.0]), np.array([0.0, 0.5, 0.5]))
-        logs = bettor.steady(past(), none, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
+        logs = noise.steady(past(), none, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
         assert (logs[:, [0, 2, 4, 5]] == 0).all()
         assert (logs[:, [1, 3]] != 0).all()
         if noise.needs != "squares" and not isinstance(noise, SubGaussian):  # those need no past
             some = Batch(COUNTS, np.array([2.0, 1.0, 3.0]), None, Table(VALUES, table(np.array([2.0, 1.0, 3.0]), 6.0)))
-            first = bettor.steady(Past.none((3,)), some, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
+            first = noise.steady(Past.none((3,)), some, pieces(), COUNTS, DRIFTS)(np.full(6, 0.3))
             assert (first[:, :4] == 0).all()

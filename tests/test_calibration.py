@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roundwise.errors import InputError
-from roundwise.noise import bets, bettors
+from roundwise.noise import base, poisson, unknown_variance
 from roundwise.policies import POLICIES, limited
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
@@ -117,8 +117,8 @@ def as_a_level(self, known, batch, forecast, need):
     """Poisson, before: a form that is no pair was bet on as if it were about its first arm alone."""
     pieces, past = forecast.pieces, known.past
     if pieces.pairs:
-        sums = (*bettors._pair(past, pieces), *bettors._pair(batch, pieces))
-        return bettors._placed(bets.poisson_difference_bet, need, *sums, pieces.offsets)
+        sums = base.pair_sums(past, batch, pieces)
+        return base.placed(poisson.poisson_difference_bet, need, *sums, pieces.offsets)
     here = np.abs(pieces.coefficients).argmax(axis=-1)[..., None]
     factor = np.take_along_axis(pieces.coefficients, here, axis=-1)[..., 0]
     arm = np.take_along_axis(pieces.arms, here, axis=-1)[..., 0]
@@ -126,7 +126,7 @@ def as_a_level(self, known, batch, forecast, need):
         np.take_along_axis(values, np.broadcast_to(arm, need.shape), axis=-1)
         for values in (past.totals, past.counts, batch.totals, batch.counts)
     ]
-    return bettors._placed(bets.poisson_level_bet, need, *each, pieces.offsets / factor, factor > 0)
+    return base.placed(poisson.poisson_level_bet, need, *each, pieces.offsets / factor, factor > 0)
 
 
 def dealt_alike(real):
@@ -135,9 +135,11 @@ def dealt_alike(real):
 
 
 HOLES = {
-    "Poisson counts and 'largest'": lambda m: m.setattr(bettors.PoissonBettor, "form", as_a_level),
+    "Poisson counts and 'largest'": lambda m: m.setattr(poisson.Poisson, "form", as_a_level),
     "statements on levels": lambda m: m.setattr(
-        bettors, "singles_among", lambda pieces: (np.zeros(pieces.offsets.shape, bool), *REAL_SINGLES(pieces)[1:])
+        unknown_variance,
+        "singles_among",
+        lambda pieces: (np.zeros(pieces.offsets.shape, bool), *REAL_SINGLES(pieces)[1:]),
     ),
     "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(limited, "_together", lambda before, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
@@ -145,7 +147,7 @@ HOLES = {
     ),
     "40 files of 8 rows, each sorted": lambda m: m.setattr(study, "read_results", dealt_alike(study.read_results)),
 }
-REAL_SINGLES = bettors.singles_among
+REAL_SINGLES = base.singles_among
 
 
 @pytest.mark.parametrize("hole", HOLES)

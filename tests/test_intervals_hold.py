@@ -120,15 +120,15 @@ class TestTheTruth:
 
     def test_sizes_chosen_after_looking_are_seen(self, monkeypatch):
         """The negative control of "predictable": bets that are placed only where the batch is on their side."""
-        from roundwise.noise.bettors import GaussianBettor
+        from roundwise import Gaussian
 
-        honest = GaussianBettor.steady
+        honest = Gaussian.steady
 
         def peeking(self, *given):
             bet = honest(self, *given)
             return lambda offsets: np.maximum(bet(offsets), 0.0)
 
-        monkeypatch.setattr(GaussianBettor, "steady", peeking)
+        monkeypatch.setattr(Gaussian, "steady", peeking)
         times = times_ruled_out("exactly Gaussian", ASKED["best arm"], 400)
         for side in (1.0, -1.0):
             assert not test_wager.kept(times[side, 3], 400, DELTA)  # the arm with the most rows

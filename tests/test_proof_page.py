@@ -26,11 +26,14 @@ from roundwise.noise import (
     Poisson,
     SubGaussian,
     UnknownVariance,
-    bets,
-    bets_gaussian,
-    bets_mixture,
+    binary,
+    bounded,
+    gaussian,
+    mixture,
+    poisson,
+    unknown_variance,
 )
-from roundwise.noise.bets_mixture import DRIFTS, cash_and_scale, log_stake
+from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
 from roundwise.policies import wager
 from roundwise.policies.base import whole
 from roundwise.problem import Problem
@@ -44,7 +47,8 @@ PAGE = (Path(__file__).parents[1] / "docs" / "why-the-guarantee-holds.md").read_
 LADDER = intervals._ladder(3.0)  # B = e^3
 STEPS = 1.2 * math.sqrt(6.0) * np.exp(-0.4 * np.arange(30))
 SHARES = np.log((1 + np.arange(30) / 5) ** -2.0 / ((1 + np.arange(30) / 5) ** -2.0).sum())
-GAUSSIAN = {name.strip("_"): value for name, value in vars(bets_gaussian).items()}
+MODELS = (binary, bounded, gaussian, poisson, unknown_variance)
+BETS = {name for module in MODELS for name in vars(module) if name.endswith("_bet")}
 
 
 # -------------------------------------------------------------------------------------------------- what the page names
@@ -58,16 +62,16 @@ GAUSSIAN = {name.strip("_"): value for name, value in vars(bets_gaussian).items(
         ("0.2 is `SMALLEST`", wager.SMALLEST, 0.2),
         ("into 4 parts (`results/deal.py`)", wager.PARTS, 4),
         ("and $0.7$ more", above.ROOM, 0.7),
-        ("at least $0.02$, in every bet", bets_mixture.CASH_FLOOR, 0.02),
-        ("at most 95 % of the way to a factor of 0", bets_mixture.EDGE, 0.95),
-        (r"q_k = \min(u_k\sqrt{\hat v/v}, 64)", bets_mixture.BOLDEST, 64),
-        (r"clipped to $\pm60$", bets_mixture.clipped_z(np.array([1e9]), np.ones(1))[0], 60),
+        ("at least $0.02$, in every bet", mixture.CASH_FLOOR, 0.02),
+        ("at most 95 % of the way to a factor of 0", mixture.EDGE, 0.95),
+        (r"q_k = \min(u_k\sqrt{\hat v/v}, 64)", mixture.BOLDEST, 64),
+        (r"clipped to $\pm60$", mixture.clipped_z(np.array([1e9]), np.ones(1))[0], 60),
         ("20 drifts", DRIFTS.size, 20),
         ("from 0.44 to 40.8", round(float(DRIFTS[0]), 2), 0.44),
         ("from 0.44 to 40.8", round(float(DRIFTS[-1]), 1), 40.8),
-        (r"$q_k\le1.4\sqrt{\nu+1}$", GAUSSIAN["BOLD"], 1.4),
-        ("Gauss rule of $N=8$ points", GAUSSIAN["NODES"], 8),
-        ("lowered by $10^{-10}$", GAUSSIAN["SLACK"], 1e-10),
+        (r"$q_k\le1.4\sqrt{\nu+1}$", unknown_variance.BOLD, 1.4),
+        ("Gauss rule of $N=8$ points", unknown_variance.NODES, 8),
+        ("lowered by $10^{-10}$", gaussian._SLACK, 1e-10),
         ("Beyond $2^{20}$ rows", deal.EXACT, 2**20),
         ("A *seed* of 53 bits", study.SEED_BITS, 53),
         ("of 30 sizes of bets", LADDER[0].size, 30),
@@ -84,10 +88,10 @@ def test_constants_are_those_of_the_code(words: str, value: object, stated: obje
 
 def test_every_bet_that_is_named_exists_and_every_bet_is_named() -> None:
     named = set(re.findall(r"`(\w+_bet)`", PAGE))
-    assert named <= set(bets.__all__)
-    level = {name for name in bets.__all__ if name.endswith("_level_bet")}
-    steady = {name for name in bets.__all__ if name.startswith("steady_")}
-    assert {name for name in bets.__all__ if name.endswith("_bet")} - level - steady <= named
+    assert named <= BETS
+    level = {name for name in BETS if name.endswith("_level_bet")}
+    steady = {name for name in BETS if name.startswith("steady_")}
+    assert BETS - level - steady <= named
 
 
 def test_nothing_on_the_page_refers_to_notes_that_are_not_in_the_project() -> None:
@@ -128,16 +132,16 @@ def test_no_bet_loses_more_than_98_percent() -> None:
     table = np.stack([n[:2] - now[:2], now[:2]], axis=-1)
     squares = (before[0], before[0], n_past[0], before[1], before[1], n_past[1])
     found = [
-        bets.sub_gaussian_bet(far, v, new, w),
-        bets.capped_gaussian_bet(far, v, new, w, need),
-        bets.student_bet(far, v, w, new, need, need, dof),
-        bets.bernoulli_difference_bet(*pair, margin),
-        bets.bernoulli_level_bet(before[0], n_past[0], now[0], n[0], level, margin > 0),
-        bets.bounded_difference_bet(*squares, [0.0, 1.0], table[0], table[1], margin),
-        bets.bounded_level_bet(*squares[:3], [0.0, 1.0], table[0], level, margin > 0),
-        bets.poisson_difference_bet(*pair, 3 * margin),
-        bets.poisson_level_bet(before[0], n_past[0], now[0], n[0], 2 * level, margin > 0),
-        bets.poisson_form_bet(f.T, before.T, n_past.T, now.T, n.T, margin),
+        gaussian.sub_gaussian_bet(far, v, new, w),
+        gaussian.capped_gaussian_bet(far, v, new, w, need),
+        unknown_variance.student_bet(far, v, w, new, need, need, dof),
+        binary.bernoulli_difference_bet(*pair, margin),
+        binary.bernoulli_level_bet(before[0], n_past[0], now[0], n[0], level, margin > 0),
+        bounded.bounded_difference_bet(*squares, [0.0, 1.0], table[0], table[1], margin),
+        bounded.bounded_level_bet(*squares[:3], [0.0, 1.0], table[0], level, margin > 0),
+        poisson.poisson_difference_bet(*pair, 3 * margin),
+        poisson.poisson_level_bet(before[0], n_past[0], now[0], n[0], 2 * level, margin > 0),
+        poisson.poisson_form_bet(f.T, before.T, n_past.T, now.T, n.T, margin),
     ]
     for logs in found:
         assert logs.min() >= least
@@ -146,7 +150,7 @@ def test_no_bet_loses_more_than_98_percent() -> None:
 
 def test_capped_bets_gain_on_average_if_sigma_is_too_large() -> None:
     # past z 5, past over new variance 0.1, need 0.3: rewards that do not vary at all pay the cap for certain
-    assert math.exp(bets.capped_gaussian_bet(5.0, 1.0, 0.0, 10.0, 0.3)) == pytest.approx(1.35, abs=0.0005)
+    assert math.exp(gaussian.capped_gaussian_bet(5.0, 1.0, 0.0, 10.0, 0.3)) == pytest.approx(1.35, abs=0.0005)
     assert [batches_until_all_are_rejected(noise) for noise in (Gaussian(1.0), SubGaussian(1.0))] == [7, None]
 
 
@@ -167,7 +171,7 @@ def test_products_of_t_bets_that_share_a_variance_gain() -> None:
     low, high = math.log(1e-3), math.log(8.0)
     s2 = np.exp(low + (x + 1) / 2 * (high - low))
     density = stats.chi2.pdf(50 * s2, 50) * 50 * s2 * (high - low) / 2 * weights
-    given = (np.exp(bets.student_bet(1.0, 1.0, 1.0, z, s2[:, None], 1.0, 50)) * w).sum(axis=1) / w.sum()
+    given = (np.exp(unknown_variance.student_bet(1.0, 1.0, 1.0, z, s2[:, None], 1.0, 50)) * w).sum(axis=1) / w.sum()
     mean = [float((given**arms * density).sum()) for arms in (0, 1, 2, 3, 10)]
     assert mean[:4] == pytest.approx([1.0, 1.0, 1.009, 1.030], abs=0.0005)
     assert math.log10(mean[4]) == pytest.approx(math.log10(4e24), abs=0.05)
@@ -182,7 +186,7 @@ def test_poisson_forms_have_mean_one_on_the_boundary_and_less_inside(f: tuple[fl
     offset = float(np.dot(f, rates))
     for past_events in ([340.0, 120.0], [280.0, 88.0]):
         on, inside = (
-            float((law * np.exp(bets.poisson_form_bet(f, past_events, n_past, now, n, offset + less))).sum())
+            float((law * np.exp(poisson.poisson_form_bet(f, past_events, n_past, now, n, offset + less))).sum())
             for less in (0.0, 0.3)
         )
         assert 1 - 1e-5 < on <= 1 + 1e-9  # stakes are rounded down by the table
@@ -348,7 +352,7 @@ def test_big_bets() -> None:
         rho = t / math.sqrt(nu + t * t)
         bound = math.log(0.98) + q * rho * math.sqrt(nu + 1) * (1 - 1 / (nu + 1)) - q * q / 2
         assert rho * math.sqrt(nu + 1) >= min(t, math.sqrt(nu)) / math.sqrt(2)
-        assert bets.student_bet(70.0, 1.0, 1.0, t / ratio, 1.0, 1 / ratio**2, nu) >= bound - 1e-9
+        assert unknown_variance.student_bet(70.0, 1.0, 1.0, t / ratio, 1.0, 1 / ratio**2, nu) >= bound - 1e-9
 
     # all others grow with the square root of the samples, at least, once these are many
     def gains(n: float) -> list[float]:
@@ -356,17 +360,17 @@ def test_big_bets() -> None:
         return [
             float(np.ravel(each)[0])
             for each in (
-                bets.sub_gaussian_bet(0.1, 2 / n, 0.1, 4 / n),
-                bets.bernoulli_difference_bet(0.6 * n, n, 0.5 * n, n, 0.6 * n, n, 0.5 * n, n, 0.05),
-                bets.bernoulli_level_bet(0.6 * n, n, 0.6 * n, n, 0.55, True),
-                bets.bounded_difference_bet(
+                gaussian.sub_gaussian_bet(0.1, 2 / n, 0.1, 4 / n),
+                binary.bernoulli_difference_bet(0.6 * n, n, 0.5 * n, n, 0.6 * n, n, 0.5 * n, n, 0.05),
+                binary.bernoulli_level_bet(0.6 * n, n, 0.6 * n, n, 0.55, True),
+                bounded.bounded_difference_bet(
                     0.8 * n, 0.8 * n, n, 0.7 * n, 0.7 * n, n, [0.0, 1.0], half, [0.3 * n, 0.7 * n], 0.05
                 ),
-                bets.bounded_level_bet(0.8 * n, 0.8 * n, n, [0.0, 1.0], half, 0.75, True),
-                bets.poisson_difference_bet(3 * n, n, 2 * n, n, 3 * n, n, 2 * n, n, 0.8),
-                bets.poisson_level_bet(3 * n, n, 3 * n, n, 2.8, True),
-                bets.poisson_form_bet([2.0, -1.0], [3 * n, 2 * n], n, [3 * n, 2 * n], n, 3.8),
-                bets.poisson_form_bet([-1.0, -1.0], [0.0, 0.0], n, [0.0, 0.0], n, -0.1),
+                bounded.bounded_level_bet(0.8 * n, 0.8 * n, n, [0.0, 1.0], half, 0.75, True),
+                poisson.poisson_difference_bet(3 * n, n, 2 * n, n, 3 * n, n, 2 * n, n, 0.8),
+                poisson.poisson_level_bet(3 * n, n, 3 * n, n, 2.8, True),
+                poisson.poisson_form_bet([2.0, -1.0], [3 * n, 2 * n], n, [3 * n, 2 * n], n, 3.8),
+                poisson.poisson_form_bet([-1.0, -1.0], [0.0, 0.0], n, [0.0, 0.0], n, -0.1),
             )
         ]
 
@@ -384,10 +388,10 @@ def test_rewards_that_do_not_vary_are_bet_on_with_a_gain_for_each_row() -> None:
             continue
         values = np.unique([a, b])
         table_a, table_b = (n * (values == x) for x in (a, b))
-        bet = bets.bounded_difference_bet(a * n, a * a * n, n, b * n, b * b * n, n, values, table_a, table_b, margin)
+        bet = bounded.bounded_difference_bet(a * n, a * a * n, n, b * n, b * b * n, n, values, table_a, table_b, margin)
         assert bet > 0.01 * n, (a, b, margin)
         if {a, b} <= {0.0, 1.0}:
-            bet = bets.bernoulli_difference_bet(a * n, n, b * n, n, a * n, n, b * n, n, margin)
+            bet = binary.bernoulli_difference_bet(a * n, n, b * n, n, a * n, n, b * n, n, margin)
             assert bet > 50, (a, b, margin)
 
 

@@ -20,8 +20,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from expectations import row_table
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
-from roundwise.noise import bets
+from roundwise.noise import bounded
 from roundwise.studies.results import Results, batch_of, deal, frames, read_results, text
 from roundwise.studies.results.told import packed, unpacked
 
@@ -751,11 +752,11 @@ def test_many_distinct_values_are_shared_between_points_which_only_lowers_bets(t
     assert shared.counts.shape == (3, 4096)
     np.testing.assert_allclose(shared.counts.sum(axis=-1), found.counts, rtol=1e-12)
     np.testing.assert_allclose(shared.counts @ shared.values, found.totals, rtol=1e-12)
-    exact, counts = bets.row_table(*found.values)
+    exact, counts = row_table(*found.values)
     for past in (3.0, 30.0, 300.0):
         before = (0.6 * past, 0.4 * past, past, 0.5 * past, 0.3 * past, past)
-        true = bets.bounded_difference_bet(*before, exact, counts[0], counts[1])
-        lower = bets.bounded_difference_bet(*before, shared.values, shared.counts[0], shared.counts[1])
+        true = bounded.bounded_difference_bet(*before, exact, counts[0], counts[1])
+        lower = bounded.bounded_difference_bet(*before, shared.values, shared.counts[0], shared.counts[1])
         assert true - 1e-3 < lower <= true + 1e-9
 
 

@@ -43,9 +43,9 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import mapped, take
-from roundwise.betting.rule import Betting, bettor_of, ledger_of
+from roundwise.betting.rule import Betting, ledger_of
 from roundwise.estimates import Past, known_from
-from roundwise.noise import bets
+from roundwise.noise import gaussian
 from roundwise.questions.base import pairs
 from roundwise.simulation.summary import sample_lower_bound
 from roundwise.state import Batch, Table, joined
@@ -331,8 +331,8 @@ class TestControls:
         assert not kept(int(ended.happened.sum()), 400, 0.1)
 
     def test_inflated_bets_are_caught(self, monkeypatch):
-        honest = bets.sub_gaussian_bet
-        monkeypatch.setattr(bets, "sub_gaussian_bet", lambda *known: honest(*known) + 0.35)
+        honest = gaussian.sub_gaussian_bet
+        monkeypatch.setattr(gaussian, "sub_gaussian_bet", lambda *known: honest(*known) + 0.35)
         for boundary in ("best arm, tie", "above, on the level", "minimum on the level: yes"):
             times = at_boundary(boundary, "sub-Gaussian, normal", 3, 8, 0.1, runs=400, batches=10, seed=1)
             assert not kept(times, 400, 0.1)
@@ -345,7 +345,7 @@ class TestControls:
             everywhere = np.ones(batch.counts.shape[:-1], dtype=bool)
             won = ledger_of(problem).settled(
                 problem,
-                bettor_of(problem),
+                problem.noise,
                 kept.won,
                 choice=seen.choice,
                 known=seen.known,
@@ -538,7 +538,7 @@ class TestPredictability:
         live = np.ones(40, dtype=bool)
         settled = ledger_of(problem).settled(
             problem,
-            bettor_of(problem),
+            problem.noise,
             trial.kept.won,
             choice=trial.plan.memory.choice,
             known=trial.kept.known,
@@ -571,7 +571,7 @@ class TestPredictability:
             rival = leader
             if arm == leader:  # doubted in favour of the best of the others, in the past
                 rival = int(np.where(np.arange(5) == leader, -np.inf, past).argmax())
-            expected = bets.sub_gaussian_bet(
+            expected = gaussian.sub_gaussian_bet(
                 past[rival] - past[arm],
                 1 / counts[rival] + 1 / counts[arm],
                 means[rival] - means[arm],
@@ -591,7 +591,7 @@ class TestPredictability:
         live = ledger_of(problem).confidence(problem, three.choice, three.known) >= math.log(0.5)
         assert 0 < live.sum() < 50
         settled = ledger_of(problem).settled(
-            problem, bettor_of(problem), three.won, choice=three.choice, known=three.known, batch=parts[3], live=live
+            problem, problem.noise, three.won, choice=three.choice, known=three.known, batch=parts[3], live=live
         )
         np.testing.assert_allclose(four.won.gains, settled.gains, rtol=1e-12)
         np.testing.assert_array_equal(four.won.lost, settled.lost)
@@ -762,7 +762,7 @@ class TestAbove:
         start = ledger.start(problem, ())
         won = start._replace(above=np.array([-1.5, 5.0]), below=np.array([2.9, 0.0]), settled=np.array([False, True]))
         choice = ledger.choice(problem, won, known)
-        after = ledger.settled(problem, bettor_of(problem), won, known, choice, batch, np.asarray(True))
+        after = ledger.settled(problem, problem.noise, won, known, choice, batch, np.asarray(True))
         assert after.settled.all()
         assert (after.above > after.below).all()
 

@@ -21,9 +21,10 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import mapped
-from roundwise.betting.rule import Betting, bettor_of
+from roundwise.betting.rule import Betting
 from roundwise.estimates import Past, known_from
-from roundwise.noise import bets
+from roundwise.noise import gaussian, unknown_variance
+from roundwise.noise.binary import bernoulli_difference_bet
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch
 from roundwise.trial import advance, begin
@@ -135,15 +136,13 @@ class TestUnknownVariance:
 
     def test_pooled_deviations_would_be_caught(self, monkeypatch):
         """The negative control: the same world with the deviation that forms of several arms have."""
-        import roundwise.noise.bettors as bettors
-
-        honest = bettors.singles_among
+        honest = unknown_variance.singles_among
 
         def none(pieces):
             single, arm, factor = honest(pieces)
             return single & False, arm, factor
 
-        monkeypatch.setattr(bettors, "singles_among", none)
+        monkeypatch.setattr(unknown_variance, "singles_among", none)
         with pytest.raises(AssertionError):
             self.test_levels_and_unequal_deviations(30)
 
@@ -159,16 +158,15 @@ class TestUnknownVariance:
         problem = Problem(MIXED, 4, DELTA, UnknownVariance())
         past = Batch(np.full(4, 20.0), np.array([4.0, 3.0, 9.0, 1.0]), np.array([20.0, 10.0, 5.0, 30.0]))
         batch = Batch(np.array([9.0, 8.0, 5.0, 7.0]), np.array([4.0, 1.0, 2.0, 2.0]), np.array([9.0, 3.0, 0.5, 6.0]))
-        bettor = bettor_of(problem)
         seen = Past.none((4,)).plus(past)
-        known = known_from(seen, bettor.variance(seen), False)
+        known = known_from(seen, problem.noise.variance(seen), False)
         pieces = MIXED.halfspaces(np.ones(4, dtype=bool), 4)
         forecast = known.forecast(pieces)
-        logs = bettor.form(known, batch, forecast, np.full(4, 3.0))
+        logs = problem.noise.form(known, batch, forecast, np.full(4, 3.0))
         means = batch.totals / batch.counts
         for p, (form, level) in enumerate(zip(MIXED.forms, MIXED.levels, strict=True)):
             square, dof = (batch.spreads[2] / 4, 4.0) if p == 1 else (batch.spreads.sum() / 25, 25.0)
-            expected = bets.student_bet(
+            expected = unknown_variance.student_bet(
                 form @ (past.totals / 20) - level,
                 past.spreads.sum() / 76,
                 (form**2 / 20).sum(),
@@ -212,15 +210,16 @@ class TestAlone:
         problem = Problem(MIXED, 4, DELTA, Binary())
         counts, won = np.full(4, 200.0), np.array([30.0, 8.0, 20.0, 15.0])
         seen = Past.none((4,)).plus(Batch(counts, won))
-        bettor = bettor_of(problem)
-        known = known_from(seen, bettor.variance(seen), False)
+        known = known_from(seen, problem.noise.variance(seen), False)
         forecast = known.forecast(MIXED.halfspaces(np.ones(4, dtype=bool), 4))
-        logs = bettor.form(known, Batch(counts, won), forecast, np.full(4, 9.0))
-        assert logs[0] == bets.bernoulli_difference_bet(30, 200, 8, 200, 30, 200, 8, 200, 0.1)
+        logs = problem.noise.form(known, Batch(counts, won), forecast, np.full(4, 9.0))
+        assert logs[0] == bernoulli_difference_bet(30, 200, 8, 200, 30, 200, 8, 200, 0.1)
         means = MIXED.forms @ (won / counts) - MIXED.levels
         for p in (1, 2, 3):
             spread = 0.25 * (MIXED.forms[p] ** 2 / 200).sum()
-            assert logs[p] == pytest.approx(float(bets.sub_gaussian_bet(means[p], spread, means[p], spread)), abs=1e-12)
+            assert logs[p] == pytest.approx(
+                float(gaussian.sub_gaussian_bet(means[p], spread, means[p], spread)), abs=1e-12
+            )
 
 
 def test_every_candidate_of_every_question_has_its_forms_packed_alike():

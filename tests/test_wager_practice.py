@@ -28,7 +28,7 @@ from roundwise import (
     Wager,
 )
 from roundwise.betting.rule import Betting
-from roundwise.noise import bets
+from roundwise.noise import gaussian
 from roundwise.state import Batch, Table, joined
 from roundwise.trial import advance, begin, conclusion
 from test_wager import (
@@ -388,8 +388,8 @@ class TestNoiseModels:
         The sub-Gaussian bet loses there, as it should: an upper bound on sigma is enough for it.
         """
         past = (5.5, 1.0, 0.0, 30.0)  # 5.5 standard errors, then a difference of exactly 0
-        assert bets.capped_gaussian_bet(*past, 0.2) == 0.2  # all that was needed, for certain
-        assert bets.sub_gaussian_bet(*past) < 0
+        assert gaussian.capped_gaussian_bet(*past, 0.2) == 0.2  # all that was needed, for certain
+        assert gaussian.sub_gaussian_bet(*past) < 0
 
 
 def bets_by_rival(problem, policy, world, won, batches, seed):

@@ -18,12 +18,7 @@ QUESTIONS: dict[str, type[Any]] = {
     each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest)
 }
 NOISES: dict[str, type[Any]] = {
-    "binary": Binary,
-    "bounded": Bounded,
-    "gaussian": Gaussian,
-    "poisson": Poisson,
-    "sub-gaussian": SubGaussian,
-    "unknown-variance": UnknownVariance,
+    each.name: each for each in (Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance)
 }
 
 
@@ -47,8 +42,7 @@ def noise_spec(noise: Noise) -> dict[str, Any]:
     >>> noise_spec(Bounded(1, 3))
     {'name': 'bounded', 'low': 1, 'high': 3}
     """
-    names = {kind: name for name, kind in NOISES.items()}
-    return {"name": names[type(noise)]} | _fields(noise)
+    return {"name": noise.name} | _fields(noise)
 
 
 def noise_of(spec: Mapping[str, Any]) -> Noise:

@@ -10,7 +10,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.ledger import Wanted
 from roundwise.estimates import Known
-from roundwise.noise.bettors import Bettor
+from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.state import Batch
@@ -63,7 +63,7 @@ class AboveLedger:
     def settled(
         self,
         problem: Problem,
-        bettor: Bettor,
+        bettor: Noise,
         won: Won,
         known: Known,
         choice: Sides,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, marked, total, zeros
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.estimates import Forecast, Known
-from roundwise.noise.bettors import Bettor
+from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
@@ -68,7 +68,7 @@ class BestArmLedger:
     def settled(
         self,
         problem: Problem,
-        bettor: Bettor,
+        bettor: Noise,
         won: Won,
         known: Known,
         choice: Leader,

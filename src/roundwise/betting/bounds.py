@@ -19,10 +19,10 @@ from roundwise.betting.above import AboveLedger
 from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
-from roundwise.betting.rule import Betting, Kept, Placed, bettor_of, ledger_of
+from roundwise.betting.rule import Betting, Kept, Placed, ledger_of
 from roundwise.estimates import at, squares_at
 from roundwise.noise import range_of_forms
-from roundwise.noise.bets_mixture import log_total
+from roundwise.noise.mixture import log_total
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, MinimumBelow
 from roundwise.questions.base import Halfspaces, pairs
@@ -146,7 +146,7 @@ def ruled_out(problem: Problem, placed: list[Placed], end: Kept, forms: Forms, b
 
     Forms may change from bet to bet, if what is bounded is at least as large as each of them.
     """
-    bettor, fixed = bettor_of(problem), isinstance(forms, Halfspaces)
+    bettor, fixed = problem.noise, isinstance(forms, Halfspaces)
     each = [forms] * len(placed) if isinstance(forms, Halfspaces) else forms
     units = np.zeros_like(end.known.past.counts)
     for counts, _ in end.known.past.history:

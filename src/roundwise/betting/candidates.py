@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.estimates import Forecast, Known, at
-from roundwise.noise.bettors import Bettor
+from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, quiet
@@ -78,7 +78,7 @@ class CandidateLedger:
     def settled(
         self,
         problem: Problem,
-        bettor: Bettor,
+        bettor: Noise,
         won: Won,
         known: Known,
         choice: Candidate,

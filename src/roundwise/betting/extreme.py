@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.estimates import Known
-from roundwise.noise.bettors import Bettor
+from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.state import Batch
@@ -64,7 +64,7 @@ class ExtremeLedger:
     def settled(
         self,
         problem: Problem,
-        bettor: Bettor,
+        bettor: Noise,
         won: Won,
         known: Known,
         choice: Extreme,

@@ -13,7 +13,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.estimates import Known
-from roundwise.noise.bettors import Bettor
+from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch
@@ -45,7 +45,7 @@ class Ledger(Protocol):
     def settled(
         self,
         problem: Problem,
-        bettor: Bettor,
+        bettor: Noise,
         won: Any,
         known: Known,
         choice: Any,

@@ -21,15 +21,6 @@ from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
 from roundwise.estimates import Known, Past, known_from
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, UnknownVariance
-from roundwise.noise.bettors import (
-    Bettor,
-    BinaryBettor,
-    BoundedBettor,
-    GaussianBettor,
-    PoissonBettor,
-    StudentBettor,
-)
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, MinimumBelow
 from roundwise.questions.base import Answer
@@ -87,7 +78,7 @@ class Betting:
         The first batch may come in parts: each is bet on with the choice of those before it, once that choice is more
         likely right than wrong. A later batch is bet on as a whole.
         """
-        ledger, bettor = ledger_of(problem), bettor_of(problem)
+        ledger = ledger_of(problem)
         before, steps = kept.known.past, []
         parts = () if before.history else batch.parts
         for i, part in enumerate(parts or (batch,)):
@@ -97,7 +88,7 @@ class Betting:
             elif parts:
                 live = np.asarray(ledger.confidence(problem, kept.choice, kept.known) >= math.log(0.5))
             bet = Placed(*kept, part, live)
-            won = ledger.settled(problem, bettor, *bet)
+            won = ledger.settled(problem, problem.noise, *bet)
             last = i + 1 >= len(parts)
             past = before.plus(batch) if last else kept.known.past.plus(part, same_batch=i > 0)
             kept = self._kept(problem, won, past)
@@ -114,7 +105,7 @@ class Betting:
 
     def _kept(self, problem: Problem, won: Any, past: Past) -> Kept:
         ledger = ledger_of(problem)
-        known = known_from(past, bettor_of(problem).variance(past), self.shifts and ledger.shifts)
+        known = known_from(past, problem.noise.variance(past), self.shifts and ledger.shifts)
         choice = ledger.choice(problem, won, known)
         return Kept(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
 
@@ -140,17 +131,3 @@ def _compares(problem: Problem) -> bool:
     """Whether every form has coefficients that sum to 0, so that a common shift cancels."""
     pieces = problem.question.halfspaces(problem.question.answer(np.zeros(problem.arms)), problem.arms)
     return bool(np.allclose(pieces.coefficients.sum(axis=-1), 0.0))
-
-
-def bettor_of(problem: Problem) -> Bettor:
-    """The bets that the noise model allows."""
-    noise = problem.noise
-    if isinstance(noise, Binary):
-        return BinaryBettor()
-    if isinstance(noise, Poisson):
-        return PoissonBettor()
-    if isinstance(noise, UnknownVariance):
-        return StudentBettor()
-    if isinstance(noise, Bounded):
-        return BoundedBettor(noise.low, noise.high)
-    return GaussianBettor(noise.sigma, exact=isinstance(noise, Gaussian))

@@ -1,17 +1,11 @@
-"""What is assumed of the rewards, and the bets that it allows."""
+"""What is assumed of the rewards, and the bets that it allows: one file a model, each a section of the proof page."""
 
-from roundwise.noise.models import (
-    Binary,
-    Bounded,
-    Gaussian,
-    Needs,
-    Noise,
-    Poisson,
-    SubGaussian,
-    UnknownVariance,
-    range_of_forms,
-    range_of_means,
-)
+from roundwise.noise.base import Needs, Noise, Outcome, doubt, known_sigma, range_of_forms, range_of_means, variances
+from roundwise.noise.binary import Binary
+from roundwise.noise.bounded import Bounded
+from roundwise.noise.gaussian import Gaussian, SubGaussian
+from roundwise.noise.poisson import Poisson
+from roundwise.noise.unknown_variance import UnknownVariance
 
 __all__ = [
     "Binary",
@@ -19,9 +13,13 @@ __all__ = [
     "Gaussian",
     "Needs",
     "Noise",
+    "Outcome",
     "Poisson",
     "SubGaussian",
     "UnknownVariance",
+    "doubt",
+    "known_sigma",
     "range_of_forms",
     "range_of_means",
+    "variances",
 ]

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, merged
-from roundwise.noise import UnknownVariance
 from roundwise.policies.base import Policy, checked
 from roundwise.problem import Problem
 from roundwise.state import Batch, Plan, Record, Table, Trial, joined
@@ -141,7 +140,7 @@ def _places(need: Floats, totals: Floats) -> Floats:
 
 def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) -> None:
     """Raise an InputError unless a batch has room for every arm, twice where its own spread must be seen."""
-    spread = isinstance(problem.noise, UnknownVariance)
+    spread = problem.noise.needs == "squares"
     room = problem.arms * max(2 if spread else 1, math.ceil(min_per_arm))
     checked(min_per_arm >= 0, f"`min_per_arm` is {min_per_arm:g}, but must be at least 0.")
     why = ", because the deviation is estimated within each batch" if spread else ""

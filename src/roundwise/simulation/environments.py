@@ -282,19 +282,9 @@ class Replay:
 
 def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
     """Why what is assumed is not true of the environment, or None if it is."""
-    true = environment.noise
     if isinstance(environment, Replay) and not environment.replacement:
         return "no guarantee: drawn without replacement, results depend on each other"
-    if assumed == true:
-        return None
-    if isinstance(assumed, noise.SubGaussian) and not isinstance(true, noise.Poisson):
-        return None if assumed.sigma >= environment.sigma else "no guarantee: the sigma assumed is below the true one"
-    if isinstance(assumed, noise.UnknownVariance) and isinstance(true, noise.Gaussian):
-        return None
-    if isinstance(assumed, noise.Bounded) and isinstance(true, noise.Binary | noise.Bounded):
-        low, high = (0.0, 1.0) if isinstance(true, noise.Binary) else (true.low, true.high)
-        return None if assumed.low <= low and high <= assumed.high else "no guarantee: results leave the range assumed"
-    return "no guarantee: what is assumed of the rewards is not true here"
+    return noise.doubt(assumed, environment.noise)
 
 
 def numbered(arms: int) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Floats, stacked, take
 from roundwise.errors import InputError, whole_number
-from roundwise.noise import Gaussian, Poisson, UnknownVariance
+from roundwise.noise import known_sigma
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.simulation.environments import Environment, mismatch
@@ -130,11 +130,11 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     ]
     worlds = [environment.world(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
     truth = stacked([world.means for world in worlds])
-    known_sigma = not isinstance(problem.noise, Poisson | UnknownVariance)
-    sigma = problem.sigma if known_sigma else environment.sigma
+    assumed = known_sigma(problem.noise)
+    sigma = environment.sigma if assumed is None else assumed
     complexity = problem.question.complexity(truth, sigma=sigma).value
     bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
-    exact = isinstance(environment.noise, Gaussian) and sigma == environment.sigma
+    exact = environment.noise.outcome.normal and sigma == environment.sigma
     ends = np.cumsum([job.size for job in lot])
     size = int(ends[-1])
     samples, batches = np.empty(size), np.empty(size)

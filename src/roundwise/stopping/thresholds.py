@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, total
 from roundwise.errors import InputError
-from roundwise.noise import Gaussian
 from roundwise.problem import Problem
 
 
@@ -206,6 +205,6 @@ def _concentrated(problem: Problem, spread: Floats) -> Floats:
 
 
 def _gaussian_only(problem: Problem) -> str | None:
-    if isinstance(problem.noise, Gaussian):
+    if problem.noise.outcome.normal:
         return None
     return "no guarantee: this threshold is proved for normal rewards with known sigma"

@@ -7,21 +7,20 @@ Shifts of single arms, and rows that depend on each other within a batch (cluste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.betting.rule import bettor_of
 from roundwise.estimates import Past, known_from
-from roundwise.noise import Binary, Bounded, Poisson, UnknownVariance
+from roundwise.noise import variances
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Batch
 
 SURPRISING = 1e-3  # batches that agree worse than this by chance alone are warned of
-FEW = 20.0  # degrees of freedom from which on an arm has a variance of its own
 ENOUGH = 5.0  # events (and non-events) that a batch must be expected to have, for a normal law to be near
 
 
@@ -43,8 +42,8 @@ def disagreement(problem: Problem, batches: Sequence[Batch], shifts: bool) -> Di
     past = Past.none((problem.arms,))
     for batch in batches:
         past = past.plus(batch)
-    variance = _variance(problem, past)
-    usable = [_usable(problem, past, variance, batch) for batch in batches]
+    variance = variances(problem.noise, past)
+    usable = [_usable(problem, variance, batch) for batch in batches]
     scale = variance.max() / variance  # an arm that varies less weighs more, as if it had more results
     weighed = [Batch(scale * counts, scale * totals) for counts, totals in usable]
     kept = Past.none((problem.arms,))
@@ -64,32 +63,17 @@ def disagreement(problem: Problem, batches: Sequence[Batch], shifts: bool) -> Di
         return None
     square = float((scatter**2).sum())
     chance = chdtrc(freedom, square)
-    if isinstance(problem.noise, UnknownVariance):  # the variance is an estimate, too
+    if problem.noise.needs == "squares":  # the variance is an estimate, too
         chance = fdtrc(freedom, past.freedom.sum(), square / freedom)
     number, arm = np.unravel_index(int(np.abs(scatter).argmax()), scatter.shape)
     return Disagreement(float(chance), int(arm), int(number))
 
 
-def _variance(problem: Problem, past: Past) -> Floats:
-    """Of one result of each arm, as well as it is known. (K)"""
-    if isinstance(problem.noise, Binary):
-        rates = (past.totals + 0.5) / (past.counts + 1.0)
-        return rates * (1.0 - rates)
-    if isinstance(problem.noise, Poisson):
-        return (past.totals + 0.5) / (past.counts + 1.0)
-    pooled = float(bettor_of(problem).variance(past))
-    if isinstance(problem.noise, Bounded):  # arms may differ; one with few values borrows from all
-        return np.where(past.freedom >= FEW, (past.spreads + pooled) / (past.freedom + 1.0), pooled)
-    return np.full(problem.arms, pooled)
-
-
-def _usable(problem: Problem, past: Past, variance: Floats, batch: Batch) -> tuple[Floats, Floats]:
+def _usable(problem: Problem, variance: Floats, batch: Batch) -> tuple[Floats, Floats]:
     """Counts and totals of the arms that had enough results in the batch."""
-    enough = batch.counts > 0
-    if isinstance(problem.noise, Binary | Poisson):
-        events = batch.counts * variance  # n p (1 - p) is below both n p and n (1 - p)
-        enough &= events >= ENOUGH
-    elif isinstance(problem.noise, Bounded):
-        width = problem.noise.high - problem.noise.low
-        enough &= batch.counts * variance >= ENOUGH * width**2 / 4
+    outcome = problem.noise.outcome
+    width = outcome.high - outcome.low
+    # of events; n p (1 - p) is below both n p and n (1 - p)
+    unit = 1.0 if outcome.whole else width**2 / 4 if math.isfinite(width) else 0.0
+    enough = (batch.counts > 0) & (batch.counts * variance >= ENOUGH * unit)
     return np.where(enough, batch.counts, 0.0), np.where(enough, batch.totals, 0.0)

@@ -13,7 +13,7 @@ from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.bounds import about_level, behind_leader, mean_intervals, to_spare
 from roundwise.betting.claims import Claim, claims
 from roundwise.betting.rule import Betting, ledger_of
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, range_of_means
+from roundwise.noise import range_of_means
 from roundwise.policies.limited import Limited
 from roundwise.questions import BestArm
 from roundwise.stopping.base import Exacting
@@ -65,7 +65,7 @@ def report_of(state: State, intervals: bool) -> Report:
         missing,
         _arms(state, shown, intervals),
         shown,
-        assumed_words(settings.noise),
+        settings.noise.words,
         getattr(settings.question, "level", None),
         ends(settings.delta, isinstance(rule, Betting) and about_level(problem)),
         _warnings(state),
@@ -76,21 +76,6 @@ def report_of(state: State, intervals: bool) -> Report:
         f"roundwise verify {name} --storage sqlite:///copy.db",
         __version__,
     )
-
-
-def assumed_words(noise: Noise) -> str:
-    """What is assumed of the results, in plain words."""
-    if isinstance(noise, Binary):
-        return "Results are 0 or 1."
-    if isinstance(noise, Bounded):
-        return f"Every result lies between {noise.low:g} and {noise.high:g}."
-    if isinstance(noise, Gaussian):
-        return f"Results are normal with standard deviation {noise.sigma:g}, exactly."
-    if isinstance(noise, SubGaussian):
-        return f"Results have tails no heavier than normal with standard deviation {noise.sigma:g}."
-    if isinstance(noise, Poisson):
-        return "Results are Poisson counts."
-    return "Results are normal with the same, unknown standard deviation for every arm."
 
 
 def _claims(state: State, intervals: bool) -> list[Claim]:
@@ -235,7 +220,7 @@ def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str, g
     )
     promise = (
         f"the probability of a wrong conclusion is at most {settings.delta:g} at any number of batches, assuming that "
-        f"{clause(assumed_words(settings.noise))}"
+        f"{clause(settings.noise.words)}"
     )
     if guarantee.reasons:
         promise = f"an error probability of {settings.delta:g} was aimed at, but is not guaranteed"

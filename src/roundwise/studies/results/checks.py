@@ -13,7 +13,8 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Bounded, Noise, Poisson
+from roundwise.noise import Noise
+from roundwise.questions.base import quiet
 from roundwise.studies.results.columns import problem
 from roundwise.studies.results.deal import Index
 from roundwise.studies.results.frames import blank
@@ -126,38 +127,20 @@ def outcomes(sheet: Sheet, chunk: Chunk, noise: Noise, title: str, values: Float
     def of(k: int) -> str:
         return f"{title} {values[k]:.15g} of arm '{arm_name(chunk.columns[0][k])}'"
 
-    if isinstance(noise, Binary):
-        refuse_first(
-            sheet,
-            chunk,
-            (values != 0) & (values != 1),
-            lambda k: (
-                f"{of(k)} is neither 0 nor 1, the outcomes this study was created for.",
-                "Correct the row, or start a new study with --range or --sigma: the error guarantee needs 0 or 1.",
-            ),
-        )
-    elif isinstance(noise, Bounded):
-        low, high = noise.low, noise.high
-        refuse_first(
-            sheet,
-            chunk,
-            (values < low) | (values > high),
-            lambda k: (
-                f"{of(k)} is outside [{low:g}, {high:g}], the range this study was created with.",
-                f"Correct the row, or start a new study with --range {min(low, math.floor(values[k])):g} "
-                f"{max(high, math.ceil(values[k])):g}: the error guarantee needs the true range.",
-            ),
-        )
-    elif isinstance(noise, Poisson):
-        refuse_first(
-            sheet,
-            chunk,
-            (values < 0) | (values != np.floor(values)),
-            lambda k: (
-                f"{of(k)} is not a number of events: it must be a whole number of at least 0.",
-                "Correct the row, or start a new study with another noise model.",
-            ),
-        )
+    low, high, whole, _, said, remedy = noise.outcome
+    wrong = (values < low) | (values > high)
+    if whole:
+        wrong |= values != np.floor(values)
+    refuse_first(
+        sheet,
+        chunk,
+        wrong,
+        lambda k: (
+            f"{of(k)} {said}",
+            "Correct the row, or start a new study with "
+            + remedy.format(low=min(low, math.floor(values[k])), high=max(high, math.ceil(values[k]))),
+        ),
+    )
 
 
 def sums(sheet: Sheet, chunk: Chunk, noise: Noise, titles: Sequence[str], counts: Floats, totals: Floats) -> None:
@@ -185,27 +168,26 @@ def sums(sheet: Sheet, chunk: Chunk, noise: Noise, titles: Sequence[str], counts
             f"Correct {count_title} or {total_title}.",
         ),
     )
-    zero_one = total_title.casefold() == "successes" or isinstance(noise, Binary)
-    if zero_one or isinstance(noise, Poisson):
-        most = counts if zero_one else np.full(len(counts), np.inf)
-        kind = f"between 0 and its {count_title}" if zero_one else "of at least 0"
+    low, high, whole, *_ = noise.outcome
+    successes = total_title.casefold() == "successes"
+    if whole or successes:
+        least, most = (0.0, 1.0) if successes else (low, high)
         refuse_first(
             sheet,
             chunk,
-            (totals < 0) | (totals > most) | (totals != np.floor(totals)),
+            _outside(totals, counts, least, most) | (totals != np.floor(totals)),
             lambda k: (
                 f"{of(k, total_title, totals)} with {count_title} {counts[k]:.15g} is impossible: it must be a whole "
-                f"number {kind}.",
+                f"number {_within(float(counts[k]), least, most, count_title)}.",
                 "Correct the line; are the columns in the right order?",
             ),
         )
-    if isinstance(noise, Bounded):
-        low, high = noise.low, noise.high
-        slack = 1e-9 * counts * max(abs(low), abs(high))
+    ends = [abs(end) for end in (low, high) if math.isfinite(end)]
+    if ends and not whole:
         refuse_first(
             sheet,
             chunk,
-            (totals < counts * low - slack) | (totals > counts * high + slack),
+            _outside(totals, counts, low, high, slack=1e-9 * counts * max(ends)),
             lambda k: (
                 f"{of(k, total_title, totals)} is impossible: {counts[k]:.15g} results in [{low:g}, {high:g}], the "
                 f"range this study was created with, add up to between {counts[k] * low:.15g} and "
@@ -215,13 +197,27 @@ def sums(sheet: Sheet, chunk: Chunk, noise: Noise, titles: Sequence[str], counts
         )
 
 
+@quiet  # 0 results in a range without an end
+def _outside(totals: Floats, counts: Floats, low: float, high: float, slack: Floats | float = 0.0) -> Bools:
+    """Which totals so many results between low and high cannot have."""
+    return (totals < counts * low - slack) | (totals > counts * high + slack)
+
+
+def _within(count: float, low: float, high: float, title: str) -> str:
+    """Where the total of so many results lies."""
+    if (low, high) == (0, 1):
+        return f"between 0 and its {title}"
+    upwards = math.isinf(high)
+    return f"of at least {count * low:.15g}" if upwards else f"between {count * low:.15g} and {count * high:.15g}"
+
+
 def zero_one_allowed(sheet: Sheet, noise: Noise, title: str) -> None:
     """Successes are results 0 and 1, which must be possible."""
-    if isinstance(noise, Bounded) and not (noise.low <= 0 and noise.high >= 1):
+    low, high, *_ = noise.outcome
+    if not low <= 0 < 1 <= high:
         raise problem(
             sheet.top,
-            f"'{title}' counts outcomes 0 and 1, but this study was created with the range "
-            f"[{noise.low:g}, {noise.high:g}].",
+            f"'{title}' counts outcomes 0 and 1, but this study was created with the range [{low:g}, {high:g}].",
             "Give arm,outcome or arm,count,total with the outcomes themselves.",
         )
 

@@ -1,4 +1,4 @@
-"""The mixture all bets share: how a batch's stake is spread over drifts, from past data only (Lemma 1 of the proofs).
+"""The mixture all bets share: how a batch's stake is spread over drifts, from past data only (Lemma 1).
 
 A drift is u standard errors of the past estimate. The prior is log-uniform (density 1/u) on [0.2, 44], in 20 cells;
 the posterior weight of the wrong-signed half is kept in cash, and 2 % of the stake always is.
@@ -9,27 +9,27 @@ to at most 1: see docs/why-the-guarantee-holds.md, Lemma 1.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from roundwise.arrays import Floats
 
 # Cells: nearly equal width below 4 (the posterior has width 1), nearly geometric above. 20 of them grow as fast as 500:
 # the loss in E log e is below 0.005 where u0 <= 8 and n_new <= 2 N_past. Each drift is the prior mean of its cell.
 _EDGES = 4.0 * np.sinh(np.linspace(np.arcsinh(0.2 / 4.0), np.arcsinh(44.0 / 4.0), 21))
-DRIFTS: Array = np.diff(_EDGES) / np.diff(np.log(_EDGES))  # u_k
-_LOG_PRIOR: Array = np.log(np.diff(np.log(_EDGES))) - DRIFTS**2 / 2  # of w_k, without the factor exp(u_k x)
+DRIFTS: Floats = np.diff(_EDGES) / np.diff(np.log(_EDGES))  # u_k
+_LOG_PRIOR: Floats = np.log(np.diff(np.log(_EDGES))) - DRIFTS**2 / 2  # of w_k, without the factor exp(u_k x)
 
 CASH_FLOOR = 0.02
 BOLDEST = 64.0  # q_k never above this: a bet of 2048 nats is enough, and larger ones only lose digits
 EDGE = 0.95  # share of the way to a factor of 0 that a bet on counts or bounded values may go
+HUGE = 1e150  # standardised values beyond this count as this; larger ones would overflow when multiplied
 
 _FAR = 60.0  # past z beyond this are treated as this: all the weight is on the last cell already
 _STEPS = 128  # table entries per unit of z
 _BLOCK = 16384  # elements worked on at a time, so that the grid takes a few megabytes at most
 
 
-def _tables() -> tuple[Array, Array]:
+def _tables() -> tuple[Floats, Floats]:
     z = np.arange(-_FAR * _STEPS, _FAR * _STEPS + 1) / _STEPS
     right = np.logaddexp.reduce(_LOG_PRIOR[:, None] + DRIFTS[:, None] * z, axis=0)
     return right, np.logaddexp(right, right[::-1])
@@ -40,13 +40,13 @@ def _tables() -> tuple[Array, Array]:
 _LOG_RIGHT, _LOG_Z = _tables()
 
 
-def flat(*inputs: ArrayLike) -> tuple[tuple[int, ...], list[Array]]:
+def flat(*inputs: ArrayLike) -> tuple[tuple[int, ...], list[Floats]]:
     """The common shape of the inputs, and each of them broadcast to it as a contiguous vector."""
     arrays = np.broadcast_arrays(*[np.asarray(a, dtype=np.float64) for a in inputs])
     return arrays[0].shape, [np.ascontiguousarray(a).reshape(-1) for a in arrays]
 
 
-def cash_and_scale(z: Array) -> tuple[Array, Array]:
+def cash_and_scale(z: Floats) -> tuple[Floats, Floats]:
     """Cash, and log scale such that drift k is staked exp(log scale + log_stake(k)), given the past z."""
     place = (z + _FAR) * _STEPS
     left = np.minimum(place.astype(np.intp), _LOG_Z.size - 2)
@@ -57,27 +57,27 @@ def cash_and_scale(z: Array) -> tuple[Array, Array]:
     return 1.0 - at_risk, np.log1p(-CASH_FLOOR) - log_z
 
 
-def clipped_z(estimate: Array, variance: Array) -> Array:
+def clipped_z(estimate: Floats, variance: Floats) -> Floats:
     """The past z: estimate over standard error, within the table."""
     return np.clip(estimate / np.sqrt(variance), -_FAR, _FAR)
 
 
-def log_stake(drift: int, z: Array) -> Array:
+def log_stake(drift: int, z: Floats) -> Floats:
     """The log stake on one drift at past z, up to the scale."""
     return z * float(DRIFTS[drift]) + float(_LOG_PRIOR[drift])
 
 
-def added(rows: Array) -> Array:
+def added(rows: Floats) -> Floats:
     """The sum over the first axis, row by row: in the same order however many elements there are."""
-    total: Array = rows[0].copy()
+    total: Floats = rows[0].copy()
     for row in rows[1:]:
         total += row
     return total
 
 
-def log_total(rows: Array) -> Array:
+def log_total(rows: Floats) -> Floats:
     """log sum exp over the first axis."""
-    top: Array = rows.max(axis=0)
+    top: Floats = rows.max(axis=0)
     rows -= top
     np.maximum(rows, -700.0, out=rows)  # exp is slow where it underflows; exp(-700) beside 1 is nothing
     np.exp(rows, out=rows)
@@ -85,7 +85,7 @@ def log_total(rows: Array) -> Array:
     return top
 
 
-def log_mixture(z: Array, log_factors: Array) -> Array:
+def log_mixture(z: Floats, log_factors: Floats) -> Floats:
     """log of cash + sum_k w_k factor_k for log factors with the drifts on the first axis."""
     cash, log_scale = cash_and_scale(z)
     rows = np.empty((DRIFTS.size + 1, z.size))
@@ -95,7 +95,7 @@ def log_mixture(z: Array, log_factors: Array) -> Array:
     return log_total(rows)
 
 
-def log_gaussian_mixture(z: Array, ratio: Array, new_z: Array, boldest: Array | None = None) -> Array:
+def log_gaussian_mixture(z: Floats, ratio: Floats, new_z: Floats, boldest: Floats | None = None) -> Floats:
     """log of cash + sum_k w_k exp(q_k new_z - q_k^2/2), q_k = u_k ratio, ratio = sqrt(past variance / new variance)."""
     out = np.empty_like(z)
     cash, log_scale = cash_and_scale(z)

@@ -1,0 +1,124 @@
+"""What a noise model owes: what is assumed of the rewards, and the bets that it allows; and what the models share.
+
+A bet sees what was known before a batch and the batch, and returns log e-values: that forms of the means exceed their
+offsets, or that single means lie above (or below) a level. The e-value's expectation is at most 1 under every law of
+its null, whatever the past (docs/why-the-guarantee-holds.md has the proof of each). `need` is what is still to be won;
+where it is not positive nothing is bet, and log e is 0.
+
+The functions `..._bet` are elementwise over any shape, never NaN, and 0.0 (no bet) where a bet is impossible. Their
+arguments `past_...` may depend on everything seen before the batch, and on nothing in it.
+
+The bets named `steady_..._bet` serve the bounds of a report: log e-values against "the mean (the difference, the form)
+is at most a value", one for each size. Sizes are on the first axis, predictable, and the same for every value, so what
+is won falls as the value rises (Proposition 11).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.errors import InputError
+from roundwise.estimates import Forecast, Known, Past
+from roundwise.questions.base import Halfspaces
+from roundwise.state import Batch
+
+Needs = Literal["sums", "squares", "rows"]
+Steady = Callable[[Floats], Floats]  # offsets (P) -> log e-values, one for each size, which fall in the offset (k, P)
+
+UNTRUE = "no guarantee: what is assumed of the rewards is not true here"
+
+
+class Outcome(NamedTuple):
+    """What one result may be; and what to say of one that cannot be, and to start a new study with instead."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    whole: bool = False  # only whole numbers
+    normal: bool = False  # normal, with just the sigma that is assumed
+    wrong: str = "is impossible under the noise model this study was created with."
+    remedy: str = "another noise model."  # {low:g} and {high:g} are a range that the result lies in
+
+
+class Noise(Protocol):
+    """What is assumed of the rewards, and the bets that it allows.
+
+    A model may have more: `doubt(true)` and `variances(past)`, as the functions of these names below ask for.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in plain data."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it wants to see of the data: "sums" (count and total), "squares" or "rows".
+
+        With "squares" the variance is estimated, within each batch, from the sum of squares. With "rows" every value is
+        wanted, and without them its sigma is enough.
+        """
+
+    @property
+    def sigma(self) -> float:
+        """The sub-Gaussian constant, E exp(s (X - mu)) <= exp(sigma^2 s^2 / 2); an InputError where there is none."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What one result may be."""
+
+    @property
+    def words(self) -> str:
+        """What is assumed, as a sentence."""
+
+    def variance(self, past: Past) -> Floats:
+        """A guess at the variance of one result, from the past: it sizes bets and batches, and proves nothing. ()"""
+
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+        """log e for each form exceeding its offset, from results of one batch. (P)"""
+
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+        """log e for each arm's mean above the level, or below it. (K)"""
+
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """log e for each form exceeding given offsets, with sizes that do not depend on those. (k, P)
+
+        The sizes stand for differences of `drifts` (k, 1) standard errors of the form after `units` results an arm (K).
+        """
+
+
+def doubt(assumed: Noise, true: Noise) -> str | None:
+    """Why what is assumed does not follow from what is true, None if it does: in general, if it is the same."""
+    own: Callable[[Noise], str | None] = getattr(assumed, "doubt", lambda true: UNTRUE)
+    return None if assumed == true else own(true)
+
+
+def variances(noise: Noise, past: Past) -> Floats:
+    """The variance of one result of each arm, as well as it is known: in general, the same for all. (K)"""
+    own: Callable[[Past], Floats] = getattr(noise, "variances", lambda past: noise.variance(past)[..., None])
+    return np.broadcast_to(own(past), past.counts.shape)
+
+
+def known_sigma(noise: Noise) -> float | None:
+    """The sigma of a noise model, None where there is none."""
+    try:
+        return noise.sigma
+    except InputError:
+        return None
+
+
+def range_of_means(noise: Noise) -> tuple[float, float]:
+    """Where means can lie at all."""
+    return noise.outcome.low, noise.outcome.high
+
+
+def range_of_forms(noise: Noise, factors: Floats) -> tuple[Floats, Floats]:
+    """Where sums of means with these factors can lie at all. (P, S)->(P)"""
+    low, high = range_of_means(noise)
+    with np.errstate(invalid="ignore"):
+        least = np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high))
+        most = np.where(factors == 0, 0.0, np.where(factors > 0, factors * high, factors * low))
+    return total(least), total(most)

@@ -1,0 +1,375 @@
+"""Rewards in a known range: products over their values, which adapt to a small variance.
+
+Propositions 6 (two arms) and 7 (a level); for other forms, and from sums alone, Lemma 1 with half the range as sigma.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.errors import InputError
+from roundwise.estimates import Forecast, Known, Past, arm_of
+from roundwise.questions.base import Halfspaces, quiet
+from roundwise.state import Batch, Table
+
+from .base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
+from .forms import MOST, counted, of_arm, pairs_among, singles_among, sized
+from .gaussian import sub_gaussian_form, sub_gaussian_level, sub_gaussian_steady
+from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
+
+_FEW = 64  # distinct values up to which a table is worked on for all elements at once
+_OWN = 20.0  # degrees of freedom from which on an arm has a variance of its own
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Rewards that always lie in [low, high].
+
+    >>> Bounded(1, 3).sigma
+    1.0
+    """
+
+    low: float
+    high: float
+    name: ClassVar[str] = "bounded"
+    needs: ClassVar[Needs] = "rows"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise InputError(
+                f"The range [{self.low:g}, {self.high:g}] is empty: the first number must be below the second."
+            )
+
+    @property
+    def sigma(self) -> float:
+        """Half the range (Hoeffding's lemma)."""
+        return (self.high - self.low) / 2
+
+    @property
+    def outcome(self) -> Outcome:
+        """Anything in the range."""
+        return Outcome(
+            self.low,
+            self.high,
+            wrong=f"is outside [{self.low:g}, {self.high:g}], the range this study was created with.",
+            remedy="--range {low:g} {high:g}: the error guarantee needs the true range.",
+        )
+
+    @property
+    def words(self) -> str:
+        """The range."""
+        return f"Every result lies between {self.low:g} and {self.high:g}."
+
+    def doubt(self, true: Noise) -> str | None:
+        """True of every model whose results lie in the range."""
+        low, high = range_of_means(true)
+        if math.isinf(low) or math.isinf(high):
+            return UNTRUE
+        return None if self.low <= low and high <= self.high else "no guarantee: results leave the range assumed"
+
+    def variance(self, past: Past) -> Floats:
+        """The variance within arms and batches, a few results of the largest variance added; from sums range^2/4."""
+        most = (self.high - self.low) ** 2 / 4
+        return (total(past.spreads) + most) / (total(past.freedom) + 1.0)
+
+    def variances(self, past: Past) -> Floats:
+        """Arms may differ; one with few values borrows from all."""
+        pooled = self.variance(past)[..., None]
+        return np.where(past.freedom >= _OWN, (past.spreads + pooled) / (past.freedom + 1.0), pooled)
+
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+        """Products over the values of two arms, an offset apart; for other forms or from sums, sub-Gaussian."""
+        pieces, width = forecast.pieces, self.high - self.low
+        pair = pairs_among(pieces) & (np.abs(pieces.offsets) < width) & (batch.table is not None)
+        logs = zeros(need.shape)
+        if not pair.all():
+            logs = sub_gaussian_form(self.sigma, batch, forecast, np.where(pair, 0.0, need))
+        if batch.table is None or not pair.any():
+            return logs
+        past, columns = self._scaled(known.past), np.moveaxis(batch.table.counts, -1, 0)
+        sums = [arm_of(each, pieces, s) for s in (0, 1) for each in past]
+        rows = [np.stack([arm_of(column, pieces, s) for column in columns], axis=-1) for s in (0, 1)]
+        needs, values = np.where(pair, need, 0.0), self._values(batch.table)
+        return logs + _placed(bounded_difference_bet, needs, sums, values, rows, pieces.offsets / width)
+
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+        """A product over the values of each arm; from sums, or at an end of the range, sub-Gaussian."""
+        if batch.table is None:
+            return sub_gaussian_level(self.sigma, known, batch, level, above, need)
+        past, values = self._scaled(known.past), self._values(batch.table)
+        tau = (np.asarray(level) - self.low) / (self.high - self.low)
+        logs = _placed(bounded_level_bet, need, past, values, [batch.table.counts], tau, above)
+        edge = np.where((tau > 0) & (tau < 1), 0.0, need)
+        return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
+
+    @quiet
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """As `form`; single arms by a product over their values."""
+        single, pair = singles_among(pieces)[0], pairs_among(pieces)
+        other = sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
+        if batch.table is None or not (single | pair).any():
+            return other
+        seen = self._values(batch.table), batch.table.counts, (*self._scaled(past), units)
+        at_level = self._at_level(*seen, pieces, drifts) if single.any() else other
+        at_margin = self._at_margin(*seen, pieces, drifts) if pair.any() else other
+
+        def logs(offsets: Floats) -> Floats:
+            return np.where(single, at_level(offsets), np.where(pair, at_margin(offsets), other(offsets)))
+
+        return logs
+
+    def _at_level(
+        self, values: Floats, table: Floats, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
+    ) -> Steady:
+        """Single arms, which lie above (offset / factor), or below if the factor is negative."""
+        _, arm, factor = singles_among(pieces)
+        totals, squares, counts, units = (of_arm(each, arm) for each in sums)
+        noise = (spread(totals, squares, counts) + 0.25) / (counts + 1.0)  # a row of the largest variance added
+        drift = drifts * np.sqrt(noise / units)
+        sizes, rows = drift / (noise + drift**2), np.take_along_axis(table, arm[..., None], axis=-2)
+        width = self.high - self.low
+        return lambda offsets: steady_level_bet(sizes, values, rows, (offsets / factor - self.low) / width, factor > 0)
+
+    def _at_margin(
+        self, values: Floats, table: Floats, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
+    ) -> Steady:
+        """Two arms, an offset apart."""
+        past_a, square_a, N_a, unit_a = (arm_of(each, pieces, 0) for each in sums)
+        past_b, square_b, N_b, unit_b = (arm_of(each, pieces, 1) for each in sums)
+        a, b = (np.take_along_axis(table, pieces.arms[..., s, None], axis=-2) for s in (0, 1))
+        n_a, n_b = a.sum(axis=-1), b.sum(axis=-1)
+        m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
+        noise = spread(past_a, square_a, N_a) + spread(past_b, square_b, N_b) + m * (1.0 - m)
+        noise = noise / (N_a + N_b + 1.0)
+        drift = drifts * np.sqrt(noise * (1.0 / unit_a + 1.0 / unit_b))
+        sizes = drift / (noise + drift**2 * n_a * n_b / (n_a + n_b) ** 2)
+        return lambda offsets: steady_difference_bet(sizes, m, values, a, b, offsets / (self.high - self.low))
+
+    def _scaled(self, past: Past) -> tuple[Floats, Floats, Floats]:
+        """Totals, sums of squares and counts of the past, of values moved to [0, 1]; sums alone count as widest."""
+        width = self.high - self.low
+        counts = np.maximum(past.counts, 1.0)
+        mean = np.clip((past.totals / counts - self.low) / width, 0.0, 1.0)
+        unknown = past.counts - past.freedom  # results whose spread was not seen (at least one a batch)
+        within = past.spreads / width**2 + unknown * mean * (1.0 - mean)
+        squares = np.minimum(within + past.counts * mean**2, past.counts * mean)
+        return past.counts * mean, squares, past.counts
+
+    def _values(self, table: Table) -> Floats:
+        """The values of a table, moved to [0, 1]. (V)"""
+        return (table.values.reshape(-1, table.values.shape[-1])[0] - self.low) / (self.high - self.low)
+
+
+def _placed(
+    bet: Callable[..., Floats],
+    need: Floats,
+    sums: Sequence[Floats],
+    values: Floats,
+    rows: Sequence[Floats],
+    *others: Floats | Bools,
+) -> Floats:
+    """As `placed`, with a table of values among the inputs."""
+    wanted = need > 0
+    logs = np.zeros(need.shape)
+    if wanted.any():
+        first, last = ([np.broadcast_to(each, need.shape)[wanted] for each in some] for some in (sums, others))
+        tables = [np.broadcast_to(each, (*need.shape, each.shape[-1]))[wanted] for each in rows]
+        logs[wanted] = bet(*first, values, *tables, *last)
+    return logs
+
+
+def centre(past_a: Floats, n_past_a: Floats, past_b: Floats, n_past_b: Floats, n_a: Floats, n_b: Floats) -> Floats:
+    """A guess at the common mean under the null: past means, half a success in all added, weighted as the new batch is.
+
+    With these weights the drift that equals the true difference bets exactly on the true rates.
+    """
+    half = 0.5 / (n_past_a + n_past_b)
+    mean_a = (past_a / n_past_a + half) / (1.0 + half + half)
+    mean_b = (past_b / n_past_b + half) / (1.0 + half + half)
+    return np.minimum(mean_a * (n_a / (n_a + n_b)) + mean_b * (n_b / (n_a + n_b)), 1.0 - 1e-12)
+
+
+def parted(m: Floats, margin: Floats, up: Floats, down: Floats) -> tuple[Floats, Floats]:
+    """Centres of the two arms, the margin apart, whose average weighted as the new batch is stays near m."""
+    m_b = np.clip(m - down * margin, np.maximum(0.0, -margin), np.minimum(1.0, 1.0 - margin))
+    return m_b + margin, m_b
+
+
+def spread(total: Floats, squares: Floats, count: Floats) -> Floats:
+    """The sum of squares about the mean, kept within what values in [0, 1] allow."""
+    mean = total / count
+    return np.clip(squares - total * mean, 0.0, np.maximum(total - total * mean, 0.0))
+
+
+@np.errstate(all="ignore")
+def bounded_difference_bet(
+    past_totals_a: ArrayLike,
+    past_squares_a: ArrayLike,
+    past_counts_a: ArrayLike,
+    past_totals_b: ArrayLike,
+    past_squares_b: ArrayLike,
+    past_counts_b: ArrayLike,
+    values: ArrayLike,
+    counts_a: ArrayLike,
+    counts_b: ArrayLike,
+    margin: ArrayLike = 0.0,
+) -> Floats:
+    """The log e-value of one batch of values in [0, 1] against "the mean of a is at most that of b plus a margin".
+
+    Proposition 6. The batch is a table: `counts_a[..., v]` rows of arm a had the value `values[v]`.
+    Past rows enter by their sums and sums of squares. 0.0 where either arm has no past or no new rows.
+    `(),(),(),(),(),(),(V),(V),(V)->()`
+    """
+    outcome, table_a, table_b = _tables(values, counts_a, counts_b)
+    shape, (past_a, square_a, N_a, past_b, square_b, N_b, n_a, n_b, apart) = flat(
+        past_totals_a, past_squares_a, past_counts_a, past_totals_b, past_squares_b, past_counts_b,
+        _row_sum(table_a), _row_sum(table_b), margin,
+    )  # fmt: skip
+    good = counted(N_a, N_b, n_a, n_b) & (np.abs(apart) < 1)
+    for added, count in ((past_a, N_a), (past_b, N_b), (square_a, N_a), (square_b, N_b)):
+        good &= (added >= 0) & (added <= count)
+    apart = np.where(good, apart, 0.0)
+    N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
+    past_a, square_a, past_b, square_b = (np.where(good, s, 0.0) for s in (past_a, square_a, past_b, square_b))
+    m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
+    # within-arm variance, with one row of the largest variance added
+    noise = (spread(past_a, square_a, N_a) + spread(past_b, square_b, N_b) + m * (1.0 - m)) / (N_a + N_b + 1.0)
+    variance = noise * (1.0 / N_a + 1.0 / N_b)
+    z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
+    up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+    m_a, m_b = parted(m, apart, up, down)
+    furthest = EDGE * np.minimum(1.0 / (m_a * up), 1.0 / ((1.0 - m_b) * down))
+    theta = DRIFTS[:, None] * np.sqrt(variance)
+    # the boldness that grows fastest when the means lie up theta above and down theta below the centre
+    bold = np.minimum(theta / (noise + up * down * theta * theta), furthest)
+    factors = _log_growth(outcome, _columns(table_a, shape), bold * up, m_a)
+    factors += _log_growth(outcome, _columns(table_b, shape), -bold * down, m_b)
+    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def bounded_level_bet(
+    past_totals: ArrayLike,
+    past_squares: ArrayLike,
+    past_counts: ArrayLike,
+    values: ArrayLike,
+    counts: ArrayLike,
+    level: ArrayLike,
+    above: ArrayLike,
+) -> Floats:
+    """The log e-value of one batch of values in [0, 1] for "the mean is above the level"; or below, where not `above`.
+
+    Proposition 7. 0.0 where there is no past, no new row, or the level is not in (0, 1). `(),(),(),(V),(V),(),()->()`
+    """
+    outcome, table, _ = _tables(values, counts, counts)
+    shape, (past, square, N, n, tau, side) = flat(past_totals, past_squares, past_counts, _row_sum(table), level, above)
+    good = counted(N, n) & (tau > 1 / MOST) & (tau < 1)
+    good &= (past >= 0) & (past <= N) & (square >= 0) & (square <= N)
+    N, tau = np.where(good, N, 1.0), np.where(good, tau, 0.5)
+    past, square = np.where(good, past, 0.0), np.where(good, square, 0.0)
+    sign = np.where(side == 0, -1.0, 1.0)
+    noise = (spread(past, square, N) + tau * (1.0 - tau)) / (N + 1.0)
+    variance = noise / N
+    z = clipped_z(sign * (past / N - tau), variance)
+    furthest = EDGE / np.where(side == 0, 1.0 - tau, tau)
+    theta = DRIFTS[:, None] * np.sqrt(variance)
+    bold = sign * np.minimum(theta / (noise + theta * theta), furthest)
+    factors = _log_growth(outcome, _columns(table, shape), bold, tau)
+    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def steady_level_bet(sizes: Floats, values: Floats, counts: Floats, value: Floats, above: Bools) -> Floats:
+    """prod (1 + b (x - value)) over outcomes x in [0, 1], b = min(size, EDGE / value). `(k),(V),(V),(),()->(k)`
+
+    Where not `above`, both are turned round: 1 - x and 1 - value, against "the mean is at least the value".
+    """
+    turned = np.where(above, value, 1.0 - value)
+    most = np.where(turned > 0, EDGE / turned, np.inf)
+    sign = np.where(above, 1.0, -1.0)
+    return sized(sizes, lambda b: _growth(values, counts, sign * np.minimum(b, most), value))
+
+
+@np.errstate(all="ignore")
+def steady_difference_bet(
+    sizes: Floats, middle: Floats, values: Floats, counts_a: Floats, counts_b: Floats, margin: Floats
+) -> Floats:
+    """prod (1 + up t (x - m_a)) prod (1 - down t (x - m_b)) over the outcomes of two arms, m_a and m_b a margin apart.
+
+    `(k),(),(V),(V),(V),()->(k)`
+    """
+    n_a, n_b = counts_a.sum(axis=-1), counts_b.sum(axis=-1)
+    up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+    m_a, m_b = parted(middle, np.clip(margin, -1.0, 1.0), up, down)
+    most = EDGE / np.maximum(up, down)  # allowed whatever the margin
+
+    def logs(t: Floats) -> Floats:
+        t = np.minimum(t, most)
+        return _growth(values, counts_a, up * t, m_a) + _growth(values, counts_b, -down * t, m_b)
+
+    return sized(sizes, logs)
+
+
+def _tables(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    outcome = np.asarray(values, dtype=np.float64)
+    if not np.all((outcome >= 0) & (outcome <= 1)):
+        raise ValueError(
+            "`values` must lie in [0, 1]: the bets on bounded rewards need the true range. Rescale the rewards first."
+        )
+    return outcome, np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+
+
+def _row_sum(table: Floats) -> Floats:
+    """Rows in all, added column by column so that the memory layout does not matter."""
+    total = np.zeros(table.shape[:-1])
+    for v in range(table.shape[-1]):
+        total += table[..., v]
+    return total
+
+
+def _columns(table: Floats, shape: tuple[int, ...]) -> Floats:
+    """The counts of each value as contiguous vectors over the elements."""
+    spread = np.broadcast_to(table, (*shape, table.shape[-1]))
+    return np.ascontiguousarray(np.moveaxis(spread, -1, 0)).reshape(table.shape[-1], -1)
+
+
+def _log_growth(values: Floats, columns: Floats, slope: Floats, middle: Floats) -> Floats:
+    """sum_v columns[v] log(1 + slope (values[v] - middle)) for slopes with the drifts on the first axis.
+
+    Few values: over all elements at once, value by value. Many: element by element. The order of the additions
+    depends on the number of values alone, so that an element's result does not depend on the others.
+    """
+    if values.size <= _FEW:
+        growth = np.zeros_like(slope)
+        for value, column in zip(values, columns, strict=True):
+            growth += column * np.log1p(slope * (value - middle))
+        return growth
+    growth = np.empty_like(slope)
+    for i in range(slope.shape[1]):
+        for k in range(slope.shape[0]):
+            terms = np.log1p(slope[k, i] * (values - middle[i]))
+            terms *= np.ascontiguousarray(columns[:, i])
+            growth[k, i] = terms.sum()
+    return growth
+
+
+def _growth(values: Floats, counts: Floats, slope: Floats, middle: Floats) -> Floats:
+    """sum_v counts_v log(1 + slope (values_v - middle)): all at once for few values, else only those that occurred."""
+    found = np.zeros(slope.shape)
+    if values.size <= _FEW:
+        for v, value in enumerate(values):
+            found += counts[..., v] * np.log1p(slope * (value - middle))
+        return found
+    for place in np.ndindex(middle.shape):
+        here, many = (slice(None), *place), counts[place]
+        seen = many > 0
+        terms = np.log1p(slope[here][:, None] * (values[seen] - middle[place]))
+        found[here] = (terms * many[seen]).sum(axis=-1)
+    return found

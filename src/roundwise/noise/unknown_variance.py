@@ -1,0 +1,177 @@
+"""Normal rewards of unknown deviation: t statistics of each batch (Proposition 5)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.errors import InputError
+from roundwise.estimates import Forecast, Known, Past, at, squares_at
+from roundwise.questions.base import Halfspaces, quiet
+from roundwise.state import Batch
+
+from .base import UNTRUE, Needs, Noise, Outcome, Steady
+from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
+from .gaussian import standardised
+from .mixture import HUGE, flat, log_gaussian_mixture, log_total
+
+NODES = 8  # of the quadrature
+BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
+
+
+@dataclass(frozen=True)
+class UnknownVariance:
+    """Normal rewards with the same, unknown standard deviation for every arm.
+
+    For forms of several arms the variance is pooled over all arms of the batch, which must have it in common. For a
+    form of one arm, and against a level, it is that arm's own: variances may differ there, and what is won on different
+    arms may be multiplied.
+    """
+
+    name: ClassVar[str] = "unknown-variance"
+    needs: ClassVar[Needs] = "squares"
+    outcome: ClassVar[Outcome] = Outcome()
+    words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
+
+    @property
+    def sigma(self) -> float:
+        """There is none."""
+        raise InputError(
+            "With an unknown variance there is no sigma: use the policy 'wager', or say which sigma to use."
+        )
+
+    def doubt(self, true: Noise) -> str | None:
+        """True of normal rewards."""
+        return None if true.outcome.normal else UNTRUE
+
+    def variance(self, past: Past) -> Floats:
+        """The pooled variance within arms and batches; 1 as long as there is none."""
+        freedom = total(past.freedom)
+        return np.where(freedom > 0, np.maximum(total(past.spreads), 1e-300) / np.maximum(freedom, 1.0), 1.0)
+
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+        """On the form of the batch's means, over the batch's pooled standard deviation, or the one arm's own."""
+        value, before, new, leverage = on_forms(batch, forecast)
+        square, dof = self._squares(batch, forecast.pieces)
+        return placed(student_bet, need, value, self._past_variance(known), before, new, square, leverage, dof)
+
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+        """On the distance of each arm's mean from the level, over that arm's own standard deviation."""
+        value, before, new, leverage = on_levels(known, batch, level, above)
+        spreads, dof = _within(batch)
+        square = spreads / np.maximum(dof, 1.0)
+        return placed(student_bet, need, value, self._past_variance(known), before, new, square, leverage, dof)
+
+    @quiet
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """On the form of the batch's means, over the deviation that `form` has."""
+        means, spread = means_of(batch)
+        new, leverage = at(means, pieces), squares_at(spread, pieces)
+        square, dof = self._squares(batch, pieces)
+        possible = (square > 0) & (dof >= 1)
+        sizes = np.where(possible, drifts * np.sqrt(squares_at(1.0 / units, pieces) / leverage), 0.0)
+        error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
+        return lambda offsets: steady_student_bet(sizes, new - offsets, error, dof)
+
+    def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        """The variance within the arms of the batch that each form is measured with, and its degrees of freedom."""
+        each, freedom = _within(batch)
+        spreads, dof = total(each)[..., None], total(freedom)[..., None]
+        if not pieces.pairs:
+            single, arm, _ = singles_among(pieces)
+            spreads, dof = np.where(single, of_arm(each, arm), spreads), np.where(single, of_arm(freedom, arm), dof)
+        return spreads / np.maximum(dof, 1.0), dof
+
+    def _past_variance(self, known: Known) -> Floats:
+        """The guess at the variance, 0 (no bet) as long as there is none."""
+        return np.where(total(known.past.freedom) > 0, known.variance, 0.0)[..., None]
+
+
+def _within(batch: Batch) -> tuple[Floats, Floats]:
+    """The sum of squares about each arm's mean, 0 if it was not told, and its degrees of freedom. (K), (K)"""
+    spreads = np.zeros_like(batch.counts) if batch.spreads is None else batch.spreads
+    return spreads, np.maximum(batch.counts - 1.0, 0.0)
+
+
+@np.errstate(all="ignore")
+def student_bet(
+    past_estimate: ArrayLike,
+    past_sigma2: ArrayLike,
+    past_leverage: ArrayLike,
+    difference: ArrayLike,
+    sigma2: ArrayLike,
+    leverage: ArrayLike,
+    dof: ArrayLike,
+) -> Floats:
+    """The log e-value of one batch against "the mean of the difference is at most 0", from the batch's own t statistic.
+
+    `past_sigma2` is an estimate from past data only, `sigma2` the pooled variance within the arms of the new batch with
+    `dof` degrees of freedom; leverage is sum u_j^2/n_j. 0.0 without degrees of freedom or variance. `(),...->()`
+
+    The likelihood ratio of the noncentral t averages exp(q rho X - q^2/2) over X ~ chi(dof + 1). A Gauss-Laguerre rule
+    for X^2/2 takes the place of that average: it errs on the safe side whatever its number of nodes (Proposition 5).
+    """
+    shape, (estimate, past_s2, past_h, new, s2, h, nu) = flat(
+        past_estimate, past_sigma2, past_leverage, difference, sigma2, leverage, dof
+    )
+    good, z, ratio, _ = standardised(estimate, past_s2 * past_h, new, past_s2 * h)
+    good &= counted(past_s2, past_h, s2, h, least=0.0, most=np.inf) & np.isfinite(new) & (nu >= 1) & (nu < np.inf)
+    nu, h, s2 = np.where(good, nu, 1.0), np.where(good, h, 1.0), np.where(good, s2, 1.0)
+    t = np.clip(np.where(good, new, 0.0) / np.sqrt(s2) / np.sqrt(h), -HUGE, HUGE)
+    rho = t / np.hypot(np.sqrt(nu), t)
+    distinct, which = np.unique(nu, return_inverse=True)
+    nodes, log_weights = chi_rule(distinct)
+    rows, boldest = np.empty((NODES, z.size)), BOLD * np.sqrt(nu + 1.0)
+    for i in range(NODES):
+        rows[i] = log_weights[which, i] + log_gaussian_mixture(z, ratio, rho * nodes[which, i], boldest)
+    return np.where(good, log_total(rows), 0.0).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def steady_student_bet(sizes: Floats, new: Floats, error: Floats, dof: Floats) -> Floats:
+    """The same for a steady bet: `new` is less the value, `error` has `dof` degrees of freedom. `(k),(),(),()->(k)`"""
+    t = np.clip(new / error, -HUGE, HUGE)
+    rho = t / np.hypot(np.sqrt(dof), t)
+    nodes, log_weights = (each.reshape(NODES, 1, *dof.shape) for each in _rule(tuple(dof.reshape(-1).tolist())))
+
+    def logs(q: Floats) -> Floats:
+        q = np.minimum(q, BOLD * np.sqrt(dof + 1.0))
+        return log_total(log_weights + q * (rho * nodes - q / 2))
+
+    return sized(sizes, logs)
+
+
+@functools.lru_cache(maxsize=256)
+def _rule(dof: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Nodes and log weights of the quadrature on the first axis; bets are looked at again for many values."""
+    distinct, which = np.unique(dof, return_inverse=True)
+    nodes, log_weights = chi_rule(distinct)
+    return nodes[which].T, log_weights[which].T
+
+
+def chi_rule(dof: Floats) -> tuple[Floats, Floats]:
+    """Nodes x and log weights, on a last axis, of the Gauss rule for X^2/2 ~ Gamma((dof + 1)/2), X ~ chi(dof + 1).
+
+    Golub and Welsch (1969) for the nodes, in the standardised variable (X^2/2 - shape)/sqrt(shape), so that it tends to
+    Gauss-Hermite; Christoffel numbers for the weights, whose small values eigenvectors would get wrong.
+    """
+    shape = (dof + 1.0)[:, None] / 2.0  # alpha + 1
+    k = np.arange(NODES)
+    diagonal = 2.0 * k / np.sqrt(shape)
+    beside = np.sqrt(k[1:] * (1.0 + (k[1:] - 1) / shape))
+    jacobi = np.zeros((dof.size, NODES, NODES))
+    jacobi[:, k, k] = diagonal
+    jacobi[:, k[1:], k[:-1]] = jacobi[:, k[:-1], k[1:]] = beside
+    place = np.linalg.eigvalsh(jacobi)
+    before, now, total = np.zeros_like(place), np.ones_like(place), np.ones_like(place)
+    for j in range(NODES - 1):
+        past = beside[:, j - 1, None] if j else 0.0
+        before, now = now, ((place - diagonal[:, j, None]) * now - past * before) / beside[:, j, None]
+        total += now * now
+    nodes = np.sqrt(2.0 * np.maximum(shape + np.sqrt(shape) * place, 0.0))
+    return nodes, -np.log(total)

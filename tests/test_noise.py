@@ -1,0 +1,168 @@
+"""A noise model in one file: all that a user's own one needs, in simulations, bounds, results and checks."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from roundwise import (
+    PET,
+    Above,
+    BestArm,
+    Bounded,
+    DataError,
+    InputError,
+    MinimumBelow,
+    Problem,
+    Replay,
+    Statements,
+    SubGaussian,
+    TopK,
+    Wager,
+    simulate,
+)
+from roundwise.betting.bounds import mean_intervals
+from roundwise.estimates import Past
+from roundwise.noise import Outcome, doubt, variances
+from roundwise.spec import NOISES, noise_spec
+from roundwise.state import Batch
+from roundwise.studies.drift import disagreement
+from roundwise.studies.results import read_results
+from test_intervals import studied
+from test_spec import MODELS
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Whole marks from 0 to `most`, with the bets that half the range as sigma allows."""
+
+    most: float
+    name: ClassVar[str] = "marks"
+    needs: ClassVar[str] = "sums"
+
+    @property
+    def sigma(self):
+        return self.most / 2
+
+    @property
+    def outcome(self):
+        return Outcome(0.0, self.most, whole=True)
+
+    @property
+    def words(self):
+        return f"Results are marks from 0 to {self.most:g}."
+
+    def variance(self, past):
+        return SubGaussian(self.sigma).variance(past)
+
+    def form(self, *given):
+        return SubGaussian(self.sigma).form(*given)
+
+    def level(self, *given):
+        return SubGaussian(self.sigma).level(*given)
+
+    def steady(self, *given):
+        return SubGaussian(self.sigma).steady(*given)
+
+
+@dataclass(frozen=True)
+class TrueMarks(Marks):
+    """The same, where it is known what it follows from."""
+
+    def doubt(self, true):
+        return Bounded(0.0, self.most).doubt(true)
+
+
+WORLD = Replay(("a", "b", "c"), np.arange(5.0), np.array([[1, 1, 2, 3, 5], [3, 2, 2, 1, 1], [5, 3, 2, 1, 1]]))
+ASKED = [BestArm(), BestArm(0.5), TopK(1), Above(2.0), MinimumBelow(2.0), Statements([[1, 0, 1], [1, -1, 0]], [3, 0.5])]
+
+
+@pytest.mark.parametrize("question", ASKED, ids=lambda question: question.name)
+def test_a_model_of_ones_own_in_simulations(question):
+    """It is what its bets are: the same numbers as with the built-in model it takes them from."""
+    policies = [Wager(), PET()]
+    own, built_in = (
+        simulate(question, WORLD, policies, runs=50, noise=noise, seed=3)
+        for noise in (TrueMarks(4.0), SubGaussian(2.0))
+    )
+    for one, other in zip(own, built_in, strict=True):
+        np.testing.assert_array_equal(one.samples, other.samples)
+        np.testing.assert_array_equal(one.answer, other.answer)
+        assert (one.doubt, one.bound_for) == (other.doubt, other.bound_for)
+    assert own[0].doubt is None
+    assert own[0].decided.all()
+
+
+def test_what_may_be_assumed():
+    assert doubt(Marks(4.0), Marks(4.0)) is None
+    assert doubt(Marks(4.0), WORLD.noise) == "no guarantee: what is assumed of the rewards is not true here"
+    assert doubt(TrueMarks(4.0), WORLD.noise) is None
+    assert doubt(TrueMarks(3.0), WORLD.noise) == "no guarantee: results leave the range assumed"
+    assert doubt(SubGaussian(2.0), Marks(4.0)) is doubt(Bounded(0.0, 5.0), Marks(4.0)) is None
+    assert noise_spec(Marks(4.0)) == {"name": "marks", "most": 4.0}
+
+
+def test_the_range_of_its_means_is_known():
+    with pytest.raises(InputError, match="the means of such results lie between 0 and 4"):
+        Problem(Above(5.0), 3, 0.1, Marks(4.0))
+    problem, policy = Problem(BestArm(), 3, 0.1, Marks(4.0)), Wager(first_pulls=8)
+    _, batches = studied(problem, WORLD, policy, 1, most=1)
+    lower, upper = mean_intervals(problem, policy.stopping, batches)
+    assert ((lower >= 0) & (lower < upper) & (upper <= 4)).all()
+    assert (lower == 0).any()
+
+
+def test_do_its_batches_agree():
+    counts = np.full(3, 400.0)
+    near, far = Batch(counts, counts * [2.0, 1.0, 1.0]), Batch(counts, counts * [2.0, 1.0, 3.0])
+    problem = Problem(BestArm(), 3, 0.1, Marks(4.0))
+    assert disagreement(problem, [near, near, near], True).chance == pytest.approx(1.0)
+    found = disagreement(problem, [near, near, far], True)
+    assert found.chance < 1e-3
+    assert (found.arm, found.batch) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("arm,outcome\na,3\na,5\n", "line 3: outcome 5 of arm 'a' is impossible under the noise model this study was"),
+        ("arm,outcome\na,3\na,1.5\n", "(?s)line 3: outcome 1.5 .* start a new study with another noise model"),
+        ("arm,count,total\na,5,21\n", "total 21 .* is impossible: it must be a whole number between 0 and 20"),
+        ("arm,count,total\na,5,1.5\n", "it must be a whole number between 0 and 20"),
+    ],
+)
+def test_results_that_cannot_be(lines, message, tmp_path):
+    (tmp_path / "results.csv").write_text(lines)
+    with pytest.raises(DataError, match=message):
+        read_results(tmp_path / "results.csv", "abc", Marks(4.0))
+
+
+def test_results_of_a_range_with_one_end(tmp_path):
+    @dataclass(frozen=True)
+    class Waits(Marks):
+        outcome = Outcome(low=0.0)
+
+    path = tmp_path / "results.csv"
+    for lines, message in (
+        ("arm,outcome\na,-1\n", "outcome -1 of arm 'a' is impossible under"),
+        ("arm,count,total\na,0,0\na,5,-1\n", "total -1 .* 5 results in \\[0, inf\\]"),
+    ):
+        path.write_text(lines)
+        with pytest.raises(DataError, match=message):
+            read_results(path, "abc", Waits(4.0))
+    path.write_text("arm,count,total\na,0,0\na,5,1.5\n")
+    assert read_results(path, "abc", Waits(4.0)).totals.tolist() == [1.5, 0, 0]
+
+
+@pytest.mark.parametrize("noise", MODELS, ids=lambda noise: noise.name)
+def test_built_in_models(noise):
+    assert NOISES[noise.name] is type(noise)
+    assert noise.words.startswith(("Results ", "Every result "))
+    assert noise.outcome.low < noise.outcome.high
+    assert doubt(noise, noise) is None
+    counts = np.full(3, 40.0)
+    past = Past.none((3,)).plus(Batch(counts, counts * [0.1, 0.2, 0.3], counts / 5))
+    each = variances(noise, past)
+    assert each.shape == (3,)
+    assert (each > 0).all()
