@@ -46,6 +46,8 @@ def checked_delta(delta: float) -> None:
     """Raise an InputError unless delta lies strictly between 0 and 1."""
     if 0 < delta < 1e-300:
         raise InputError(f"`delta` is {delta:g}, but numbers below 1e-300 cannot be reckoned with.")
+    if 0 < 1 - delta < 1e-9:
+        raise InputError(f"`delta` is {delta:.12g}: an error that is all but certain can be had without any result.")
     if not 0 < delta < 1:
         hint = f" For {delta:g} % write {delta / 100:g}." if 1 <= delta < 100 and math.isfinite(delta) else ""
         raise InputError(f"`delta` is {delta:g}, but must lie strictly between 0 and 1.{hint}")

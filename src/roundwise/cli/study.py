@@ -144,6 +144,9 @@ def tell(
     settle: Annotated[
         str | None, typer.Option("--settle", help="Close the batch although results are missing; say why.")
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="New results that came out the same as some that are recorded.")
+    ] = False,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -151,7 +154,7 @@ def tell(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        report = study.tell(*(files or []), settle=settle)
+        report = study.tell(*(files or []), settle=settle, again=again)
     told = ", ".join(str(each) for each in files or [])
     _print(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
 

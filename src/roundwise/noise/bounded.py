@@ -25,7 +25,7 @@ from .gaussian import sub_gaussian_form, sub_gaussian_level, sub_gaussian_steady
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
 
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once
-_OWN = 20.0  # degrees of freedom from which on an arm has a variance of its own
+_OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,10 @@ class Bounded:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise InputError(
                 f"The range [{self.low:g}, {self.high:g}] is empty: the first number must be below the second."
+            )
+        if not 1e-100 < self.high / 2 - self.low / 2 < 1e100:
+            raise InputError(
+                f"The range [{self.low:g}, {self.high:g}] is too small or too wide to reckon with; use other units."
             )
 
     @property

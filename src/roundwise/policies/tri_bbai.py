@@ -99,5 +99,5 @@ def second_stage(problem: Problem, record: Record, alpha: float) -> Floats:
 def passes(problem: Problem, record: Record, alpha: float) -> Bools:
     """Stage III: whether the evidence is at least beta(t) = ln(L t^alpha / delta)."""
     evidence = problem.question.evidence(record.counts, record.means, problem.sigma)
-    bar = math.log(problem.goal / problem.delta) + alpha * np.log(record.samples)
+    bar = math.log(problem.goal / problem.delta) + alpha * np.log(np.maximum(record.samples, 1.0))
     return np.asarray(evidence >= bar)

@@ -35,6 +35,7 @@ class Asked:
     settled: str | None = None  # why the rest will not come, in the user's words
     amended: bool = False  # it was complete when one of its files was corrected or withdrawn, and stays so
     before: Trial | None = field(default=None, repr=False)  # where the study stood
+    counted: bool = False  # whether the decision has seen it
     arms: tuple[str, ...] = ()  # what the arms are called
 
     @property
@@ -88,7 +89,7 @@ class State:
     @property
     def batches(self) -> list[Batch]:
         """The batches that count."""
-        return [each.batch for each in self.asked if each.complete]
+        return [each.batch for each in self.asked if each.counted]
 
     @property
     def planned(self) -> Floats:
@@ -194,8 +195,7 @@ class State:
         asked = self.asked[-1]
         assert asked.before is not None
         self.trial = asked.before
-        if asked.complete and not self.trial.done:
-            self.trial = advance(self.settings.problem, self.settings.policy, self.trial, asked.batch)
+        self._count(asked)
 
     def _amend(self, payload: dict[str, Any]) -> None:
         """Put the corrected results in the place of the old ones, and fold all batches anew."""
@@ -211,8 +211,13 @@ class State:
         self.trial = begin(self.settings.problem, self.settings.policy)
         for asked in self.asked:
             asked.before = self.trial
-            if asked.complete and not self.trial.done:
-                self.trial = advance(self.settings.problem, self.settings.policy, self.trial, asked.batch)
+            self._count(asked)
+
+    def _count(self, asked: Asked) -> None:
+        """Fold a batch if it is complete and nothing is decided before it."""
+        asked.counted = asked.complete and not bool(self.trial.done)
+        if asked.counted:
+            self.trial = advance(self.settings.problem, self.settings.policy, self.trial, asked.batch)
 
     def _check_plan(self, entry: Entry, pulls: Floats) -> None:
         if not np.array_equal(pulls, self.planned):

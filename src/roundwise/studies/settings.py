@@ -33,6 +33,9 @@ class Settings:
         self.policy.check(self.problem)
         if self.budget is not None:
             whole_number("budget", self.budget, 1)
+            arms = len(self.arms)
+            if self.budget < arms:
+                raise InputError(f"The budget is {self.budget} results, but {arms} arms need one each at least.")
 
     def check_kept(self) -> None:
         """Raise an InputError unless the policy can be made again from what is recorded of it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -121,8 +123,12 @@ class Study:
 
         return self._write(asked)
 
-    def tell(self, *sources: Any, settle: str | None = None) -> Report:
-        """Record results of the outstanding batch: files or data frames; `settle` says why the rest will not come."""
+    def tell(self, *sources: Any, settle: str | None = None, again: bool = False) -> Report:
+        """Record results of the outstanding batch: files or data frames; `settle` says why the rest will not come.
+
+        What has the same contents as something recorded is refused, unless it is said that these are new results that
+        came out the same `again`.
+        """
         if not sources and settle is None:
             raise InputError("Give the results: a file or a data frame.")
         if settle is not None:
@@ -132,13 +138,16 @@ class Study:
             alone = len(sources) == 1 and bool(state.asked) and not state.asked[-1].told
             whole = state.asked[-1].pulls if alone else None
             read = [  # a file told before says so
-                self._read(state, source, first=len(state.asked) <= 1, file=state.files + i, whole=whole)
+                self._read(state, source, first=len(state.asked) <= 1, file=state.files + i, whole=whole, again=again)
                 for i, source in enumerate(sources, 1)
             ]
             asked = self._waiting(state)
             for i, results in enumerate(read):
                 if results.digest in {each.digest for each in read[:i]}:
-                    raise InputError(f"{results.name} is given twice (same contents). Nothing was changed.")
+                    raise InputError(
+                        f"{results.name} is given twice (same contents). Nothing was changed. If these are new results "
+                        "that came out the same, tell one file at a time."
+                    )
             new: list[tuple[str, dict[str, Any]]] = [
                 ("told", {"batch": asked.number, "results": results.payload()}) for results in read
             ]
@@ -249,7 +258,9 @@ class Study:
             raise InputError(f"No batch is outstanding. Run `roundwise ask {self.name}` first. Nothing was changed.")
         return state.outstanding
 
-    def _read(self, state: State, source: Any, first: bool, file: int, whole: Floats | None = None) -> Results:
+    def _read(
+        self, state: State, source: Any, first: bool, file: int, whole: Floats | None = None, again: bool = False
+    ) -> Results:
         """What a file brought; it is dealt by its number, unless it is all by itself the `whole` first batch."""
         settings = state.settings
         parts = settings.policy.first(settings.problem, ()).parts if first else 1
@@ -257,11 +268,16 @@ class Study:
             source, settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
         )
         recorded = state.holds(results.digest)
-        if recorded is not None:
+        if recorded is None:
+            return results
+        if not again:
             raise InputError(
-                f"{results.name} was already recorded as batch {recorded} (same contents). Nothing was changed."
+                f"{results.name} was already recorded as batch {recorded} (same contents). Nothing was changed. If "
+                "these are new results that came out the same, say so: `--again` (in Python `again=True`)."
             )
-        return results
+        note = f"{results.name} has the same contents as a file of batch {recorded}, and was told as new results."
+        digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
+        return dataclasses.replace(results, digest=digest, notes=(*results.notes, note))
 
     def _recorded(self, state: State, name: str) -> Results:
         """The results of a file that was told, by its name or the start of its digest."""

@@ -23,6 +23,10 @@ from roundwise.studies.results.sheets import Chunk, Sheet
 LARGEST = 1e100  # of a value: larger ones are mistakes, and their squares could not be added
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other
+DIGITS = (
+    1e-6  # sums of squares must exceed what equal values have by this share, or rounding decides how much they vary
+)
+EQUAL = 1e-13  # below this share values are equal, but for the rounding of the machine
 
 
 class Names:
@@ -243,7 +247,18 @@ def spreads(
         (counts == 0) & (squares != 0),
         lambda k: (f"{titles[3]} {squares[k]:.15g} comes from 0 results.", f"Correct {titles[1]} or {titles[3]}."),
     )
-    return np.maximum(squares - least, 0.0)
+    within = np.maximum(squares - least, 0.0)
+    refuse_first(
+        sheet,
+        chunk,
+        (counts > 1) & (within > EQUAL * squares) & (within < DIGITS * squares),
+        lambda k: (
+            f"{titles[3]} {squares[k]:.15g} of arm '{arm_name(chunk.columns[0][k])}' exceeds what equal values would have "
+            "by less than a millionth: how much the values vary cannot be told from it.",
+            "Give every result as a row, or take a common value (such as the mean) off all results of all arms first.",
+        ),
+    )
+    return within
 
 
 def number(cell: Any, decimal_comma: bool = False) -> float:

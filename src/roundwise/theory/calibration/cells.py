@@ -21,6 +21,7 @@ from roundwise.theory.calibration.shapes import SHAPES, Shape
 from roundwise.trial import advance, begin, conclusion
 
 DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
+FEW_ARMS = 3  # up to which hundreds of batches are counted
 UNCOMPARABLE = "Arms of different, unknown deviations cannot be compared: the model says that they have one."
 
 
@@ -65,6 +66,7 @@ class Simulated:
     law: Law
     policy: Policy
     delta: float
+    batches: int | None = None
 
     def problem(self) -> tuple[Problem, Floats]:
         """What is asked, and the true means."""
@@ -81,7 +83,7 @@ class Simulated:
         world = environment.world(rng, runs)
         trial = begin(problem, self.policy, (runs,))
         happened = np.zeros(runs, dtype=np.bool_)
-        for _ in range(horizon(self.shape.arms)):
+        for _ in range(self.batches or horizon(self.shape.arms)):
             batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
             trial = advance(problem, self.policy, trial, batch)
             happened |= harmed(problem, self.policy, trial, means)
@@ -116,7 +118,7 @@ def product() -> Iterator[Cell | Refused]:
 def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused:
     """One combination."""
     part = "product"
-    what = Simulated(shape, law, rule.policy, delta)
+    what = Simulated(shape, law, rule.policy, delta, rule.batches)
     column = f"{law.name}; {rule.name}"
     try:
         problem, _ = what.problem()
@@ -137,5 +139,7 @@ def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | No
         return "A shift of all arms moves the answer itself: nothing is promised where means move."
     if law.covers == "differences" and not rule.shifts:
         return "Where all arms of a batch move together, only bets on differences within a batch promise anything."
+    if rule.batches is not None and shape.arms > FEW_ARMS:
+        return f"Hundreds of batches are counted with up to {FEW_ARMS} arms only, for the time they take."
     doubt = rule.policy.stopping.doubt(problem)
     return None if doubt is None else f"{doubt[:1].upper()}{doubt[1:]}."

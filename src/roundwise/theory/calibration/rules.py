@@ -25,6 +25,7 @@ class Rule:
     policy: Policy
     shifts: bool = False  # also where all arms of a batch move together, if differences are asked for
     weight: float = 1.0  # its share of the runs
+    batches: int | None = None  # its horizon, if not that of the others; then for few arms only
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ RULES: tuple[Rule, ...] = (
     Rule("Wager, no shifts", Wager(stopping=Betting(shifts=False), first_pulls=10)),
     Rule("Wager, batches at a price", Wager(batch_price=200.0), shifts=True, weight=0.5),
     Rule("Wager, limited", Wager(first_pulls=10, max_batch=4000, min_per_arm=2), shifts=True, weight=0.5),
+    Rule("Wager, 300 small batches", Wager(first_pulls=4, max_batch=12), shifts=True, weight=0.5, batches=300),
     *(rule for threshold in PROVED for rule in _glr(threshold)),
     Rule("PET, limited", Limited(PET(), max_batch=4000, min_per_arm=1), weight=0.3),
 )
