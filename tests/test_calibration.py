@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from roundwise.errors import InputError
-from roundwise.noise import base, poisson, unknown_variance
+from roundwise.noise import forms, poisson, unknown_variance
 from roundwise.policies import POLICIES, limited
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
@@ -121,8 +121,8 @@ def as_a_level(self, known, batch, forecast, need):
     """Poisson, before: a form that is no pair was bet on as if it were about its first arm alone."""
     pieces, past = forecast.pieces, known.past
     if pieces.pairs:
-        sums = base.pair_sums(past, batch, pieces)
-        return base.placed(poisson.poisson_difference_bet, need, *sums, pieces.offsets)
+        sums = forms.pair_sums(past, batch, pieces)
+        return forms.placed(poisson.poisson_difference_bet, need, *sums, pieces.offsets)
     here = np.abs(pieces.coefficients).argmax(axis=-1)[..., None]
     factor = np.take_along_axis(pieces.coefficients, here, axis=-1)[..., 0]
     arm = np.take_along_axis(pieces.arms, here, axis=-1)[..., 0]
@@ -130,7 +130,7 @@ def as_a_level(self, known, batch, forecast, need):
         np.take_along_axis(values, np.broadcast_to(arm, need.shape), axis=-1)
         for values in (past.totals, past.counts, batch.totals, batch.counts)
     ]
-    return base.placed(poisson.poisson_level_bet, need, *each, pieces.offsets / factor, factor > 0)
+    return forms.placed(poisson.poisson_level_bet, need, *each, pieces.offsets / factor, factor > 0)
 
 
 def dealt_alike(real):
@@ -151,7 +151,7 @@ HOLES = {
     ),
     "40 files of 8 rows, each sorted": lambda m: m.setattr(study, "read_results", dealt_alike(study.read_results)),
 }
-REAL_SINGLES = base.singles_among
+REAL_SINGLES = forms.singles_among
 
 
 @pytest.mark.parametrize("hole", HOLES)
