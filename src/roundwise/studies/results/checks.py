@@ -23,9 +23,7 @@ from roundwise.studies.results.sheets import Chunk, Sheet
 LARGEST = 1e100  # of a value: larger ones are mistakes, and their squares could not be added
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other
-DIGITS = (
-    1e-6  # sums of squares must exceed what equal values have by this share, or rounding decides how much they vary
-)
+DIGITS = 1e-6  # squares must exceed those of equal values by this share, or rounding says how much values vary
 EQUAL = 1e-13  # below this share values are equal, but for the rounding of the machine
 
 
@@ -251,11 +249,11 @@ def spreads(
     refuse_first(
         sheet,
         chunk,
-        (counts > 1) & (within > EQUAL * squares) & (within < DIGITS * squares),
+        (counts > 1) & (np.abs(squares - least) > EQUAL * squares) & (within < DIGITS * squares),
         lambda k: (
-            f"{titles[3]} {squares[k]:.15g} of arm '{arm_name(chunk.columns[0][k])}' exceeds what equal values would have "
+            f"{titles[3]} {squares[k]:.15g} of arm '{arm_name(chunk.columns[0][k])}' differs from that of equal values "
             "by less than a millionth: how much the values vary cannot be told from it.",
-            "Give every result as a row, or take a common value (such as the mean) off all results of all arms first.",
+            "Give every result as a row, or take a common value (such as the mean) off all results first.",
         ),
     )
     return within
