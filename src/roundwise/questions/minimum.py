@@ -14,9 +14,11 @@ from roundwise.errors import InputError
 from roundwise.questions.above import checked_level, crossing_complexity
 from roundwise.questions.base import (
     Answer,
+    Cells,
     Complexity,
     Halfspaces,
     at_least_two,
+    checked_open,
     column,
     complexity_where,
     finite,
@@ -41,9 +43,18 @@ class MinimumBelow:
     def __post_init__(self) -> None:
         checked_level(self.level)
 
+    @property
+    def cells(self) -> Cells:
+        """One for each arm, and one for none."""
+        return Cells("some below a level", self.level)
+
     def check(self, arms: int) -> None:
         """Two arms or more."""
         at_least_two(arms)
+
+    def check_range(self, low: float, high: float) -> None:
+        """The level must be where means can lie."""
+        checked_open(f"The level is {self.level:g}", low <= self.level <= high, low, high)
 
     def answer(self, means: ArrayLike) -> Answer:
         """Whether the smallest mean is below the level."""
@@ -102,6 +113,12 @@ class MinimumBelow:
         """True or false."""
         return bool(answer)
 
+    def centre(self, means: Floats, constant: bool) -> Floats:
+        """The level; if the smallest mean is below it, only that arm needs to move: T* depends on nothing else."""
+        if constant or not means.min() < self.level:
+            return np.full(means.shape, self.level)
+        return np.where(np.arange(len(means)) == means.argmin(), self.level, means)
+
 
 @dataclass(frozen=True)
 class AnyAbove:
@@ -122,9 +139,18 @@ class AnyAbove:
         """The question asked of the negated means."""
         return MinimumBelow(-self.level)
 
+    @property
+    def cells(self) -> Cells:
+        """One for each arm, and one for none."""
+        return Cells("some above a level", self.level)
+
     def check(self, arms: int) -> None:
         """Two arms or more."""
         self.mirror.check(arms)
+
+    def check_range(self, low: float, high: float) -> None:
+        """The level must be where means can lie."""
+        checked_open(f"The level is {self.level:g}", low <= self.level <= high, low, high)
 
     def answer(self, means: ArrayLike) -> Answer:
         """Whether the largest mean is above the level."""
@@ -161,3 +187,7 @@ class AnyAbove:
     def plain(self, answer: Answer) -> Any:
         """True or false."""
         return bool(answer)
+
+    def centre(self, means: Floats, constant: bool) -> Floats:
+        """As for the mirror image."""
+        return -self.mirror.centre(-means, constant)
