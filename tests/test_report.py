@@ -33,7 +33,6 @@ from roundwise import (
     conclusion,
     create_study,
 )
-from roundwise.betting.claims import claims
 from roundwise.studies.report import report_of
 from roundwise.studies.report.words import odds
 from test_study import ARMS, QUESTIONS, World, finished
@@ -393,6 +392,6 @@ def test_a_decided_study_shows_the_claims_of_the_candidate_that_won():
     while not trial.done:
         counts = trial.plan.pulls
         trial = advance(problem, policy, trial, Batch(counts, rng.normal(means * counts, np.sqrt(counts))))
-    found = claims(problem, policy.stopping, trial, "abcd")
+    found = policy.stopping.claims(problem, trial, "abcd")
     assert all(each.shown for each in found)
     assert found[0].words.startswith("abcd"[int(conclusion(problem, policy, trial))])

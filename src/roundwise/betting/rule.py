@@ -1,4 +1,4 @@
-"""The stopping rule of Wager: predictable bets against every wrong answer (WAGER.md, sections 1 to 3).
+"""The stopping rule of Wager: predictable bets against every wrong answer (docs/why-the-guarantee-holds.md).
 
 Before each batch it is fixed, from past data alone, what to bet on (`choice`); the batch then multiplies what was won
 against each cell of the question's ledger. How the batch was sampled does not matter.
@@ -8,50 +8,26 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Bools
+from roundwise.arrays import Bools, Floats
 from roundwise.betting.above import AboveLedger
 from roundwise.betting.best_arm import BestArmLedger
+from roundwise.betting.bounds import Bets
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
+from roundwise.betting.kept import Kept, Placed
+from roundwise.betting.kept import bettor_of as bettor_of
 from roundwise.betting.ledger import Ledger
-from roundwise.estimates import Known, Past, known_from
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, UnknownVariance
-from roundwise.noise.bettors import (
-    Bettor,
-    BinaryBettor,
-    BoundedBettor,
-    GaussianBettor,
-    PoissonBettor,
-    StudentBettor,
-)
+from roundwise.estimates import Past, known_from
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, MinimumBelow
-from roundwise.questions.base import Answer
-from roundwise.state import Batch, Plan, Trial
-
-
-class Kept(NamedTuple):
-    """The money, what was seen, and what the next batch will be bet on."""
-
-    won: Any  # of the ledger
-    known: Known
-    choice: Any  # of the ledger; fixed before the next batch
-
-
-class Placed(NamedTuple):
-    """A bet: what was won, known and chosen before, the results it is on, and in which runs it counts."""
-
-    won: Any  # of the ledger
-    known: Known
-    choice: Any
-    part: Batch
-    live: Bools
+from roundwise.questions.base import Answer, cells_of
+from roundwise.state import Batch, Plan, Record, Trial
+from roundwise.stopping.explained import Behind, Claim, Interval, Standing
 
 
 @dataclass(frozen=True)
@@ -71,7 +47,7 @@ class Betting:
         """Bet on the batch with what was fixed before; then fix the next bets."""
         return self._played(problem, kept, batch)[-1][1]
 
-    def replayed(self, problem: Problem, batches: Sequence[Batch]) -> tuple[list[Placed], Kept]:
+    def replayed(self, problem: Problem, batches: Sequence[Batch]) -> Bets:
         """All bets on these batches with what was fixed before each, and what is kept after them."""
         kept = self.start(problem, batches[0].counts.shape[:-1])
         placed = []
@@ -79,7 +55,7 @@ class Betting:
             steps = self._played(problem, kept, batch)
             placed += [bet for bet, _ in steps]
             kept = steps[-1][1]
-        return placed, kept
+        return Bets(problem, placed, kept)
 
     def _played(self, problem: Problem, kept: Kept, batch: Batch) -> list[tuple[Placed, Kept]]:
         """The bets on a batch and what is kept after each.
@@ -122,35 +98,59 @@ class Betting:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
+        """Those of the ledger."""
+        return ledger_of(problem).claims(problem, trial.kept.won, trial.kept.choice, names)
+
+    def standing(self, problem: Problem, trial: Trial) -> Standing:
+        """Whether bets compare arms, and whether they went wrong."""
+        ledger = ledger_of(problem)
+        emptied = ledger.emptied(problem, trial.kept.won)
+        return Standing(self.shifts and ledger.shifts, emptied, cells_of(problem.question).level)
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> BoundsOfBets:
+        """From the same bets."""
+        return BoundsOfBets(ledger_of(problem), self.replayed(problem, batches))
+
+
+@dataclass(frozen=True)
+class BoundsOfBets:
+    """The bounds that the ledger makes of bets that were folded once."""
+
+    ledger: Ledger
+    bets: Bets
+
+    def means(self) -> Interval:
+        """Of the mean of each arm; about a level, each end holds with probability at least 1 - 2 delta."""
+        return self.ledger.means(self.bets)
+
+    def spare(self) -> Floats:
+        """By how much each claim holds, at least."""
+        return self.ledger.spare(self.bets)
+
+    def behind(self, leader: int | None, spare: Floats | None) -> Behind | None:
+        """How far arms are behind, where the best one is asked for."""
+        return None if spare is None else self.ledger.behind(self.bets, leader, spare)
+
+
+LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {
+    "one best": lambda problem, level: BestArmLedger(),
+    "best within a tolerance": lambda problem, level: CandidateLedger(_compares(problem), best=True),
+    "sides of a level": lambda problem, level: AboveLedger(level),
+    "some above a level": lambda problem, level: ExtremeLedger(level, True),
+    "some below a level": lambda problem, level: ExtremeLedger(level, False),
+    "candidates": lambda problem, level: CandidateLedger(_compares(problem)),
+}
+
 
 @functools.lru_cache(maxsize=256)
 def ledger_of(problem: Problem) -> Ledger:
-    """The ledger of the question."""
-    question = problem.question
-    if isinstance(question, BestArm) and not question.tolerance:
-        return BestArmLedger()
-    if isinstance(question, Above):
-        return AboveLedger(question.level)
-    if isinstance(question, MinimumBelow | AnyAbove):
-        return ExtremeLedger(question.level, isinstance(question, AnyAbove))
-    return CandidateLedger(shifts=_compares(problem))
+    """The ledger of the cells of the question."""
+    kind, level = cells_of(problem.question)
+    return LEDGERS[kind](problem, math.nan if level is None else level)
 
 
 def _compares(problem: Problem) -> bool:
     """Whether every form has coefficients that sum to 0, so that a common shift cancels."""
     pieces = problem.question.halfspaces(problem.question.answer(np.zeros(problem.arms)), problem.arms)
     return bool(np.allclose(pieces.coefficients.sum(axis=-1), 0.0))
-
-
-def bettor_of(problem: Problem) -> Bettor:
-    """The bets that the noise model allows."""
-    noise = problem.noise
-    if isinstance(noise, Binary):
-        return BinaryBettor()
-    if isinstance(noise, Poisson):
-        return PoissonBettor()
-    if isinstance(noise, UnknownVariance):
-        return StudentBettor()
-    if isinstance(noise, Bounded):
-        return BoundedBettor(noise.low, noise.high)
-    return GaussianBettor(noise.sigma, exact=isinstance(noise, Gaussian))

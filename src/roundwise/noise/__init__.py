@@ -9,7 +9,6 @@ from roundwise.noise.models import (
     Poisson,
     SubGaussian,
     UnknownVariance,
-    range_of_forms,
     range_of_means,
 )
 
@@ -22,6 +21,5 @@ __all__ = [
     "Poisson",
     "SubGaussian",
     "UnknownVariance",
-    "range_of_forms",
     "range_of_means",
 ]

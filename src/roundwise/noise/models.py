@@ -15,9 +15,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-import numpy as np
-
-from roundwise.arrays import Floats, total
 from roundwise.errors import InputError
 
 Needs = Literal["sums", "squares", "rows"]
@@ -141,12 +138,3 @@ def range_of_means(noise: Noise) -> tuple[float, float]:
     if isinstance(noise, Binary):
         return 0.0, 1.0
     return (0.0 if isinstance(noise, Poisson) else -math.inf), math.inf
-
-
-def range_of_forms(noise: Noise, factors: Floats) -> tuple[Floats, Floats]:
-    """Where sums of means with these factors can lie at all. (P, S)->(P)"""
-    low, high = range_of_means(noise)
-    with np.errstate(invalid="ignore"):
-        least = np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high))
-        most = np.where(factors == 0, 0.0, np.where(factors > 0, factors * high, factors * low))
-    return total(least), total(most)
