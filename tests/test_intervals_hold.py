@@ -60,7 +60,9 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
 
     def times(forms, truth):
         values = np.broadcast_to(truth, (runs, *np.shape(truth)))
-        return bets.ruled_out(forms, problem.goal)(values).sum(axis=0)
+        changing = forms if isinstance(forms, list) else ()
+        forms = forms[-1] if changing else forms
+        return bets.ruled_out(forms, problem.goal, changing)(values).sum(axis=0)
 
     found = {sign: times(spread(means_of(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
     if isinstance(ledger, BestArmLedger):

@@ -128,7 +128,7 @@ class BestArmLedger:
         """How far each arm is behind the best one; 0 if it may be the best."""
         arms, lost = np.arange(bets.problem.arms), bets.end.won.lost
         rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], arms) for bet in bets.placed]
-        return np.where(lost, agreed(bets.bound(rivals, bets.problem.goal), 0.0, lost), 0.0)
+        return np.where(lost, agreed(bets.bound(rivals[-1], bets.problem.goal, rivals), 0.0, lost), 0.0)
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind:
         """What is to spare."""

@@ -32,8 +32,6 @@ _HALVINGS = 44  # of the bracket of a bound: to 1e-13 of a few standard errors
 _WIDER = 8.0  # by how much the bracket grows as long as it is too small
 _WIDEST = 24  # times
 
-
-Forms = Halfspaces | Sequence[Halfspaces]  # the same for all bets, or one for each
 Exceeded = Callable[[Floats], Bools]  # (P): of values, which are ruled out; a half-line
 
 
@@ -68,29 +66,28 @@ class Bets:
         bar = math.log((self.problem.arms - 1) / self.problem.delta)
         return np.where(every == leader, 0.0, -self.bound(pairs(every, np.full(every.shape, leader)), bar))
 
-    def bound(self, forms: Forms, bar: float) -> Floats:
+    def bound(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Floats:
         """The end of what is ruled out below each form: the largest value it exceeds, or the least there is. (P)"""
-        known, last = self.end.known, forms if isinstance(forms, Halfspaces) else forms[-1]
+        known = self.end.known
         with np.errstate(divide="ignore"):
-            error = np.sqrt(known.variance[..., None] * squares_at(1.0 / known.past.counts, last))
-        limits = range_of_forms(last.coefficients, *range_of_means(self.problem.noise))
-        return _end(self.ruled_out(forms, bar), at(known.past.means, last), error, limits)
+            error = np.sqrt(known.variance[..., None] * squares_at(1.0 / known.past.counts, forms))
+        limits = range_of_forms(forms.coefficients, *range_of_means(self.problem.noise))
+        return _end(self.ruled_out(forms, bar, changing), at(known.past.means, forms), error, limits)
 
-    def ruled_out(self, forms: Forms, bar: float) -> Exceeded:
+    def ruled_out(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Exceeded:
         """Which values the forms have been shown to exceed: bets on each drift from the first batch to the last.
 
-        Forms may change from bet to bet, if what is bounded is at least as large as each of them.
+        They may be `changing` from bet to bet to the last, if what is bounded is at least as large as each of them.
         """
-        bettor, fixed = bettor_of(self.problem), isinstance(forms, Halfspaces)
-        each = [forms] * len(self.placed) if isinstance(forms, Halfspaces) else forms
+        bettor = bettor_of(self.problem)
         units = np.zeros_like(self.end.known.past.counts)
         for counts, _ in self.end.known.past.history:
             units = np.where(units > 0, units, counts)
         drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
         steady = [
             bettor.steady(bet.known.past, bet.part, pieces, units, drifts)
-            for bet, pieces in zip(self.placed, each, strict=True)
-            if fixed or bet.known.past.history  # what forms change to comes from the past
+            for bet, pieces in zip(self.placed, changing or [forms] * len(self.placed), strict=True)
+            if not changing or bet.known.past.history  # what forms change to comes from the past
         ]
 
         def exceeded(values: Floats) -> Bools:

@@ -92,7 +92,7 @@ class CandidateLedger:
         here = choice.number[..., None, None]
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        goal = self.goal(problem, choice)[..., None]
+        goal = self.goal(problem, choice.number)[..., None]
         need = np.where(live[..., None] & ~lost, goal - gains, 0.0)
         gain = bettor.form(known, batch, choice.forecast, need)
         after = gains + gain
@@ -132,7 +132,7 @@ class CandidateLedger:
         here = choice.number[..., None, None]
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        need = self.goal(problem, choice)[..., None] - gains
+        need = self.goal(problem, choice.number)[..., None] - gains
         error = known.error(choice.forecast)
         distance = np.maximum(choice.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
@@ -144,7 +144,7 @@ class CandidateLedger:
         number = self.number(won, choice)
         won = _extended(won, number + 1)
         answer = _answer(problem, choice.answer if number == choice.number else won.answers[number])
-        words, bar = piece_words(problem.question, answer, names), self._bar(problem, choice, number)
+        words, bar = piece_words(problem.question, answer, names), float(self.goal(problem, number))
         return [
             Claim(each, float(gain), bar, bool(lost))
             for each, gain, lost in zip(words, won.gains[number], won.lost[number], strict=True)
@@ -164,10 +164,8 @@ class CandidateLedger:
         forms, offsets = [], []
         for c in shown:
             pieces = problem.question.halfspaces(_answer(problem, won.answers[c]), problem.arms)
-            dense = np.zeros((len(pieces.arms), problem.arms))
-            np.add.at(dense, (np.arange(len(dense))[:, None], pieces.arms), pieces.coefficients)
-            forms.append(dense)
-            offsets.append(np.broadcast_to(pieces.offsets, len(dense)))
+            forms.append(pieces.dense(problem.arms))
+            offsets.append(pieces.offsets)
         above = np.concatenate(forms)
         found = linprog(  # the largest amount, up to 1, by which all forms can exceed their offsets
             np.append(np.zeros(problem.arms), -1.0),
@@ -188,7 +186,7 @@ class CandidateLedger:
         first = next(visits, len(bets.placed))
         choice = bets.placed[first].choice if first < len(bets.placed) else end.choice
         pieces, shown = choice.forecast.pieces, _extended(end.won, number + 1).lost[number]
-        bound = bets.since(first).bound(pieces, self._bar(bets.problem, choice, number))
+        bound = bets.since(first).bound(pieces, float(self.goal(bets.problem, number)))
         return agreed(bound, pieces.offsets, shown) - pieces.offsets
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:
@@ -203,12 +201,9 @@ class CandidateLedger:
         complete = won.lost.all(axis=-1)
         return int(complete.argmax() if complete.any() else choice.number)
 
-    def goal(self, problem: Problem, choice: Candidate) -> Floats:
-        """What must be won against each piece of the candidate: log(2^c/delta)."""
-        return np.asarray(problem.goal + (choice.number + 1.0) * math.log(2))
-
-    def _bar(self, problem: Problem, choice: Candidate, number: int) -> float:
-        return float(self.goal(problem, choice._replace(number=np.asarray(number))))
+    def goal(self, problem: Problem, number: NDArray[np.intp] | int) -> Floats:
+        """What must be won against each piece of a candidate: log(2^c/delta)."""
+        return np.asarray(problem.goal + (number + 1.0) * math.log(2))
 
     def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
         return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))
@@ -245,15 +240,14 @@ def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
 def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
     """min sum n subject to the limits of the pieces. (P)->(K)"""
     runs, k = limits.shape[:-1], pieces.grid
-    pulls = np.zeros((*runs, arms))
     if k:
+        pulls = np.zeros((*runs, arms))
         grid = pieces.arms.reshape(*runs, k, arms - k, 2)
         order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
         found = program.bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
-    squares = np.zeros((*limits.shape, arms))
-    np.put_along_axis(squares, pieces.arms, pieces.coefficients**2, axis=-1)
+    squares = pieces.dense(arms) ** 2
     return program.general(
         squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1]), program.ROUGH
     ).pulls.reshape((*runs, arms))

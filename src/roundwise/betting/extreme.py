@@ -145,7 +145,7 @@ class ExtremeLedger:
         """Of the arm that looked furthest beyond, and of each arm."""
         won, goal, arms, level = bets.end.won, bets.problem.goal, bets.problem.arms, self._sign * self.level
         chosen = [means_of(arms, self._sign, bet.choice.arm) for bet in bets.placed]
-        some = agreed(bets.bound(chosen, goal), level, won.none_lost)
+        some = agreed(bets.bound(chosen[-1], goal, chosen), level, won.none_lost)
         every = agreed(bets.bound(means_of(arms, -self._sign), goal), -level, won.arms_lost)
         return np.append(some - level, every + level)
 

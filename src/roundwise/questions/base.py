@@ -70,6 +70,12 @@ class Halfspaces(NamedTuple):
         """The factors, also of pairs. (P, S)"""
         return np.broadcast_to(np.array([1.0, -1.0]), self.arms.shape) if self.factors is None else self.factors
 
+    def dense(self, arms: int) -> Floats:
+        """The coefficient of every arm. (P, K)"""
+        found = np.zeros((*self.arms.shape[:-1], arms))
+        np.put_along_axis(found, self.arms, self.coefficients, axis=-1)
+        return found
+
 
 class Cells(NamedTuple):
     """What kind of cells the means fall into, each with its answer: bets are made against them (`betting.ledger`)."""

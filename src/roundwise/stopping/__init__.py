@@ -1,6 +1,6 @@
 """When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, `explained` what else."""
 
-from roundwise.stopping.base import Exacting, Stopping
+from roundwise.stopping.base import Exacting, Stopping, exacting
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.explained import Claim, Explained, explained
 from roundwise.stopping.glr import GLR
@@ -20,5 +20,6 @@ __all__ = [
     "Stopping",
     "Sum",
     "Threshold",
+    "exacting",
     "explained",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from roundwise._version import __version__
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian
 from roundwise.questions.base import cells_of
-from roundwise.stopping import Claim, Exacting, explained
+from roundwise.stopping import Claim, exacting, explained
 from roundwise.studies.drift import SURPRISING, disagreement
 from roundwise.studies.guarantee import (
     Guarantee,
@@ -138,7 +138,7 @@ def _warnings(state: State, shown: list[Claim]) -> list[str]:
     doubt = rule.doubt(state.settings.problem)
     if doubt is not None:
         said.append(sentence(doubt))
-    if isinstance(rule, Exacting):
+    if exacting(rule):
         said.append(
             f"{state.settings.policy.name} stops by a rule of its own, which needs every batch just as it was planned: "
             "with less or more than that the study ends undecided."
@@ -226,7 +226,7 @@ def _next(state: State, verdict: dict[str, Any] | None) -> str:
     if state.closed is not None:
         return f"`roundwise report {name} --out report.html` makes a report to keep; the study is closed."
     waiting = state.outstanding
-    if isinstance(state.settings.policy.stopping, Exacting) and state.over is not None:
+    if exacting(state.settings.policy.stopping) and state.over is not None:
         return (
             f"`roundwise report {name} --out report.html` makes a report to keep; a new study with --policy wager "
             "takes batches of any size."
