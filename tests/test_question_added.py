@@ -93,7 +93,7 @@ def test_it_is_simulated_with_bets_and_with_the_papers_rule():
 
 
 def test_its_ledger_is_that_of_candidates():
-    assert cells_of(Podium()).kind == "candidates"
+    assert cells_of(Podium()) == "candidates"
     ledger = ledger_of(Problem(Podium(), 4))
     assert isinstance(ledger, CandidateLedger)
     assert ledger.shifts  # it compares arms
@@ -133,4 +133,4 @@ def test_it_has_a_live_study_and_a_report(policy):
 
 def test_forms_that_compare_nothing_have_words():
     pieces = Halfspaces(np.array([[2, 0], [1, 0]]), np.array([[-1.0, 0.5], [1.0, 0.0]]), np.array([0.0, -0.25]), False)
-    assert form_words(pieces, ("x", "y", "z")) == ["- z + 0.5 x exceeds 0", "y exceeds -0.25"]
+    assert form_words(pieces, ("x", "y", "z")) == ["-1 z +0.5 x exceeds 0", "+1 y exceeds -0.25"]

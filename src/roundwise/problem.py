@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from roundwise.errors import InputError
 from roundwise.noise import Gaussian, Noise, range_of_means
 from roundwise.questions import Question
+from roundwise.questions.base import check_range
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,7 @@ class Problem:
         if not float(self.arms).is_integer():
             raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
-        if hasattr(self.question, "check_range"):  # where the noise model alone may answer it
-            self.question.check_range(*range_of_means(self.noise))
+        check_range(self.question, *range_of_means(self.noise))
 
     @property
     def sigma(self) -> float:

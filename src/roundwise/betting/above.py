@@ -45,6 +45,7 @@ class AboveLedger:
 
     level: float
     shifts = False
+    agrees = True
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won."""
@@ -64,14 +65,7 @@ class AboveLedger:
         return total(log_ndtr(away))
 
     def settled(
-        self,
-        problem: Problem,
-        bettor: Bettor,
-        won: Won,
-        known: Known,
-        choice: Sides,
-        batch: Batch,
-        live: Bools,
+        self, problem: Problem, bettor: Bettor, won: Won, known: Known, choice: Sides, batch: Batch, live: Bools
     ) -> Won:
         """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
         need = np.where(live[..., None], self.needs(problem, won, choice), 0.0)

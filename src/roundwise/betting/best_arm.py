@@ -40,6 +40,7 @@ class BestArmLedger:
     """Cells Q_i = {mu_i is the largest}; the bet against Q_i is that its rival is better."""
 
     shifts = True
+    agrees = False
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""
@@ -69,14 +70,7 @@ class BestArmLedger:
         return total(np.where(leads, 0.0, log_ndtr(choice.rivals.value / error)))
 
     def settled(
-        self,
-        problem: Problem,
-        bettor: Bettor,
-        won: Won,
-        known: Known,
-        choice: Leader,
-        batch: Batch,
-        live: Bools,
+        self, problem: Problem, bettor: Bettor, won: Won, known: Known, choice: Leader, batch: Batch, live: Bools
     ) -> Won:
         """Each cell's money after the batch; a cell that once lost stays lost."""
         need = np.where(live[..., None] & ~won.lost, problem.goal - won.gains, 0.0)

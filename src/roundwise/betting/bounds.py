@@ -11,17 +11,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.kept import Kept, Placed, bettor_of
-from roundwise.estimates import at, squares_at
-from roundwise.noise import range_of_means
+from roundwise.estimates import Known, at, squares_at
+from roundwise.noise import Binary, Bounded, Gaussian, Poisson, UnknownVariance, range_of_means
 from roundwise.noise.bets_mixture import log_total
+from roundwise.noise.bettors import (
+    Bettor,
+    BinaryBettor,
+    BoundedBettor,
+    GaussianBettor,
+    PoissonBettor,
+    StudentBettor,
+)
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, pairs, range_of_forms
+from roundwise.state import Batch
 from roundwise.stopping.explained import Interval
 
 _STEP = 0.4  # log of the ratio of one drift to the next
@@ -33,6 +41,24 @@ _WIDER = 8.0  # by how much the bracket grows as long as it is too small
 _WIDEST = 24  # times
 
 Exceeded = Callable[[Floats], Bools]  # (P): of values, which are ruled out; a half-line
+
+
+class Kept(NamedTuple):
+    """The money, what was seen, and what the next batch will be bet on."""
+
+    won: Any  # of the ledger
+    known: Known
+    choice: Any  # of the ledger; fixed before the next batch
+
+
+class Placed(NamedTuple):
+    """A bet: what was won, known and chosen before, the results it is on, and in which runs it counts."""
+
+    won: Any  # of the ledger
+    known: Known
+    choice: Any
+    part: Batch
+    live: Bools
 
 
 @dataclass(frozen=True)
@@ -141,3 +167,17 @@ def _end(exceeded: Exceeded, start: Floats, error: Floats, limits: tuple[Floats,
         below = exceeded(middle)
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.where(found, low, limits[0])
+
+
+def bettor_of(problem: Problem) -> Bettor:
+    """The bets that the noise model allows."""
+    noise = problem.noise
+    if isinstance(noise, Binary):
+        return BinaryBettor()
+    if isinstance(noise, Poisson):
+        return PoissonBettor()
+    if isinstance(noise, UnknownVariance):
+        return StudentBettor()
+    if isinstance(noise, Bounded):
+        return BoundedBettor(noise.low, noise.high)
+    return GaussianBettor(noise.sigma, exact=isinstance(noise, Gaussian))

@@ -48,6 +48,7 @@ class CandidateLedger:
 
     shifts: bool
     best: bool = False  # whether each is an arm, said not to be exceeded by any other by more than a tolerance
+    agrees = False
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """No candidate."""
@@ -78,14 +79,7 @@ class CandidateLedger:
         return total(log_ndtr(choice.forecast.value / error))
 
     def settled(
-        self,
-        problem: Problem,
-        bettor: Bettor,
-        won: Won,
-        known: Known,
-        choice: Candidate,
-        batch: Batch,
-        live: Bools,
+        self, problem: Problem, bettor: Bettor, won: Won, known: Known, choice: Candidate, batch: Batch, live: Bools
     ) -> Won:
         """The candidate's money after the batch; that of the others waits."""
         won = _extended(won, int(choice.number.max(initial=0)) + 1)

@@ -45,6 +45,7 @@ class ExtremeLedger:
     level: float
     beyond_is_above: bool
     shifts = False
+    agrees = True
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""
@@ -65,14 +66,7 @@ class ExtremeLedger:
         return np.where(yes > 0, log_ndtr(yes), total(log_ndtr(-away)))
 
     def settled(
-        self,
-        problem: Problem,
-        bettor: Bettor,
-        won: Won,
-        known: Known,
-        choice: Extreme,
-        batch: Batch,
-        live: Bools,
+        self, problem: Problem, bettor: Bettor, won: Won, known: Known, choice: Extreme, batch: Batch, live: Bools
     ) -> Won:
         """The one arm is bet to be beyond; every arm is bet not to be."""
         goal = problem.goal

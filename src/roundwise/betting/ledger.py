@@ -37,6 +37,10 @@ class Ledger(Protocol):
     def shifts(self) -> bool:
         """Whether every bet compares arms of one batch, so that shifts of a whole batch cancel."""
 
+    @property
+    def agrees(self) -> bool:
+        """Whether bounds of means agree with the decision, so that each end is one on its own."""
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
         """The money before the first batch."""
 
@@ -47,14 +51,7 @@ class Ledger(Protocol):
         """log of the probability that the choice points the right way, as far as the past tells. ()"""
 
     def settled(
-        self,
-        problem: Problem,
-        bettor: Bettor,
-        won: Any,
-        known: Known,
-        choice: Any,
-        batch: Batch,
-        live: Bools,
+        self, problem: Problem, bettor: Bettor, won: Any, known: Known, choice: Any, batch: Batch, live: Bools
     ) -> Any:
         """The money after a batch, which is bet on only in the runs that are `live`."""
 

@@ -6,28 +6,27 @@ against each cell of the question's ledger. How the batch was sampled does not m
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools
 from roundwise.betting.above import AboveLedger
 from roundwise.betting.best_arm import BestArmLedger
-from roundwise.betting.bounds import Bets
+from roundwise.betting.bounds import Bets, Kept, Placed
+from roundwise.betting.bounds import bettor_of as bettor_of
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
-from roundwise.betting.kept import Kept, Placed
-from roundwise.betting.kept import bettor_of as bettor_of
 from roundwise.betting.ledger import Ledger
 from roundwise.estimates import Past, known_from
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, cells_of
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.explained import Behind, Claim, Interval, Standing
+from roundwise.stopping.explained import Bounds, Claim, Standing
 
 
 @dataclass(frozen=True)
@@ -106,34 +105,15 @@ class Betting:
         """Whether bets compare arms, and whether they went wrong."""
         ledger = ledger_of(problem)
         emptied = ledger.emptied(problem, trial.kept.won)
-        return Standing(self.shifts and ledger.shifts, emptied, cells_of(problem.question).level)
+        return Standing(self.shifts and ledger.shifts, emptied, ledger.agrees)
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> BoundsOfBets:
-        """From the same bets."""
-        return BoundsOfBets(ledger_of(problem), self.replayed(problem, batches))
-
-
-@dataclass(frozen=True)
-class BoundsOfBets:
-    """The bounds that the ledger makes of bets that were folded once."""
-
-    ledger: Ledger
-    bets: Bets
-
-    def means(self) -> Interval:
-        """Of the mean of each arm; about a level, each end holds with probability at least 1 - 2 delta."""
-        return self.ledger.means(self.bets)
-
-    def spare(self) -> Floats:
-        """By how much each claim holds, at least."""
-        return self.ledger.spare(self.bets)
-
-    def behind(self, leader: int | None, spare: Floats | None) -> Behind | None:
-        """How far arms are behind, where the best one is asked for."""
-        return None if spare is None else self.ledger.behind(self.bets, leader, spare)
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+        """From the same bets, folded once."""
+        ledger, bets = ledger_of(problem), self.replayed(problem, batches)
+        return Bounds(partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets))
 
 
-LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {
+LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one
     "one best": lambda problem, level: BestArmLedger(),
     "best within a tolerance": lambda problem, level: CandidateLedger(_compares(problem), best=True),
     "sides of a level": lambda problem, level: AboveLedger(level),
@@ -143,11 +123,10 @@ LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {
 }
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def ledger_of(problem: Problem) -> Ledger:
     """The ledger of the cells of the question."""
-    kind, level = cells_of(problem.question)
-    return LEDGERS[kind](problem, math.nan if level is None else level)
+    return LEDGERS[cells_of(problem.question)](problem, getattr(problem.question, "level", math.nan))
 
 
 def _compares(problem: Problem) -> bool:

@@ -14,12 +14,10 @@ from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
 from roundwise.questions.base import (
     Answer,
-    Cells,
     Complexity,
     Halfspaces,
     Pieces,
     at_least_two,
-    checked_open,
     column,
     complexity_where,
     finite,
@@ -40,22 +38,14 @@ class Above:
 
     level: float  # tau
     name = "above"
+    cells = "sides of a level"
 
     def __post_init__(self) -> None:
         checked_level(self.level)
 
-    @property
-    def cells(self) -> Cells:
-        """One for each set of arms."""
-        return Cells("sides of a level", self.level)
-
     def check(self, arms: int) -> None:
         """Two arms or more."""
         at_least_two(arms)
-
-    def check_range(self, low: float, high: float) -> None:
-        """The level must be where means can lie."""
-        checked_open(f"The level is {self.level:g}", low <= self.level <= high, low, high)
 
     def answer(self, means: ArrayLike) -> Answer:
         """Which means are above the level."""

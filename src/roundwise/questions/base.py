@@ -18,7 +18,7 @@ Infinite complexity (a tie, a mean on the level, a ball with two answers) is `in
 
 What a question may say besides, where the usual does not fit it:
 
-- `cells`                             of what kind its cells are for bets (`Cells`); candidates, if it does not say
+- `cells`, `level`                    of what kind its cells are for bets (`Cells`); candidates, if it does not say
 - `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
 - `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
@@ -37,6 +37,15 @@ from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
 
 Answer = NDArray[Any]
+
+Cells = Literal[  # what the means fall into, each with its answer: bets are made against them (`betting.ledger`)
+    "one best",  # one for each arm: it has the largest mean
+    "best within a tolerance",  # as candidates, of which each is an arm that no other exceeds by more
+    "sides of a level",  # one for each set of arms: those above
+    "some above a level",  # one for each arm, and one for none
+    "some below a level",
+    "candidates",  # any answers that are intersections of half-spaces
+]
 
 quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
 
@@ -75,20 +84,6 @@ class Halfspaces(NamedTuple):
         found = np.zeros((*self.arms.shape[:-1], arms))
         np.put_along_axis(found, self.arms, self.coefficients, axis=-1)
         return found
-
-
-class Cells(NamedTuple):
-    """What kind of cells the means fall into, each with its answer: bets are made against them (`betting.ledger`)."""
-
-    kind: Literal[
-        "one best",  # one for each arm: it has the largest mean
-        "best within a tolerance",  # as candidates, of which each is an arm that no other exceeds by more
-        "sides of a level",  # one for each set of arms: those above
-        "some above a level",  # one for each arm, and one for none
-        "some below a level",
-        "candidates",  # any answers that are intersections of half-spaces
-    ] = "candidates"
-    level: float | None = None  # that means are compared with
 
 
 class Question(Protocol):
@@ -145,7 +140,7 @@ class Tolerant(Protocol):
 
 def cells_of(question: Question) -> Cells:
     """The kind of its cells: candidates, unless it says otherwise."""
-    found: Cells = getattr(question, "cells", Cells())
+    found: Cells = getattr(question, "cells", "candidates")
     return found
 
 
@@ -161,20 +156,16 @@ def form_words(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
     >>> form_words(pairs(np.array([0]), np.array([1]), -0.1), "xy")
     ['x beats y (or is within 0.1)']
     >>> form_words(Halfspaces(np.array([[0, 1]]), np.array([[1.0, -2.0]]), np.array([0.5]), False), "xy")
-    ['x - 2 y exceeds 0.5']
+    ['+1 x -2 y exceeds 0.5']
     """
     if pieces.pairs:
         slack = [f" (or is within {-offset:g})" if offset < 0 else "" for offset in pieces.offsets]
         return [f"{names[int(a)]} beats {names[int(b)]}{near}" for (a, b), near in zip(pieces.arms, slack, strict=True)]
-    found = []
-    for arms, factors, offset in zip(pieces.arms, pieces.coefficients, pieces.offsets, strict=True):
-        terms = "".join(
-            f" {'-' if f < 0 else '+'} {'' if abs(f) == 1 else f'{abs(f):g} '}{names[int(arm)]}"
-            for arm, f in zip(arms, factors, strict=True)
-            if f
-        )
-        found.append(f"{terms.removeprefix(' +').strip()} exceeds {offset:g}")
-    return found
+    terms = [
+        " ".join(f"{f:+g} {names[int(arm)]}" for arm, f in zip(*each, strict=True) if f)
+        for each in zip(pieces.arms, pieces.coefficients, strict=True)
+    ]
+    return [f"{each} exceeds {offset:g}" for each, offset in zip(terms, pieces.offsets, strict=True)]
 
 
 def range_of_forms(factors: Floats, low: float, high: float) -> tuple[Floats, Floats]:
@@ -183,6 +174,14 @@ def range_of_forms(factors: Floats, low: float, high: float) -> tuple[Floats, Fl
         least = np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high))
         most = np.where(factors == 0, 0.0, np.where(factors > 0, factors * high, factors * low))
     return total(least), total(most)
+
+
+def check_range(question: Question, low: float, high: float) -> None:
+    """Raise an InputError where means between these two alone give the answer."""
+    level = getattr(question, "level", low)
+    checked_open(f"The level is {level:g}", low <= level <= high, low, high)
+    if hasattr(question, "check_range"):
+        question.check_range(low, high)
 
 
 def checked_open(what: str, inside: bool, low: float, high: float) -> None:

@@ -55,7 +55,7 @@ class BestArm:
     @property
     def cells(self) -> Cells:
         """One for each arm, or with a tolerance candidates."""
-        return Cells("best within a tolerance" if self.tolerance else "one best")
+        return "best within a tolerance" if self.tolerance else "one best"
 
     def check(self, arms: int) -> None:
         """Two arms or more."""

@@ -14,11 +14,9 @@ from roundwise.errors import InputError
 from roundwise.questions.above import checked_level, crossing_complexity
 from roundwise.questions.base import (
     Answer,
-    Cells,
     Complexity,
     Halfspaces,
     at_least_two,
-    checked_open,
     column,
     complexity_where,
     finite,
@@ -39,22 +37,14 @@ class MinimumBelow:
 
     level: float  # tau
     name = "minimum-below"
+    cells = "some below a level"
 
     def __post_init__(self) -> None:
         checked_level(self.level)
 
-    @property
-    def cells(self) -> Cells:
-        """One for each arm, and one for none."""
-        return Cells("some below a level", self.level)
-
     def check(self, arms: int) -> None:
         """Two arms or more."""
         at_least_two(arms)
-
-    def check_range(self, low: float, high: float) -> None:
-        """The level must be where means can lie."""
-        checked_open(f"The level is {self.level:g}", low <= self.level <= high, low, high)
 
     def answer(self, means: ArrayLike) -> Answer:
         """Whether the smallest mean is below the level."""
@@ -130,6 +120,7 @@ class AnyAbove:
 
     level: float
     name = "any-above"
+    cells = "some above a level"
 
     def __post_init__(self) -> None:
         checked_level(self.level)
@@ -139,18 +130,9 @@ class AnyAbove:
         """The question asked of the negated means."""
         return MinimumBelow(-self.level)
 
-    @property
-    def cells(self) -> Cells:
-        """One for each arm, and one for none."""
-        return Cells("some above a level", self.level)
-
     def check(self, arms: int) -> None:
         """Two arms or more."""
         self.mirror.check(arms)
-
-    def check_range(self, low: float, high: float) -> None:
-        """The level must be where means can lie."""
-        checked_open(f"The level is {self.level:g}", low <= self.level <= high, low, high)
 
     def answer(self, means: ArrayLike) -> Answer:
         """Whether the largest mean is above the level."""

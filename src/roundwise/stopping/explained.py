@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -32,7 +31,7 @@ class Standing(NamedTuple):
 
     compares: bool = False  # whether a shift of all arms together does not matter to the decision
     emptied: bool = False  # whether every answer has been ruled out: the right one, too
-    level: float | None = None  # on whose sides bounds of means agree with the decision
+    agrees: bool = False  # whether bounds of means agree with the decision, each on its own
 
 
 class Interval(NamedTuple):
@@ -50,17 +49,12 @@ class Behind(NamedTuple):
     most: Floats  # (K), the arm that leads, at most; 0 for itself
 
 
-class Bounds(Protocol):
+class Bounds(NamedTuple):
     """Bounds of one run that hold at all times, each computed when it is asked for."""
 
-    def means(self) -> Interval:
-        """Of the mean of each arm."""
-
-    def spare(self) -> Floats | None:
-        """By how much each claim holds, at least, in their order; positive just where it is shown."""
-
-    def behind(self, leader: int | None, spare: Floats | None) -> Behind | None:
-        """How far arms are behind, where the best one is asked for; `leader` is the answer, if there is one."""
+    means: Callable[[], Interval]  # of the mean of each arm
+    spare: Callable[[], Floats | None] = lambda: None  # by how much each claim holds, at least, in their order
+    behind: Callable[[int | None, Floats], Behind | None] = lambda leader, spare: None  # if the best arm is asked for
 
 
 @runtime_checkable
@@ -77,31 +71,6 @@ class Explained(Protocol):
         """Bounds after these batches, which make this record."""
 
 
-@dataclass(frozen=True)
-class Deviation:
-    """Bounds from the deviation of all arms together that a threshold bounds, all of it on one arm."""
-
-    problem: Problem
-    record: Record
-    threshold: Threshold
-
-    def means(self) -> Interval:
-        """Around the empirical mean, within the range of means."""
-        counts, means = self.record.counts, self.record.means
-        bar = float(self.threshold.value(self.problem, counts))
-        radius = self.problem.sigma * np.sqrt(2 * bar / np.maximum(counts, 1e-300))
-        low, high = range_of_means(self.problem.noise)
-        return Interval(np.maximum(means - radius, low), np.minimum(means + radius, high))
-
-    def spare(self) -> None:
-        """None."""
-        return
-
-    def behind(self, leader: int | None, spare: Floats | None) -> None:
-        """None."""
-        return
-
-
 class Unexplained:
     """A rule of which nothing is known."""
 
@@ -115,9 +84,17 @@ class Unexplained:
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
         """Those that hold however it was sampled."""
-        return Deviation(problem, record, Counts())
+        return Bounds(lambda: deviations(problem, record, Counts()))
 
 
 def explained(rule: Stopping) -> Explained:
     """The rule, as far as it explains itself."""
     return rule if isinstance(rule, Explained) else Unexplained()
+
+
+def deviations(problem: Problem, record: Record, threshold: Threshold) -> Interval:
+    """Means within the deviation of all arms together that a threshold bounds, all of it on one arm."""
+    bar = float(threshold.value(problem, record.counts))
+    radius = problem.sigma * np.sqrt(2 * bar / np.maximum(record.counts, 1e-300))
+    low, high = range_of_means(problem.noise)
+    return Interval(np.maximum(record.means - radius, low), np.minimum(record.means + radius, high))

@@ -11,7 +11,7 @@ from roundwise.arrays import Bools
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Tolerant
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.explained import Claim, Deviation, Standing
+from roundwise.stopping.explained import Bounds, Claim, Standing, deviations
 from roundwise.stopping.thresholds import Counts, Mixture, Threshold
 
 
@@ -72,7 +72,7 @@ class GLR:
         """Nothing."""
         return Standing()
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Deviation:
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
         """From its threshold, if that is proved and bounds all arms together; else from one that does."""
         fits = getattr(self.threshold, "joint", False) and self.threshold.doubt(problem) is None
-        return Deviation(problem, record, self.threshold if fits else Counts())
+        return Bounds(lambda: deviations(problem, record, self.threshold if fits else Counts()))

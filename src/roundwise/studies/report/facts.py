@@ -10,7 +10,6 @@ import numpy as np
 
 from roundwise._version import __version__
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian
-from roundwise.questions.base import cells_of
 from roundwise.stopping import Claim, exacting, explained
 from roundwise.studies.drift import SURPRISING, disagreement
 from roundwise.studies.guarantee import (
@@ -60,8 +59,8 @@ def report_of(state: State, intervals: bool) -> Report:
         arms,
         shown,
         assumed_words(settings.noise),
-        cells_of(settings.question).level,
-        ends(settings.delta, standing(state).level is not None),
+        getattr(settings.question, "level", None),
+        ends(settings.delta, standing(state).agrees),
         _warnings(state, shown),
         str(guarantee),
         _sentence(state, verdict, open_answers, guarantee),
@@ -90,17 +89,18 @@ def assumed_words(noise: Noise) -> str:
 def _bounds(state: State, shown: list[Claim], intervals: bool) -> tuple[list[Claim], list[Arm]]:
     """What is claimed, with what is to spare, and the arms with their bounds: the bets are folded once."""
     settings, record, verdict = state.settings, state.trial.record, state.decided or state.verdict()
-    size, spare = len(settings.arms), None
-    lower = upper = best = least = most = unknown = np.full(size, np.nan)
+    lower = upper = best = least = most = unknown = np.full(len(settings.arms), np.nan)
     if intervals and state.batches:
         found = explained(settings.policy.stopping).bounds(settings.problem, record, state.batches)
         spare = found.spare() if len(shown) <= MANY_CLAIMS else None
-        if size <= MANY:
+        if spare is not None:
+            shown = [each._replace(spare=_known(one)) for each, one in zip(shown, spare, strict=True)]
+        if len(settings.arms) <= MANY:
             lower, upper = found.means()
-            behind = found.behind(None if verdict is None else verdict["answer"], spare) or (None, None, None)
-            best, least, most = (unknown if each is None else each for each in behind)
-    claims = shown if spare is None else [c._replace(spare=_known(s)) for c, s in zip(shown, spare, strict=True)]
-    return claims, [
+            leader = None if verdict is None else verdict["answer"]
+            if spare is not None and (behind := found.behind(leader, spare)) is not None:
+                best, least, most = (unknown if each is None else each for each in behind)
+    return shown, [
         Arm(name, int(n), float(mean) if n else None, *map(_known, others))
         for name, n, mean, *others in zip(
             settings.arms, record.counts, record.means, lower, upper, best, least, most, strict=True

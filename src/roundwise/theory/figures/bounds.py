@@ -130,7 +130,7 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
     size = float(np.ptp(np.vstack([points, middle.values[::-1]]), axis=0).max())
     _frame(axes, points, middle.values[::-1], size)
     _borders(axes, problem.question)
-    if cells_of(problem.question).kind == "one best":  # on the same line as the sequence, so drawn beside it
+    if cells_of(problem.question) == "one best":  # on the same line as the sequence, so drawn beside it
         for n, point in enumerate(points):
             aside = 0.05 * size * (len(points) - n)
             ends = np.array([point, np.full(2, point.mean())]) - aside
@@ -173,7 +173,7 @@ def _frame(axes: Any, points: Any, middle: Any, size: float) -> None:
 
 def _borders(axes: Any, question: Question) -> None:
     """Where the answer changes."""
-    level = cells_of(question).level
+    level = getattr(question, "level", None)
     if level is not None:
         axes.axhline(level, color="0.4", linewidth=1, label="the level")
         axes.axvline(level, color="0.4", linewidth=1)
