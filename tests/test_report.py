@@ -33,6 +33,7 @@ from roundwise import (
     conclusion,
     create_study,
 )
+from roundwise.betting.rule import Betting
 from roundwise.studies.report import report_of
 from roundwise.studies.report.words import odds
 from test_study import ARMS, QUESTIONS, World, finished
@@ -327,6 +328,18 @@ class TestIntervals:
             arms = live.report().arms
             missed += sum(not arm.lower <= mean <= arm.upper for arm, mean in zip(arms, means, strict=True))
         assert missed <= 5  # more has probability below 4e-4, were each to miss independently with probability 0.05
+
+
+@pytest.mark.parametrize(("question", "means", "answer"), QUESTIONS, ids=lambda each: getattr(each, "name", None))
+def test_the_bets_are_folded_once(study, monkeypatch, question, means, answer):
+    live, times = study(question=question), []
+    live.tell(World(Gaussian(1.0), means)(live.ask().pulls))
+    fold = Betting.replayed
+    monkeypatch.setattr(Betting, "replayed", lambda *given: times.append(1) or fold(*given))
+    report = live.report()
+    assert len(times) == 1
+    assert all(claim.spare is not None for claim in report.claims)
+    assert all(arm.lower is not None for arm in report.arms)
 
 
 class TestWords:
