@@ -26,8 +26,9 @@ from roundwise import (
 )
 from roundwise.betting.above import Won as Sets
 from roundwise.betting.candidates import Won
+from roundwise.betting.rule import ledger_of
 from roundwise.studies import replayed
-from roundwise.studies.guarantee import Guarantee, contradictory, emptied, guarantee_of
+from roundwise.studies.guarantee import Guarantee, emptied, guarantee_of
 from roundwise.studies.report import report_of
 from test_study import ARMS, World, finished, rechained
 
@@ -189,18 +190,18 @@ class TestEverythingRuledOut:
         problem = Problem(TopK(1), arms=3)
         answers = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
         both, one = np.ones((2, 2), dtype=bool), np.array([[True, True], [True, False]])
-        assert contradictory(problem, Won(answers, np.zeros((2, 2)), both))
-        assert not contradictory(problem, Won(answers, np.zeros((2, 2)), one))
+        assert ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), both))
+        assert not ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), one))
 
     def test_candidates_that_may_both_be_right(self):
         problem = Problem(BestArm(0.3), arms=3)
         both = np.ones((2, 2), dtype=bool)
-        assert not contradictory(problem, Won(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both))
+        assert not ledger_of(problem).emptied(problem, Won(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both))
 
     def test_statements(self, study):
         control = Statements.against_control(3, 2, 0.1)
         problem, both = Problem(control, arms=3), np.ones((2, 2), dtype=bool)
-        assert contradictory(problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both))
+        assert ledger_of(problem).emptied(problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both))
         state = study(question=control, arms=("a", "b", "c"), noise=Gaussian(1.0)).state
         assert not emptied(state)
 

@@ -28,10 +28,24 @@ from roundwise import (
 )
 from roundwise.arrays import mapped
 from roundwise.betting import bounds as intervals
-from roundwise.betting.bounds import _agreed, _end, _ladder, behind_leader, mean_intervals, to_spare
-from roundwise.betting.claims import claims
+from roundwise.betting.bounds import _end, _ladder, agreed
 from roundwise.state import Batch, joined
 from roundwise.trial import advance, begin
+
+
+def mean_intervals(problem, rule, batches):
+    """The bounds of means after these batches."""
+    return rule.bounds(problem, None, batches).means()
+
+
+def to_spare(problem, rule, batches):
+    """By how much each claim holds."""
+    return rule.bounds(problem, None, batches).spare()
+
+
+def behind_leader(problem, rule, batches, leader):
+    """How far each arm is behind the leader, at most."""
+    return rule.replayed(problem, batches).behind(leader)
 
 
 def studied(problem, environment, policy, seed, most=30):
@@ -100,7 +114,7 @@ def test_what_is_shown_has_something_to_spare(question, noise):
     for seed in range(8):
         _, batches = studied(problem, world(MEANS), policy, seed, most=7)
         for some, trial in stages(problem, policy, batches):
-            shown = [each.shown for each in claims(problem, policy.stopping, trial, "abc")]
+            shown = [each.shown for each in policy.stopping.claims(problem, trial, "abc")]
             np.testing.assert_array_equal(to_spare(problem, policy.stopping, some) > 0, shown)
             seen |= set(shown)
         if seen == {True, False}:
@@ -119,7 +133,7 @@ def test_bounds_of_means_say_no_more_than_the_decision(question, noise):
     for some, trial in stages(problem, policy, batches):
         lower, upper = mean_intervals(problem, policy.stopping, some)
         assert (lower <= upper).all()
-        shown = np.array([each.shown for each in claims(problem, policy.stopping, trial, "abc")])
+        shown = np.array([each.shown for each in policy.stopping.claims(problem, trial, "abc")])
         if question == "above":
             np.testing.assert_array_equal((lower > 0.45) | (upper < 0.45), shown)
         elif isinstance(asked, AnyAbove):
@@ -146,7 +160,7 @@ def test_arms_of_very_different_variance(case):
     for question in (BestArm(), TopK(1), Above(level), AnyAbove(level)):
         problem, alone = Problem(question, 30, 0.05, noise), Problem(question, 2, 0.05, noise)
         *_, (_, trial) = stages(problem, policy, batches)
-        shown = [each.shown for each in claims(problem, policy.stopping, trial, [str(i) for i in range(30)])]
+        shown = [each.shown for each in policy.stopping.claims(problem, trial, [str(i) for i in range(30)])]
         np.testing.assert_array_equal(to_spare(problem, policy.stopping, batches) > 0, shown)
         assert sum(shown) >= 29
         ends = mean_intervals(problem, policy.stopping, batches), mean_intervals(alone, policy.stopping, first)
@@ -265,8 +279,8 @@ class TestTheSearch:
 class TestAgreement:
     def test_a_bound_passes_what_is_asked_just_when_it_is_shown(self):
         bound, shown = np.array([0.1, 0.3, 0.5, 0.1, 0.3, 0.5]), np.arange(6) < 3
-        np.testing.assert_array_equal(_agreed(bound, 0.3, shown) > 0.3, shown)
-        np.testing.assert_allclose(_agreed(bound, 0.3, shown), [0.3, 0.3, 0.5, 0.1, 0.3, 0.3])
+        np.testing.assert_array_equal(agreed(bound, 0.3, shown) > 0.3, shown)
+        np.testing.assert_allclose(agreed(bound, 0.3, shown), [0.3, 0.3, 0.5, 0.1, 0.3, 0.3])
 
     def test_the_shares_of_the_stake_are_at_most_all_of_it(self):
         for bar in (0.1, 3.0, 700.0):

@@ -23,13 +23,13 @@ from roundwise import (
     Wager,
 )
 from roundwise.betting.best_arm import BestArmLedger
-from roundwise.betting.bounds import behind_leader, mean_intervals, means_of, ruled_out, to_spare
+from roundwise.betting.bounds import means_of
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.rule import ledger_of
 from roundwise.questions.base import pairs
 from roundwise.state import Batch
 from roundwise.trial import advance, begin
-from test_intervals import MEANS, NOISES, studied
+from test_intervals import MEANS, NOISES, behind_leader, mean_intervals, studied, to_spare
 
 RUNS, DELTA = 2000, 0.2
 
@@ -56,25 +56,27 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
     means = mean + test_wager.scale(mean) * away  # tables have one mean only
     problem, policy = Problem(asked(mean), 5, DELTA, model), Wager(first_pulls=10, growth=0.6)
     batches = played(problem, policy, (world_of or usual)(means), runs, 10, seed)
-    placed, end = policy.stopping.replayed(problem, batches)
+    bets = policy.stopping.replayed(problem, batches)
     ledger = ledger_of(problem)
 
     def times(forms, truth):
         values = np.broadcast_to(truth, (runs, *np.shape(truth)))
-        return ruled_out(problem, placed, end, forms, problem.goal)(values).sum(axis=0)
+        changing = forms if isinstance(forms, list) else ()
+        forms = forms[-1] if changing else forms
+        return bets.ruled_out(forms, problem.goal, changing)(values).sum(axis=0)
 
     found = {sign: times(spread(means_of(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
     if isinstance(ledger, BestArmLedger):
-        rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], np.arange(5)) for bet in placed]
+        rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], np.arange(5)) for bet in bets.placed]
         found["behind the best"] = times(rivals, means.max() - means)
         last = spread(pairs(np.arange(4), np.full(4, 4)), runs)
         found["behind another"] = times(last, means[:4] - means[4])
     elif isinstance(ledger, ExtremeLedger):
         sign = 1.0 if ledger.beyond_is_above else -1.0
-        chosen = [spread(means_of(5, sign), runs) for _ in placed]
+        chosen = [spread(means_of(5, sign), runs) for _ in bets.placed]
         chosen = [
             form._replace(arms=bet.choice.arm[:, None, None], factors=np.full((runs, 1, 1), sign), offsets=np.zeros(1))
-            for form, bet in zip(chosen, placed, strict=True)
+            for form, bet in zip(chosen, bets.placed, strict=True)
         ]
         found["extreme"] = times(chosen, np.array([(sign * means).max()]))
     elif isinstance(problem.question, Statements | Largest):

@@ -33,7 +33,7 @@ from roundwise import (
     conclusion,
     create_study,
 )
-from roundwise.betting.claims import claims
+from roundwise.betting.rule import Betting
 from roundwise.studies.report import report_of
 from roundwise.studies.report.words import odds
 from test_study import ARMS, QUESTIONS, World, finished
@@ -330,6 +330,18 @@ class TestIntervals:
         assert missed <= 5  # more has probability below 4e-4, were each to miss independently with probability 0.05
 
 
+@pytest.mark.parametrize(("question", "means", "answer"), QUESTIONS, ids=lambda each: getattr(each, "name", None))
+def test_the_bets_are_folded_once(study, monkeypatch, question, means, answer):
+    live, times = study(question=question), []
+    live.tell(World(Gaussian(1.0), means)(live.ask().pulls))
+    fold = Betting.replayed
+    monkeypatch.setattr(Betting, "replayed", lambda *given: times.append(1) or fold(*given))
+    report = live.report()
+    assert len(times) == 1
+    assert all(claim.spare is not None for claim in report.claims)
+    assert all(arm.lower is not None for arm in report.arms)
+
+
 class TestWords:
     def test_sentence(self, study):
         live = study(noise=Binary(), delta=0.01)
@@ -393,6 +405,6 @@ def test_a_decided_study_shows_the_claims_of_the_candidate_that_won():
     while not trial.done:
         counts = trial.plan.pulls
         trial = advance(problem, policy, trial, Batch(counts, rng.normal(means * counts, np.sqrt(counts))))
-    found = claims(problem, policy.stopping, trial, "abcd")
+    found = policy.stopping.claims(problem, trial, "abcd")
     assert all(each.shown for each in found)
     assert found[0].words.startswith("abcd"[int(conclusion(problem, policy, trial))])

@@ -762,7 +762,7 @@ class TestAbove:
         start = ledger.start(problem, ())
         won = start._replace(above=np.array([-1.5, 5.0]), below=np.array([2.9, 0.0]), settled=np.array([False, True]))
         choice = ledger.choice(problem, won, known)
-        after = ledger.settled(problem, problem.noise, won, known, choice, batch, np.asarray(True))
+        after = ledger.settled(problem, won, known, choice, batch, np.asarray(True))
         assert after.settled.all()
         assert (after.above > after.below).all()
 

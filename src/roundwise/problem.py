@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field
 
 from roundwise.errors import InputError
-from roundwise.noise import Gaussian, Noise, range_of_forms, range_of_means
-from roundwise.questions import Question, Statements
+from roundwise.noise import Gaussian, Noise, range_of_means
+from roundwise.questions import Question
+from roundwise.questions.base import check_range
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Problem:
         if not float(self.arms).is_integer():
             raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
-        _check_open(self.question, self.noise)
+        check_range(self.question, *range_of_means(self.noise))
 
     @property
     def sigma(self) -> float:
@@ -51,20 +52,3 @@ def checked_delta(delta: float) -> None:
     if not 0 < delta < 1:
         hint = f" For {delta:g} % write {delta / 100:g}." if 1 <= delta < 100 and math.isfinite(delta) else ""
         raise InputError(f"`delta` is {delta:g}, but must lie strictly between 0 and 1.{hint}")
-
-
-def _check_open(question: Question, noise: Noise) -> None:
-    """Raise an InputError where the noise model alone answers the question."""
-    low, high = range_of_means(noise)
-    where = f"the means of such results lie between {low:g} and {high:g}, so the answer is certain without any"
-    level = getattr(question, "level", low)
-    if not low <= level <= high:
-        raise InputError(f"The level is {level:g}, but {where}.")
-    tolerance = getattr(question, "tolerance", 0.0)
-    if tolerance and tolerance >= high - low:
-        raise InputError(f"The tolerance is {tolerance:g}, but {where}.")
-    if isinstance(question, Statements):
-        least, most = range_of_forms(noise, question.forms)
-        for name, low, each, high in zip(question.names, least, question.levels, most, strict=True):
-            if not low <= each <= high:
-                raise InputError(f"The statement '{name}' has the level {each:g}, but {where}.")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
+from roundwise.betting.bounds import Bets, agreed, interval
 from roundwise.betting.ledger import Wanted
 from roundwise.estimates import Known
-from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.state import Batch
+from roundwise.stopping.explained import Claim, Interval
 
 ROOM = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
 
@@ -42,6 +44,7 @@ class AboveLedger:
 
     level: float
     shifts = False
+    agrees = True
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won."""
@@ -60,19 +63,10 @@ class AboveLedger:
         away = np.abs(known.past.means - self.level) * np.sqrt(known.past.counts / known.variance[..., None])
         return total(log_ndtr(away))
 
-    def settled(
-        self,
-        problem: Problem,
-        bettor: Noise,
-        won: Won,
-        known: Known,
-        choice: Sides,
-        batch: Batch,
-        live: Bools,
-    ) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Sides, batch: Batch, live: Bools) -> Won:
         """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
         need = np.where(live[..., None], self.needs(problem, won, choice), 0.0)
-        gain = bettor.level(known, batch, self.level, choice.above, np.where(need > 0, need + ROOM, 0.0))
+        gain = problem.noise.level(known, batch, self.level, choice.above, np.where(need > 0, need + ROOM, 0.0))
         won = won._replace(
             above=won.above + np.where(choice.above, gain, 0.0),
             below=won.below + np.where(choice.above, 0.0, gain),
@@ -116,3 +110,38 @@ class AboveLedger:
         """For each arm what was won against the likelier sides of all others."""
         least = np.minimum(won.above, won.below)
         return total(least)[..., None] - least
+
+    def claims(self, problem: Problem, won: Won, choice: Sides, names: Sequence[str]) -> list[Claim]:
+        """Of each arm the side that it is on."""
+        goal = problem.goal
+        return [
+            Claim(
+                f"{name} is {'above' if side else 'below'} {self.level:g}",
+                float(max(gain, goal) if settled else gain),
+                goal,
+                bool(settled),
+            )
+            for name, side, gain, settled in zip(names, *self.claimed(won, choice), won.settled, strict=True)
+        ]
+
+    def emptied(self, problem: Problem, won: Won) -> bool:
+        """The set that lost least has lost."""
+        return bool(total(np.minimum(won.above, won.below)) >= problem.goal)
+
+    def means(self, bets: Bets) -> Interval:
+        """An end passes the level just when the arm is settled on that side."""
+        won, (lower, minus) = bets.end.won, bets.of_means(bets.problem.goal)
+        above, _ = self.claimed(won, bets.end.choice)
+        return interval(
+            agreed(lower, self.level, won.settled & above), agreed(minus, -self.level, won.settled & ~above)
+        )
+
+    def spare(self, bets: Bets) -> Floats:
+        """From the level to the bound on its side."""
+        lower, upper = self.means(bets)
+        above, _ = self.claimed(bets.end.won, bets.end.choice)
+        return np.where(above, lower - self.level, self.level - upper)
+
+    def behind(self, bets: Bets, leader: int | None, spare: Floats) -> None:
+        """Nothing: no arm is the best."""
+        return

@@ -1,7 +1,8 @@
-"""Best arm: one cell an arm, "this arm is the best"; bets compare every arm with the leader of the known.past."""
+"""Best arm: one cell an arm, "this arm is the best"; bets compare every arm with the leader of the past."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, marked, total, zeros
+from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.estimates import Forecast, Known
-from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
 from roundwise.state import Batch
+from roundwise.stopping.explained import Behind, Claim, Interval
 
 
 class Won(NamedTuple):
@@ -34,9 +36,10 @@ class Leader(NamedTuple):
 
 @dataclass(frozen=True)
 class BestArmLedger:
-    """Cells Q_i = {mu_i is the largest}; the bet against Q_i is that its rival is better (Proposition 2)."""
+    """Cells Q_i = {mu_i is the largest}; the bet against Q_i is that its rival is better."""
 
     shifts = True
+    agrees = False
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""
@@ -65,19 +68,10 @@ class BestArmLedger:
         leads = marked(choice.leader, problem.arms)
         return total(np.where(leads, 0.0, log_ndtr(choice.rivals.value / error)))
 
-    def settled(
-        self,
-        problem: Problem,
-        bettor: Noise,
-        won: Won,
-        known: Known,
-        choice: Leader,
-        batch: Batch,
-        live: Bools,
-    ) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Leader, batch: Batch, live: Bools) -> Won:
         """Each cell's money after the batch; a cell that once lost stays lost."""
         need = np.where(live[..., None] & ~won.lost, problem.goal - won.gains, 0.0)
-        gain = bettor.form(known, batch, choice.rivals, need)
+        gain = problem.noise.form(known, batch, choice.rivals, need)
         after = won.gains + gain
         return Won(after, won.lost | reached(need, gain, after, problem.goal))
 
@@ -105,3 +99,28 @@ class BestArmLedger:
         need = problem.goal - won.gains
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
         return Wanted(star(costs, leads), open_ | leads)
+
+    def claims(self, problem: Problem, won: Won, choice: Leader, names: Sequence[str]) -> list[Claim]:
+        """Of each arm that it is not the best."""
+        return [
+            Claim(f"{name} is not the best", float(gain), problem.goal, bool(lost), left=name)
+            for name, gain, lost in zip(names, won.gains, won.lost, strict=True)
+        ]
+
+    def emptied(self, problem: Problem, won: Won) -> bool:
+        """Nobody is in."""
+        return bool(won.lost.all())
+
+    def means(self, bets: Bets) -> Interval:
+        """They have nothing to agree with."""
+        return bets.intervals()
+
+    def spare(self, bets: Bets) -> Floats:
+        """How far each arm is behind the best one; 0 if it may be the best."""
+        arms, lost = np.arange(bets.problem.arms), bets.end.won.lost
+        rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], arms) for bet in bets.placed]
+        return np.where(lost, agreed(bets.bound(rivals[-1], bets.problem.goal, rivals), 0.0, lost), 0.0)
+
+    def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind:
+        """What is to spare."""
+        return Behind(spare, None, bets.behind(int(bets.end.known.means.argmax()) if leader is None else leader))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total
+from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.estimates import Forecast, Known, at
-from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions import program
-from roundwise.questions.base import Answer, Halfspaces, quiet
-from roundwise.questions.best_arm import BestArm
-from roundwise.questions.top_k import TopK
+from roundwise.questions.base import Answer, Halfspaces, piece_words, quiet
 from roundwise.state import Batch
+from roundwise.stopping.explained import Behind, Claim, Interval
 
 
 class Won(NamedTuple):
@@ -34,18 +34,20 @@ class Candidate(NamedTuple):
 
     number: NDArray[np.intp]  # (), from 0
     answer: Floats  # (A)
-    pieces: Forecast  # (P)
+    forecast: Forecast  # (P), of the pieces
 
 
 @dataclass(frozen=True)
 class CandidateLedger:
     """Candidate c = 1, 2, ... in the order of first visits has weight 2^-c: its pieces must lose 2^c/delta.
 
-    The weights sum to at most 1 and pay for choosing the candidate from the data (Proposition 3). Every candidate
-    is kept. Several correct answers are allowed.
+    The weights sum to at most 1 and pay for choosing the candidate from the data (docs/why-the-guarantee-holds.md,
+    Proposition 3). Every candidate is kept. Several correct answers are allowed.
     """
 
     shifts: bool
+    best: bool = False  # whether each is an arm, said not to be exceeded by any other by more than a tolerance
+    agrees = False
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """No candidate."""
@@ -72,27 +74,18 @@ class CandidateLedger:
         """log prod_p Phi(margin of piece p in standard errors)."""
         from scipy.special import log_ndtr
 
-        error = known.error(choice.pieces)
-        return total(log_ndtr(choice.pieces.value / error))
+        error = known.error(choice.forecast)
+        return total(log_ndtr(choice.forecast.value / error))
 
-    def settled(
-        self,
-        problem: Problem,
-        bettor: Noise,
-        won: Won,
-        known: Known,
-        choice: Candidate,
-        batch: Batch,
-        live: Bools,
-    ) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Candidate, batch: Batch, live: Bools) -> Won:
         """The candidate's money after the batch; that of the others waits."""
         won = _extended(won, int(choice.number.max(initial=0)) + 1)
         here = choice.number[..., None, None]
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        goal = self.goal(problem, choice)[..., None]
+        goal = self.goal(problem, choice.number)[..., None]
         need = np.where(live[..., None] & ~lost, goal - gains, 0.0)
-        gain = bettor.form(known, batch, choice.pieces, need)
+        gain = problem.noise.form(known, batch, choice.forecast, need)
         after = gains + gain
         answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
         names = np.where(live[..., None], choice.answer, np.take_along_axis(answers, here, axis=-2)[..., 0, :])
@@ -109,15 +102,14 @@ class CandidateLedger:
         """That candidate."""
         first = won.lost.all(axis=-1).argmax(axis=-1)
         numbers = np.take_along_axis(won.answers, first[..., None, None], axis=-2)[..., 0, :]
-        like = problem.question.answer(known.past.means)
-        return numbers.reshape(like.shape).astype(like.dtype)
+        return _answer(problem, numbers)
 
     def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Of a wrong candidate, the piece that the means violate most has lost."""
         question, like = problem.question, problem.question.answer(means)
         visited = won.answers[..., 0] >= 0
         numbers = np.where(visited[..., None], won.answers, np.asarray(like, dtype=np.float64).reshape(-1))
-        answers = numbers.reshape((*visited.shape, *like.shape)).astype(like.dtype)
+        answers = _answer(problem, numbers)
         pieces = question.halfspaces(answers, problem.arms)
         worst = (at(np.broadcast_to(means, (*visited.shape, problem.arms)), pieces) - pieces.offsets).argmin(axis=-1)
         lost = np.take_along_axis(won.lost, worst[..., None], axis=-1)[..., 0]
@@ -131,24 +123,87 @@ class CandidateLedger:
         here = choice.number[..., None, None]
         gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        need = self.goal(problem, choice)[..., None] - gains
-        error = known.error(choice.pieces)
-        distance = np.maximum(choice.pieces.value, error)
+        need = self.goal(problem, choice.number)[..., None] - gains
+        error = known.error(choice.forecast)
+        distance = np.maximum(choice.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
-        unfinished = _touched(problem.arms, choice.pieces.pieces, open_)
-        return Wanted(_allocation(problem, choice.pieces.pieces, limits), unfinished)
+        unfinished = _touched(problem.arms, choice.forecast.pieces, open_)
+        return Wanted(_allocation(problem.arms, choice.forecast.pieces, limits), unfinished)
+
+    def claims(self, problem: Problem, won: Won, choice: Candidate, names: Sequence[str]) -> list[Claim]:
+        """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
+        number = self.number(won, choice)
+        won = _extended(won, number + 1)
+        answer = _answer(problem, choice.answer if number == choice.number else won.answers[number])
+        words, bar = piece_words(problem.question, answer, names), float(self.goal(problem, number))
+        return [
+            Claim(each, float(gain), bar, bool(lost))
+            for each, gain, lost in zip(words, won.gains[number], won.lost[number], strict=True)
+        ]
+
+    def emptied(self, problem: Problem, won: Won) -> bool:
+        """Two candidates were shown to be right of which no means make both so.
+
+        Only candidates of which all pieces were shown count: that this happens to a wrong one has at most the error
+        probability, while single pieces of several candidates may well contradict each other.
+        """
+        from scipy.optimize import linprog
+
+        shown = np.flatnonzero(won.lost.all(axis=-1))
+        if len(shown) < 2:
+            return False
+        forms, offsets = [], []
+        for c in shown:
+            pieces = problem.question.halfspaces(_answer(problem, won.answers[c]), problem.arms)
+            forms.append(pieces.dense(problem.arms))
+            offsets.append(pieces.offsets)
+        above = np.concatenate(forms)
+        found = linprog(  # the largest amount, up to 1, by which all forms can exceed their offsets
+            np.append(np.zeros(problem.arms), -1.0),
+            A_ub=np.hstack([-above, np.ones((len(above), 1))]),
+            b_ub=-np.concatenate(offsets),
+            bounds=[*[(None, None)] * problem.arms, (None, 1.0)],
+        )
+        return bool(found.status == 0 and found.x[-1] <= 0)
+
+    def means(self, bets: Bets) -> Interval:
+        """They have nothing to agree with."""
+        return bets.intervals()
+
+    def spare(self, bets: Bets) -> Floats:
+        """Of each piece of the candidate that is claimed, from the bets on it."""
+        end, number = bets.end, self.number(bets.end.won, bets.end.choice)
+        visits = (i for i, bet in enumerate(bets.placed) if bet.live and bet.choice.number == number)
+        first = next(visits, len(bets.placed))
+        choice = bets.placed[first].choice if first < len(bets.placed) else end.choice
+        pieces, shown = choice.forecast.pieces, _extended(end.won, number + 1).lost[number]
+        bound = bets.since(first).bound(pieces, float(self.goal(bets.problem, number)))
+        return agreed(bound, pieces.offsets, shown) - pieces.offsets
+
+    def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:
+        """What is to spare, less the tolerance."""
+        if not self.best:
+            return None
+        who = int(bets.end.known.means.argmax()) if leader is None else leader
+        return Behind(None, np.insert(spare + bets.end.choice.forecast.pieces.offsets, who, 0.0), bets.behind(who))
 
     def number(self, won: Won, choice: Candidate) -> int:
         """The candidate that won, or that of the estimates. One run only."""
         complete = won.lost.all(axis=-1)
         return int(complete.argmax() if complete.any() else choice.number)
 
-    def goal(self, problem: Problem, choice: Candidate) -> Floats:
-        """What must be won against each piece of the candidate: log(2^c/delta)."""
-        return np.asarray(problem.goal + (choice.number + 1.0) * math.log(2))
+    def goal(self, problem: Problem, number: NDArray[np.intp] | int) -> Floats:
+        """What must be won against each piece of a candidate: log(2^c/delta)."""
+        return np.asarray(problem.goal + (number + 1.0) * math.log(2))
 
     def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
         return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))
+
+
+def _answer(problem: Problem, numbers: Floats) -> Answer:
+    """An answer from the numbers that it is kept as. (A)->..."""
+    like = problem.question.answer(np.zeros((*numbers.shape[:-1], problem.arms)))
+    return numbers.reshape(like.shape).astype(like.dtype)
 
 
 def _extended(won: Won, candidates: int) -> Won:
@@ -173,19 +228,17 @@ def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
     return touched[..., :arms]
 
 
-def _allocation(problem: Problem, pieces: Halfspaces, limits: Floats) -> Floats:
+def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
     """min sum n subject to the limits of the pieces. (P)->(K)"""
-    runs, arms = limits.shape[:-1], problem.arms
-    pulls = np.zeros((*runs, arms))
-    if isinstance(problem.question, TopK | BestArm):
-        k = problem.question.k if isinstance(problem.question, TopK) else 1
+    runs, k = limits.shape[:-1], pieces.grid
+    if k:
+        pulls = np.zeros((*runs, arms))
         grid = pieces.arms.reshape(*runs, k, arms - k, 2)
         order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
         found = program.bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
         np.put_along_axis(pulls, order, found, axis=-1)
         return pulls
-    squares = np.zeros((*limits.shape, arms))
-    np.put_along_axis(squares, pieces.arms, pieces.coefficients**2, axis=-1)
+    squares = pieces.dense(arms) ** 2
     return program.general(
         squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1]), program.ROUGH
     ).pulls.reshape((*runs, arms))

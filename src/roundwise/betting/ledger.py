@@ -1,22 +1,25 @@
 """What a ledger owes: the wrong answers of one kind of question, and how much has been won against each.
 
-"One true null" (Proposition 2 of the proofs): the means lie in at least one cell whose answer is right; money is bet
-against every cell; an answer is given when the cells of all other answers have lost 1/delta times the stake. An error
-needs that the one true cell lost, which has probability at most delta. No union over arms or looks is paid for.
+"One true null" (docs/why-the-guarantee-holds.md, Proposition 2): the means lie in at least one cell whose answer is
+right; money is bet against every cell; an answer is given when the cells of all other answers have lost 1/delta times
+the stake. An error needs that the one true cell lost, which has probability at most delta. No union over arms or looks
+is paid for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.betting.bounds import Bets
 from roundwise.estimates import Known
-from roundwise.noise import Noise
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch
+from roundwise.stopping.explained import Behind, Claim, Interval
 
 
 class Wanted(NamedTuple):
@@ -33,6 +36,10 @@ class Ledger(Protocol):
     def shifts(self) -> bool:
         """Whether every bet compares arms of one batch, so that shifts of a whole batch cancel."""
 
+    @property
+    def agrees(self) -> bool:
+        """Whether bounds of means agree with the decision, so that each end is one on its own."""
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
         """The money before the first batch."""
 
@@ -42,16 +49,7 @@ class Ledger(Protocol):
     def confidence(self, problem: Problem, choice: Any, known: Known) -> Floats:
         """log of the probability that the choice points the right way, as far as the past tells. ()"""
 
-    def settled(
-        self,
-        problem: Problem,
-        bettor: Noise,
-        won: Any,
-        known: Known,
-        choice: Any,
-        batch: Batch,
-        live: Bools,
-    ) -> Any:
+    def settled(self, problem: Problem, won: Any, known: Known, choice: Any, batch: Batch, live: Bools) -> Any:
         """The money after a batch, which is bet on only in the runs that are `live`."""
 
     def stops(self, problem: Problem, won: Any) -> Bools:
@@ -65,6 +63,29 @@ class Ledger(Protocol):
 
     def wanted(self, problem: Problem, won: Any, choice: Any, known: Known) -> Wanted:
         """The pulls that would settle what is open."""
+
+    def claims(self, problem: Problem, won: Any, choice: Any, names: Sequence[str]) -> list[Claim]:
+        """What must be shown, one line each. One run only, as all that follows."""
+
+    def emptied(self, problem: Problem, won: Any) -> bool:
+        """Whether every answer has been ruled out: the right one, too."""
+
+    def means(self, bets: Bets) -> Interval:
+        """Bounds of means that hold at all times and agree with the decision.
+
+        For each arm an interval that holds its mean with probability at least 1 - delta; for a question about a level
+        each end with probability at least 1 - 2 delta: delta for the bound itself, and delta for the decision.
+        """
+
+    def spare(self, bets: Bets) -> Floats:
+        """By how much each claim holds, at least, in their order: positive just where it is shown.
+
+        Each is a bound on one side, which holds with probability at least 1 - 2 delta at all times: delta for the
+        bound itself, and delta for the decision, with which it agrees.
+        """
+
+    def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:
+        """How far arms are behind, where the best one is asked for; the leader is that of the estimates, if None."""
 
 
 def reached(need: Floats, gain: Floats, after: Floats, goal: Floats | float) -> Bools:

@@ -6,43 +6,26 @@ against each cell of the question's ledger. How the batch was sampled does not m
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.betting.above import AboveLedger
 from roundwise.betting.best_arm import BestArmLedger
+from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
-from roundwise.estimates import Known, Past, known_from
+from roundwise.estimates import Past, known_from
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, MinimumBelow
-from roundwise.questions.base import Answer
-from roundwise.state import Batch, Plan, Trial
-
-
-class Kept(NamedTuple):
-    """The money, what was seen, and what the next batch will be bet on."""
-
-    won: Any  # of the ledger
-    known: Known
-    choice: Any  # of the ledger; fixed before the next batch
-
-
-class Placed(NamedTuple):
-    """A bet: what was won, known and chosen before, the results it is on, and in which runs it counts."""
-
-    won: Any  # of the ledger
-    known: Known
-    choice: Any
-    part: Batch
-    live: Bools
+from roundwise.questions.base import Answer, cells_of
+from roundwise.state import Batch, Plan, Record, Trial
+from roundwise.stopping.explained import Bounds, Claim, Standing
 
 
 @dataclass(frozen=True)
@@ -62,7 +45,7 @@ class Betting:
         """Bet on the batch with what was fixed before; then fix the next bets."""
         return self._played(problem, kept, batch)[-1][1]
 
-    def replayed(self, problem: Problem, batches: Sequence[Batch]) -> tuple[list[Placed], Kept]:
+    def replayed(self, problem: Problem, batches: Sequence[Batch]) -> Bets:
         """All bets on these batches with what was fixed before each, and what is kept after them."""
         kept = self.start(problem, batches[0].counts.shape[:-1])
         placed = []
@@ -70,7 +53,7 @@ class Betting:
             steps = self._played(problem, kept, batch)
             placed += [bet for bet, _ in steps]
             kept = steps[-1][1]
-        return placed, kept
+        return Bets(problem, placed, kept)
 
     def _played(self, problem: Problem, kept: Kept, batch: Batch) -> list[tuple[Placed, Kept]]:
         """The bets on a batch and what is kept after each.
@@ -88,7 +71,7 @@ class Betting:
             elif parts:
                 live = np.asarray(ledger.confidence(problem, kept.choice, kept.known) >= math.log(0.5))
             bet = Placed(*kept, part, live)
-            won = ledger.settled(problem, problem.noise, *bet)
+            won = ledger.settled(problem, *bet)
             last = i + 1 >= len(parts)
             past = before.plus(batch) if last else kept.known.past.plus(part, same_batch=i > 0)
             kept = self._kept(problem, won, past)
@@ -113,21 +96,40 @@ class Betting:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
+        """Those of the ledger."""
+        return ledger_of(problem).claims(problem, trial.kept.won, trial.kept.choice, names)
 
-@functools.lru_cache(maxsize=256)
+    def standing(self, problem: Problem, trial: Trial) -> Standing:
+        """Whether bets compare arms, and whether they went wrong."""
+        ledger = ledger_of(problem)
+        emptied = ledger.emptied(problem, trial.kept.won)
+        return Standing(self.shifts and ledger.shifts, emptied, ledger.agrees)
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+        """From the same bets, folded once."""
+        ledger, bets = ledger_of(problem), self.replayed(problem, batches)
+        return Bounds(partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets))
+
+
+LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one
+    "one best": lambda problem, level: BestArmLedger(),
+    "best within a tolerance": lambda problem, level: CandidateLedger(_compares(problem), best=True),
+    "sides of a level": lambda problem, level: AboveLedger(level),
+    "some above a level": lambda problem, level: ExtremeLedger(level, True),
+    "some below a level": lambda problem, level: ExtremeLedger(level, False),
+    "candidates": lambda problem, level: CandidateLedger(_compares(problem)),
+}
+
+
+@lru_cache(maxsize=256)
 def ledger_of(problem: Problem) -> Ledger:
-    """The ledger of the question."""
-    question = problem.question
-    if isinstance(question, BestArm) and not question.tolerance:
-        return BestArmLedger()
-    if isinstance(question, Above):
-        return AboveLedger(question.level)
-    if isinstance(question, MinimumBelow | AnyAbove):
-        return ExtremeLedger(question.level, isinstance(question, AnyAbove))
-    return CandidateLedger(shifts=_compares(problem))
+    """The ledger of the cells of the question."""
+    return LEDGERS[cells_of(problem.question)](problem, getattr(problem.question, "level", math.nan))
 
 
 def _compares(problem: Problem) -> bool:
     """Whether every form has coefficients that sum to 0, so that a common shift cancels."""
     pieces = problem.question.halfspaces(problem.question.answer(np.zeros(problem.arms)), problem.arms)
-    return bool(np.allclose(pieces.coefficients.sum(axis=-1), 0.0))
+    factors = pieces.coefficients
+    return bool((np.abs(factors.sum(axis=-1)) <= 1e-12 * np.abs(factors).sum(axis=-1)).all())  # in any units

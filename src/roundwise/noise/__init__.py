@@ -1,6 +1,6 @@
 """What is assumed of the rewards, and the bets that it allows: one file a model, each a section of the proof page."""
 
-from roundwise.noise.base import Needs, Noise, Outcome, doubt, known_sigma, range_of_forms, range_of_means, variances
+from roundwise.noise.base import Needs, Noise, Outcome, doubt, known_sigma, range_of_means, variances
 from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
 from roundwise.noise.gaussian import Gaussian, SubGaussian
@@ -19,7 +19,6 @@ __all__ = [
     "UnknownVariance",
     "doubt",
     "known_sigma",
-    "range_of_forms",
     "range_of_means",
     "variances",
 ]

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past
 from roundwise.questions.base import Halfspaces
@@ -113,12 +113,3 @@ def known_sigma(noise: Noise) -> float | None:
 def range_of_means(noise: Noise) -> tuple[float, float]:
     """Where means can lie at all."""
     return noise.outcome.low, noise.outcome.high
-
-
-def range_of_forms(noise: Noise, factors: Floats) -> tuple[Floats, Floats]:
-    """Where sums of means with these factors can lie at all. (P, S)->(P)"""
-    low, high = range_of_means(noise)
-    with np.errstate(invalid="ignore"):
-        least = np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high))
-        most = np.where(factors == 0, 0.0, np.where(factors > 0, factors * high, factors * low))
-    return total(least), total(most)

@@ -38,6 +38,7 @@ class Above:
 
     level: float  # tau
     name = "above"
+    cells = "sides of a level"
 
     def __post_init__(self) -> None:
         checked_level(self.level)
@@ -86,6 +87,10 @@ class Above:
     def plain(self, answer: Answer) -> Any:
         """The indices above the level."""
         return np.flatnonzero(answer).tolist()
+
+    def centre(self, means: Floats, constant: bool) -> Floats:
+        """The level."""
+        return np.full(means.shape, self.level)
 
 
 @quiet

@@ -15,20 +15,37 @@ Alternatives are unions of half-spaces `a.lambda >= b`. One of them costs, with 
 which does not depend on N (docs/paper.md). Hence one function serves T* and Tbar*.
 
 Infinite complexity (a tie, a mean on the level, a ball with two answers) is `inf`, with equal weights.
+
+What a question may say besides, where the usual does not fit it:
+
+- `cells`, `level`                    of what kind its cells are for bets (`Cells`); candidates, if it does not say
+- `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
+- `check_range(low, high)`            raises an InputError if means between these alone answer it
+- `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
+                                      (`theory.bounds.affine`; `linear.border_point` serves half-spaces)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roundwise.arrays import Bools, Floats, zeros
+from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
 
 Answer = NDArray[Any]
+
+Cells = Literal[  # what the means fall into, each with its answer: bets are made against them (`betting.ledger`)
+    "one best",  # one for each arm: it has the largest mean
+    "best within a tolerance",  # as candidates, of which each is an arm that no other exceeds by more
+    "sides of a level",  # one for each set of arms: those above
+    "some above a level",  # one for each arm, and one for none
+    "some below a level",
+    "candidates",  # any answers that are intersections of half-spaces
+]
 
 quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore")
 
@@ -55,11 +72,18 @@ class Halfspaces(NamedTuple):
     offsets: Floats  # (P)
     pairs: bool  # whether every piece is "the first arm exceeds the second by the offset"
     each: bool = False  # whether, moreover, the second arm of piece p is arm p (then `arms` has the first only)
+    grid: int = 0  # k, if the pairs are k arms with all others, in the order of rows and columns
 
     @property
     def coefficients(self) -> Floats:
         """The factors, also of pairs. (P, S)"""
         return np.broadcast_to(np.array([1.0, -1.0]), self.arms.shape) if self.factors is None else self.factors
+
+    def dense(self, arms: int) -> Floats:
+        """The coefficient of every arm. (P, K)"""
+        found = np.zeros((*self.arms.shape[:-1], arms))
+        np.put_along_axis(found, self.arms, self.coefficients, axis=-1)
+        return found
 
 
 class Question(Protocol):
@@ -114,11 +138,71 @@ class Tolerant(Protocol):
         """The answer that the evidence is for."""
 
 
-def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: float = 0.0) -> Halfspaces:
+def cells_of(question: Question) -> Cells:
+    """The kind of its cells: candidates, unless it says otherwise."""
+    found: Cells = getattr(question, "cells", "candidates")
+    return found
+
+
+def piece_words(question: Question, answer: Answer, names: Sequence[str]) -> list[str]:
+    """What each half-space of an answer says, in the words of the question if it has its own."""
+    own = getattr(question, "piece_words", None)
+    return form_words(question.halfspaces(answer, len(names)), names) if own is None else list(own(answer, names))
+
+
+def form_words(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
+    """What each half-space says.
+
+    >>> form_words(pairs(np.array([0]), np.array([1]), -0.1), "xy")
+    ['x beats y (or is within 0.1)']
+    >>> form_words(Halfspaces(np.array([[0, 1]]), np.array([[1.0, -2.0]]), np.array([0.5]), False), "xy")
+    ['+1 x -2 y exceeds 0.5']
+    """
+    if pieces.pairs:
+        slack = [f" (or is within {-offset:g})" if offset < 0 else "" for offset in pieces.offsets]
+        return [f"{names[int(a)]} beats {names[int(b)]}{near}" for (a, b), near in zip(pieces.arms, slack, strict=True)]
+    terms = [
+        " ".join(f"{f:+g} {names[int(arm)]}" for arm, f in zip(*each, strict=True) if f)
+        for each in zip(pieces.arms, pieces.coefficients, strict=True)
+    ]
+    return [f"{each} exceeds {offset:g}" for each, offset in zip(terms, pieces.offsets, strict=True)]
+
+
+def range_of_forms(factors: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    """Where sums of numbers between two others, with these factors, can lie at all. (P, S)->(P)"""
+    with np.errstate(invalid="ignore"):
+        least = np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high))
+        most = np.where(factors == 0, 0.0, np.where(factors > 0, factors * high, factors * low))
+    return total(least), total(most)
+
+
+def check_range(question: Question, low: float, high: float) -> None:
+    """Raise an InputError where means between these two alone give the answer."""
+    level = getattr(question, "level", low)
+    checked_open(f"The level is {level:g}", low <= level <= high, low, high)
+    if hasattr(question, "check_range"):
+        question.check_range(low, high)
+
+
+def checked_open(what: str, inside: bool, low: float, high: float) -> None:
+    """Raise an InputError where means between these two alone give the answer."""
+    if not inside:
+        raise InputError(
+            f"{what}, but the means of such results lie between {low:g} and {high:g}, so the answer is certain "
+            "without any."
+        )
+
+
+def midrange(means: Floats) -> Floats:
+    """The number, for every arm, from which the farthest mean is nearest."""
+    return np.full(means.shape, (means.max() + means.min()) / 2)
+
+
+def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: float = 0.0, grid: int = 0) -> Halfspaces:
     """Pieces that say: each arm of `first` exceeds its partner in `second`, None for all arms in order. (P),(P)"""
     each = second is None
     arms = first[..., None] if second is None else np.stack(np.broadcast_arrays(first, second), axis=-1)
-    return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, each)
+    return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, each, grid)
 
 
 def at_least_two(arms: int) -> None:

@@ -13,13 +13,16 @@ from roundwise.arrays import Bools, Floats, marked, total
 from roundwise.errors import InputError
 from roundwise.questions.base import (
     Answer,
+    Cells,
     Complexity,
     Halfspaces,
     Pieces,
     at_least_two,
+    checked_open,
     column,
     complexity_where,
     finite,
+    midrange,
     pairs,
     quiet,
 )
@@ -49,9 +52,19 @@ class BestArm:
         if not (self.tolerance >= 0 and np.isfinite(self.tolerance)):
             raise InputError(f"`tolerance` is {self.tolerance:g}, but must be a number of at least 0.")
 
+    @property
+    def cells(self) -> Cells:
+        """One for each arm, or with a tolerance candidates."""
+        return "best within a tolerance" if self.tolerance else "one best"
+
     def check(self, arms: int) -> None:
         """Two arms or more."""
         at_least_two(arms)
+
+    def check_range(self, low: float, high: float) -> None:
+        """A tolerance must be less than means can differ by."""
+        small = not self.tolerance or self.tolerance < high - low
+        checked_open(f"The tolerance is {self.tolerance:g}", small, low, high)
 
     def answer(self, means: ArrayLike) -> Answer:
         """The index of the largest mean; the first one in a tie."""
@@ -142,7 +155,7 @@ class BestArm:
         """The arm exceeds every other arm, less the tolerance."""
         others = np.arange(arms - 1)
         others = others + (others >= np.asarray(answer)[..., None])
-        return pairs(np.asarray(answer)[..., None], others, -self.tolerance)
+        return pairs(np.asarray(answer)[..., None], others, -self.tolerance, grid=1)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'x is the best arm.'"""
@@ -152,6 +165,19 @@ class BestArm:
     def plain(self, answer: Answer) -> Any:
         """The index."""
         return int(answer)
+
+    def centre(self, means: Floats, constant: bool) -> Floats | None:
+        """Every number serves; with a tolerance and one right arm a point just so far below the others, else none.
+
+        Moving away from (c, c + tolerance, ...), c for the best arm, stretches all its gaps plus the tolerance.
+        """
+        if not self.tolerance:
+            return midrange(means)
+        if constant or self.right(means).sum() > 1:
+            return None
+        best = np.arange(len(means)) == means.argmax()
+        middle = midrange(np.where(best, means, means - self.tolerance))
+        return np.where(best, middle, middle + self.tolerance)
 
     @quiet
     def _supported(self, counts: ArrayLike, means: Floats) -> tuple[Answer, Floats]:

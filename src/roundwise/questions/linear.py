@@ -18,9 +18,12 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    checked_open,
     complexity_where,
     finite,
+    midrange,
     quiet,
+    range_of_forms,
     spread_over,
 )
 
@@ -73,6 +76,12 @@ class Statements:
         """As many arms as the forms have coefficients."""
         _check_arms(self.forms, arms)
 
+    def check_range(self, low: float, high: float) -> None:
+        """Every level must be where its form can lie."""
+        ends = range_of_forms(self.forms, low, high)
+        for name, level, least, most in zip(self.names, self.levels, *ends, strict=True):
+            checked_open(f"The statement '{name}' has the level {level:g}", bool(least <= level <= most), low, high)
+
     def answer(self, means: ArrayLike) -> Answer:
         """Which statements hold."""
         return np.asarray(self._away(finite(means)) > 0)
@@ -122,6 +131,14 @@ class Statements:
         """The indices of the statements that hold."""
         return np.flatnonzero(answer).tolist()
 
+    def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
+        """'x: yes' or 'x: no'."""
+        return [f"{name}: {'yes' if holds else 'no'}" for name, holds in zip(self.names, answer, strict=True)]
+
+    def centre(self, means: Floats, constant: bool) -> Floats | None:
+        """Where every statement is at its level: a number y with b = y sum(a) for all, or else a point."""
+        return border_point(means, self.forms, self.levels, constant)
+
     def _supports(self) -> list[NDArray[np.intp]]:
         return [np.flatnonzero(form) for form in self.forms]
 
@@ -159,6 +176,7 @@ class Largest:
                 raise InputError(
                     f"The scores '{names[i]}' and '{names[j]}' have the same coefficients: leave one of them out."
                 )
+            _check_scale(f"The differences of the scores '{names[i]}' and '{names[j]}'", forms[i] - forms[j])
         object.__setattr__(self, "forms", forms)
         object.__setattr__(self, "offsets", offsets)
         object.__setattr__(self, "names", names)
@@ -223,6 +241,18 @@ class Largest:
         """The index."""
         return int(answer)
 
+    def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
+        """'x exceeds y.'"""
+        return [f"{self.names[int(answer)]} exceeds {name}" for i, name in enumerate(self.names) if i != answer]
+
+    def centre(self, means: Floats, constant: bool) -> Floats | None:
+        """A point at which all scores tie."""
+        assert self.offsets is not None
+        best = int(self.answer(means))
+        rivals = [j for j in range(len(self.forms)) if j != best]
+        forms, levels = self.forms[rivals] - self.forms[best], self.offsets[best] - self.offsets[rivals]
+        return border_point(means, forms, levels, constant)
+
     def _scores(self, means: Floats) -> Floats:
         self.check(means.shape[-1])
         assert self.offsets is not None
@@ -277,6 +307,44 @@ def halfspace_floor(forms: Floats, distances: Floats, radius: ArrayLike, sigma: 
     return np.asarray(needs.max(axis=-1))
 
 
+def border_point(means: Floats, forms: Floats, levels: Floats, constant: bool) -> Floats | None:
+    """The nearest point (in the sup norm) on all hyperplanes a.y = b, with `constant` one number; or None."""
+    lengths = np.abs(forms).sum(axis=1, keepdims=True)
+    forms, levels = forms / lengths, levels / lengths[:, 0]
+    size = max(1.0, float(np.abs(levels).max()), float(np.abs(means).max()))
+    if constant:
+        sums = forms.sum(axis=1)
+        sums[np.abs(sums) < 1e-12] = 0.0
+        values = np.full(means.shape, levels @ sums / (sums @ sums)) if sums.any() else midrange(means)
+    else:
+        found = _nearest(means, forms, levels)
+        if found is None:
+            return None
+        values = found
+    return values if np.abs(forms @ values - levels).max() <= 1e-9 * size else None
+
+
+def _nearest(means: Floats, forms: Floats, levels: Floats) -> Floats | None:
+    """min t subject to |means - y| <= t and forms y = levels: a linear program in (y, t)."""
+    from scipy.optimize import linprog
+
+    arms = len(means)
+    within = np.hstack([np.vstack([np.eye(arms), -np.eye(arms)]), -np.ones((2 * arms, 1))])
+    found = linprog(
+        np.append(np.zeros(arms), 1.0),
+        A_ub=within,
+        b_ub=np.concatenate([means, -means]),
+        A_eq=np.hstack([forms, np.zeros((len(forms), 1))]),
+        b_eq=levels,
+        bounds=(None, None),
+    )
+    if found.x is None:
+        return None
+    values = np.asarray(found.x[:arms])
+    # the program is solved to 1e-7; one projection brings the point onto the hyperplanes
+    return np.asarray(values + np.linalg.lstsq(forms, levels - forms @ values, rcond=None)[0])
+
+
 def _checked_forms(forms: ArrayLike, names: Sequence[str], kind: str) -> tuple[Floats, tuple[str, ...]]:
     try:
         array = np.asarray(forms, dtype=np.float64)
@@ -289,7 +357,16 @@ def _checked_forms(forms: ArrayLike, names: Sequence[str], kind: str) -> tuple[F
     names = tuple(names) or tuple(f"{kind} {j}" for j in range(len(array)))
     if len(names) != len(array):
         raise InputError(f"There are {len(array)} {kind}s but {len(names)} names; give one name each.")
+    for name, form in zip(names, array, strict=True):
+        _check_scale(f"The coefficients of the {kind} '{name}'", form)
     return array, names
+
+
+def _check_scale(what: str, form: Floats) -> None:
+    """Raise an InputError where squares of the coefficients would underflow or overflow."""
+    largest = float(np.abs(form).max())
+    if largest and not 1e-100 < largest < 1e100:
+        raise InputError(f"{what} are up to {largest:g}: their squares cannot be reckoned with; use other units.")
 
 
 def _check_arms(forms: Floats, arms: int) -> None:

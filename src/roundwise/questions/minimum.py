@@ -37,6 +37,7 @@ class MinimumBelow:
 
     level: float  # tau
     name = "minimum-below"
+    cells = "some below a level"
 
     def __post_init__(self) -> None:
         checked_level(self.level)
@@ -102,6 +103,12 @@ class MinimumBelow:
         """True or false."""
         return bool(answer)
 
+    def centre(self, means: Floats, constant: bool) -> Floats:
+        """The level; if the smallest mean is below it, only that arm needs to move: T* depends on nothing else."""
+        if constant or not means.min() < self.level:
+            return np.full(means.shape, self.level)
+        return np.where(np.arange(len(means)) == means.argmin(), self.level, means)
+
 
 @dataclass(frozen=True)
 class AnyAbove:
@@ -113,6 +120,7 @@ class AnyAbove:
 
     level: float
     name = "any-above"
+    cells = "some above a level"
 
     def __post_init__(self) -> None:
         checked_level(self.level)
@@ -161,3 +169,7 @@ class AnyAbove:
     def plain(self, answer: Answer) -> Any:
         """True or false."""
         return bool(answer)
+
+    def centre(self, means: Floats, constant: bool) -> Floats:
+        """As for the mirror image."""
+        return -self.mirror.centre(-means, constant)

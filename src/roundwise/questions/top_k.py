@@ -20,6 +20,7 @@ from roundwise.questions.base import (
     at_least_two,
     complexity_where,
     finite,
+    midrange,
     pairs,
     quiet,
     spread_over,
@@ -116,7 +117,7 @@ class TopK:
         order = np.argsort(~answer, axis=-1, kind="stable")
         inside = np.repeat(order[..., : self.k], arms - self.k, axis=-1)
         outside = np.concatenate([order[..., self.k :]] * self.k, axis=-1)
-        return pairs(inside, outside)
+        return pairs(inside, outside, grid=self.k)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'The top 2 are x, y.'"""
@@ -125,6 +126,10 @@ class TopK:
     def plain(self, answer: Answer) -> Any:
         """The indices of the top arms."""
         return np.flatnonzero(answer).tolist()
+
+    def centre(self, means: Floats, constant: bool) -> Floats:
+        """Every number serves."""
+        return midrange(means)
 
     def _checked(self, means: ArrayLike) -> Floats:
         array = finite(means)

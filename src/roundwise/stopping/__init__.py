@@ -1,20 +1,25 @@
-"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes."""
+"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, `explained` what else."""
 
-from roundwise.stopping.base import Exacting, Stopping
+from roundwise.stopping.base import Exacting, Stopping, exacting
 from roundwise.stopping.declared import Declared
+from roundwise.stopping.explained import Claim, Explained, explained
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold
 
 __all__ = [
     "GLR",
     "THRESHOLDS",
+    "Claim",
     "Counts",
     "Declared",
     "Exacting",
+    "Explained",
     "Heuristic",
     "Mixture",
     "Pairwise",
     "Stopping",
     "Sum",
     "Threshold",
+    "exacting",
+    "explained",
 ]

@@ -7,7 +7,7 @@ exceptions are rules that are `Exacting`: they cannot decide once a batch came b
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from roundwise.arrays import Bools
 from roundwise.problem import Problem
@@ -46,3 +46,8 @@ class Exacting(Stopping, Protocol):
 
     def broken(self, problem: Problem, trial: Trial) -> Bools:
         """Whether one did not, so that the rule never stops."""
+
+
+def exacting(rule: Stopping) -> TypeGuard[Exacting]:
+    """Whether the rule is one of these."""
+    return isinstance(rule, Exacting)

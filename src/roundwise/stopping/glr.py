@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from roundwise.arrays import Bools
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Tolerant
-from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping.thresholds import Mixture, Threshold
+from roundwise.state import Batch, Plan, Record, Trial
+from roundwise.stopping.explained import Bounds, Claim, Standing, deviations
+from roundwise.stopping.thresholds import Counts, Mixture, Threshold
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,20 @@ class GLR:
     def doubt(self, problem: Problem) -> str | None:
         """What the threshold says of itself."""
         return self.threshold.doubt(problem)
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
+        """One: the evidence for the answer against the threshold."""
+        question, record = problem.question, trial.record
+        evidence = float(question.evidence(record.counts, record.means, problem.sigma))
+        bar = float(self.threshold.value(problem, record.counts))
+        answer = question.words(self.answer(problem, trial), names)
+        return [Claim(f"{answer}, against every other answer", evidence, bar, evidence > bar)]
+
+    def standing(self, problem: Problem, trial: Trial) -> Standing:
+        """Nothing."""
+        return Standing()
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+        """From its threshold, if that is proved and bounds all arms together; else from one that does."""
+        fits = getattr(self.threshold, "joint", False) and self.threshold.doubt(problem) is None
+        return Bounds(lambda: deviations(problem, record, self.threshold if fits else Counts()))

@@ -2,7 +2,8 @@
 
 A threshold gives `value(problem, counts): (K)->()`, which never falls as counts grow, and `at(problem, samples)`,
 a bound on it for any allocation of so many samples with at least one for each arm (PET sizes its batches with it).
-`doubt(problem)` says in words what stands between it and a guarantee, or None.
+`doubt(problem)` says in words what stands between it and a guarantee, or None. One that is `joint` bounds the
+deviations of all arms together, so also that of one: reports have bounds of means from it.
 
 Arms without results count as pulled once: they add nothing to the deviation that a threshold bounds.
 """
@@ -51,6 +52,7 @@ class Mixture:
     """
 
     name = "lemma-3.2"
+    joint = True
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
         """K/2 Wbar(2/K ln(1/delta) + 4 ln ln(e t/K) + 2 ln(e pi^2/6))."""
@@ -74,6 +76,7 @@ class Counts:
     """The theorem of Appendix B, with the real counts in place of t/K: never above Lemma 3.2."""
 
     name = "counts"
+    joint = True
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
         """K/2 Wbar(2/K ln(1/delta) + 2/K sum_k 2 ln(1 + ln N_k) + 2 ln(e pi^2/6))."""
@@ -128,6 +131,7 @@ class Sum:
     """Kaufmann and Koolen's Gaussian threshold for the sum over all arms: for every question."""
 
     name = "sum"
+    joint = True
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
         """sum_a 2 ln(4 + ln N_a) + K C_G(ln(1/delta)/K) (docs/baselines.md)."""

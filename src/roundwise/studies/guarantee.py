@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from roundwise.arrays import total
-from roundwise.betting.above import AboveLedger
-from roundwise.betting.best_arm import BestArmLedger
-from roundwise.betting.candidates import CandidateLedger, Won
-from roundwise.betting.extreme import ExtremeLedger
-from roundwise.betting.rule import Betting, ledger_of
-from roundwise.problem import Problem
+from roundwise.stopping.explained import Standing, explained
 from roundwise.studies.drift import SURPRISING, Disagreement, disagreement
 from roundwise.studies.replay import Asked, State
 
@@ -91,8 +83,7 @@ def dealt_alike(state: State) -> bool:
 
 def compares(state: State) -> bool:
     """Whether a shift of all arms together does not matter to the decision."""
-    rule = state.settings.policy.stopping
-    return isinstance(rule, Betting) and rule.shifts and ledger_of(state.settings.problem).shifts
+    return standing(state).compares
 
 
 def disagreeing(state: State) -> Disagreement | None:
@@ -103,44 +94,9 @@ def disagreeing(state: State) -> Disagreement | None:
 
 def emptied(state: State) -> bool:
     """Whether every answer has been ruled out: the right one, too."""
-    problem, rule = state.settings.problem, state.settings.policy.stopping
-    if not isinstance(rule, Betting):
-        return False
-    ledger, won = ledger_of(problem), state.trial.kept.won
-    if isinstance(ledger, BestArmLedger):
-        return bool(won.lost.all())
-    if isinstance(ledger, ExtremeLedger):
-        return bool(won.none_lost and won.arms_lost.all())
-    if isinstance(ledger, AboveLedger):  # the set that lost least has lost
-        return bool(total(np.minimum(won.above, won.below)) >= problem.goal)
-    assert isinstance(ledger, CandidateLedger)
-    return contradictory(problem, won)
+    return standing(state).emptied
 
 
-def contradictory(problem: Problem, won: Won) -> bool:
-    """Whether two candidates were shown to be right of which no means make both so. One run only.
-
-    Only candidates of which all pieces were shown count: that this happens to a wrong one has at most the error
-    probability, while single pieces of several candidates may well contradict each other.
-    """
-    from scipy.optimize import linprog
-
-    shown = np.flatnonzero(won.lost.all(axis=-1))
-    if len(shown) < 2:
-        return False
-    like = problem.question.answer(np.zeros(problem.arms))
-    forms, offsets = [], []
-    for c in shown:
-        pieces = problem.question.halfspaces(won.answers[c].reshape(like.shape).astype(like.dtype), problem.arms)
-        dense = np.zeros((len(pieces.arms), problem.arms))
-        np.add.at(dense, (np.arange(len(dense))[:, None], pieces.arms), pieces.coefficients)
-        forms.append(dense)
-        offsets.append(np.broadcast_to(pieces.offsets, len(dense)))
-    above = np.concatenate(forms)
-    found = linprog(  # the largest amount, up to 1, by which all forms can exceed their offsets
-        np.append(np.zeros(problem.arms), -1.0),
-        A_ub=np.hstack([-above, np.ones((len(above), 1))]),
-        b_ub=-np.concatenate(offsets),
-        bounds=[*[(None, None)] * problem.arms, (None, 1.0)],
-    )
-    return bool(found.status == 0 and found.x[-1] <= 0)
+def standing(state: State) -> Standing:
+    """What else the rule has to say of it."""
+    return explained(state.settings.policy.stopping).standing(state.settings.problem, state.trial)

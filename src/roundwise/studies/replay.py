@@ -18,7 +18,7 @@ from roundwise.arrays import Floats
 from roundwise.errors import DataError
 from roundwise.policies.limited import limited
 from roundwise.state import Batch, Trial
-from roundwise.stopping import Exacting
+from roundwise.stopping import exacting
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.settings import Settings
 from roundwise.studies.store import Entry
@@ -119,7 +119,7 @@ class State:
         if self.broken:
             return f"{self._other_than_planned()}, and {needs}"
         whole = self.trial.plan.pulls
-        if isinstance(policy.stopping, Exacting) and not np.array_equal(self.planned, whole):
+        if exacting(policy.stopping) and not np.array_equal(self.planned, whole):
             return f"the budget of {budget} results does not cover the next batch of {int(whole.sum())}, and {needs}"
         return f"the budget of {budget} results is used up" if self.spent else None
 

@@ -38,7 +38,7 @@ class Experiment:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Finding:
     """Something the paper says, and what we measured."""
 
     paper: str
@@ -133,7 +133,7 @@ def tracked(trial: Trial) -> NDArray[Any]:
     return memory.tracked if hasattr(memory, "tracked") else np.zeros(trial.done.shape, dtype=np.bool_)
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[Finding]:
     """What the paper says beside what was measured."""
     best, level = results["best-arm"], results["minimum-threshold"]
     pet, opt = best["PET"].summary, best["Opt-BBAI"].summary
@@ -148,35 +148,35 @@ def claims(results: Results) -> list[Claim]:
     pet_level = level["PET"].summary
     free, forced = (level[f"Track-and-Stop{kind}"].summary for kind in (", not forced", ""))
     return [
-        Claim(
+        Finding(
             "PET needs fewer samples than Opt-BBAI (Fig. 3a)",
             f"PET {_count(pet.samples_mean)}; Opt-BBAI {swept}",
             _which("reproduces for", dearer, "reversed for", cheaper),
         ),
-        Claim(
+        Finding(
             "PET and Opt-BBAI use similarly few batches (Fig. 3b)",
             f"PET {pet.batches_mean:.2f}; Opt-BBAI {opt.batches_mean:.2f}",
             "both are few, "
             + ("Opt-BBAI less than half of PET's" if 2 * opt.batches_mean < pet.batches_mean else "alike"),
         ),
-        Claim(
+        Finding(
             "batched Track-and-Stop looks like a good alternative for best arm (Fig. 3a)",
             f"Track-and-Stop {_count(tas.samples_mean)}; PET {_count(pet.samples_mean)}",
             "reproduces" if tas.samples_mean < pet.samples_mean else "does not reproduce",
         ),
-        Claim(
+        Finding(
             "on the minimum-threshold instance Track-and-Stop has a high mean, PET has not (Fig. 3c)",
             f"PET {_mean(pet_level)}; Track-and-Stop with forced exploration {_mean(forced)}, without {_mean(free)} "
             f"(longest run {_count(level['Track-and-Stop, not forced'].samples.max())})",
             _high(forced.samples_mean > pet_level.samples_mean, free.samples_mean > pet_level.samples_mean),
         ),
-        Claim(
+        Finding(
             f"every algorithm errs with probability at most {DELTA:g}",
             f"{_wrong(all_runs)}; "
             f"largest 95 % upper bound on an error rate: {max(each.summary.error_upper_95 for each in all_runs):.4f}",
             "reproduces" if not wrong else "does not reproduce for " + ", ".join(wrong),
         ),
-        Claim(
+        Finding(
             "PET explores uniformly, then tracks w* in a second batch (Algorithm 1)",
             f"second batch entered in {entered} of {2 * pet.runs} runs",
             "the evidence suffices during uniform exploration: here PET is Round Robin on another grid"

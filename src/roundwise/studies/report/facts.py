@@ -9,16 +9,7 @@ from typing import Any
 import numpy as np
 
 from roundwise._version import __version__
-from roundwise.betting.best_arm import BestArmLedger
-from roundwise.betting.bounds import about_level, behind_leader, mean_intervals, to_spare
-from roundwise.betting.claims import Claim, claims
-from roundwise.betting.rule import Betting, ledger_of
-from roundwise.noise import range_of_means
-from roundwise.policies.limited import Limited
-from roundwise.questions import BestArm
-from roundwise.stopping.base import Exacting
-from roundwise.stopping.glr import GLR
-from roundwise.stopping.thresholds import Counts, Mixture, Sum
+from roundwise.stopping import Claim, exacting, explained
 from roundwise.studies.drift import SURPRISING, disagreement
 from roundwise.studies.guarantee import (
     Guarantee,
@@ -28,6 +19,7 @@ from roundwise.studies.guarantee import (
     emptied,
     guarantee_of,
     short,
+    standing,
 )
 from roundwise.studies.replay import State
 from roundwise.studies.report.report import Arm, Report
@@ -40,13 +32,13 @@ MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 def report_of(state: State, intervals: bool) -> Report:
     """The report of a study; `intervals` takes up to a few seconds."""
     settings, trial = state.settings, state.trial
-    problem, record, name = settings.problem, trial.record, quote(state.name)
-    rule = settings.policy.stopping
+    record, name = trial.record, quote(state.name)
     verdict = state.decided or state.verdict()
     status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
     outstanding = state.outstanding
     missing = {} if outstanding is None else _by_name(settings.arms, outstanding.outstanding)
-    shown = _claims(state, intervals)
+    claimed = explained(settings.policy.stopping).claims(settings.problem, trial, settings.arms)
+    shown, arms = _bounds(state, claimed, intervals)
     open_answers = _open(state, shown)
     guarantee = guarantee_of(state)
     why = "" if state.over is None else f" ({state.over})"
@@ -63,12 +55,12 @@ def report_of(state: State, intervals: bool) -> Report:
         int(record.samples),
         int(record.batches),
         missing,
-        _arms(state, shown, intervals),
+        arms,
         shown,
         settings.noise.words,
         getattr(settings.question, "level", None),
-        ends(settings.delta, isinstance(rule, Betting) and about_level(problem)),
-        _warnings(state),
+        ends(settings.delta, standing(state).agrees),
+        _warnings(state, shown),
         str(guarantee),
         _sentence(state, verdict, open_answers, guarantee),
         _next(state, verdict),
@@ -78,58 +70,34 @@ def report_of(state: State, intervals: bool) -> Report:
     )
 
 
-def _claims(state: State, intervals: bool) -> list[Claim]:
-    settings, rule = state.settings, state.settings.policy.stopping
-    found = claims(settings.problem, rule, state.trial, settings.arms)
-    if not (intervals and state.batches and isinstance(rule, Betting) and len(found) <= MANY_CLAIMS):
-        return found
-    least = to_spare(settings.problem, rule, state.batches)
-    return [each._replace(spare=_known(spare)) for each, spare in zip(found, least, strict=True)]
-
-
-def _arms(state: State, shown: list[Claim], intervals: bool) -> list[Arm]:
-    settings, record = state.settings, state.trial.record
-    problem, rule, size = settings.problem, settings.policy.stopping, len(settings.arms)
-    lower = upper = behind = least = most = np.full(size, np.nan)
-    batches = state.batches
-    if intervals and batches and size <= MANY:
-        if isinstance(rule, Betting):
-            lower, upper = mean_intervals(problem, rule, batches)
-            if isinstance(settings.question, BestArm):
-                leader, spare = _leader(state), [np.nan if each.spare is None else each.spare for each in shown]
-                most = behind_leader(problem, rule, batches, leader)
-                if settings.question.tolerance:
-                    least = np.insert(np.array(spare) - settings.question.tolerance, leader, 0.0)
-                else:
-                    behind = np.array(spare)
-        else:  # the deviation that the threshold bounds, all on one arm; some thresholds bound pairs of arms only
-            threshold = rule.threshold if isinstance(rule, GLR) else Counts()
-            if not isinstance(threshold, Mixture | Counts | Sum) or threshold.doubt(problem) is not None:
-                threshold = Counts()
-            bar = float(threshold.value(problem, record.counts))
-            radius = problem.sigma * np.sqrt(2 * bar / np.maximum(record.counts, 1e-300))
-            low, high = range_of_means(settings.noise)
-            lower, upper = np.maximum(record.means - radius, low), np.minimum(record.means + radius, high)
-    return [
+def _bounds(state: State, shown: list[Claim], intervals: bool) -> tuple[list[Claim], list[Arm]]:
+    """What is claimed, with what is to spare, and the arms with their bounds: the bets are folded once."""
+    settings, record, verdict = state.settings, state.trial.record, state.decided or state.verdict()
+    lower = upper = best = least = most = unknown = np.full(len(settings.arms), np.nan)
+    if intervals and state.batches:
+        found = explained(settings.policy.stopping).bounds(settings.problem, record, state.batches)
+        spare = found.spare() if len(shown) <= MANY_CLAIMS else None
+        if spare is not None:
+            shown = [each._replace(spare=_known(one)) for each, one in zip(shown, spare, strict=True)]
+        if len(settings.arms) <= MANY:
+            lower, upper = found.means()
+            leader = None if verdict is None else verdict["answer"]
+            if spare is not None and (behind := found.behind(leader, spare)) is not None:
+                best, least, most = (unknown if each is None else each for each in behind)
+    return shown, [
         Arm(name, int(n), float(mean) if n else None, *map(_known, others))
         for name, n, mean, *others in zip(
-            settings.arms, record.counts, record.means, lower, upper, behind, least, most, strict=True
+            settings.arms, record.counts, record.means, lower, upper, best, least, most, strict=True
         )
     ]
-
-
-def _leader(state: State) -> int:
-    """The arm that is the answer, or looks like it."""
-    verdict = state.decided or state.verdict()
-    return int(state.trial.kept.known.means.argmax() if verdict is None else verdict["answer"])
 
 
 def _open(state: State, shown: list[Claim]) -> str:
     """What has not been ruled out."""
     settings = state.settings
-    if isinstance(settings.question, BestArm) and not settings.question.tolerance and len(shown) == len(settings.arms):
-        left = [name for name, each in zip(settings.arms, shown, strict=True) if not each.shown]
-        if len(left) == len(settings.arms):
+    if _of_arms(shown):
+        left = [str(each.left) for each in shown if not each.shown]
+        if len(left) == len(shown):
             return "any arm may be the best"
         return f"may still be the best: {', '.join(left[:20])}{', ...' if len(left) > 20 else ''}"
     if not state.trial.record.samples:
@@ -142,14 +110,19 @@ def _open(state: State, shown: list[Claim]) -> str:
     return f"{settings.policy.name} has its own times at which it decides"
 
 
-def _warnings(state: State) -> list[str]:
+def _of_arms(shown: list[Claim]) -> bool:
+    """Whether what is shown rules out arms, one by one."""
+    return bool(shown) and shown[0].left is not None
+
+
+def _warnings(state: State, shown: list[Claim]) -> list[str]:
     """What endangers the guarantee, or should be known."""
     said = []
     rule = state.settings.policy.stopping
     doubt = rule.doubt(state.settings.problem)
     if doubt is not None:
         said.append(sentence(doubt))
-    if isinstance(rule, Exacting):
+    if exacting(rule):
         said.append(
             f"{state.settings.policy.name} stops by a rule of its own, which needs every batch just as it was planned: "
             "with less or more than that the study ends undecided."
@@ -166,11 +139,10 @@ def _warnings(state: State) -> list[str]:
             f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
         )
     if emptied(state):
-        best_arm = isinstance(ledger_of(state.settings.problem), BestArmLedger)
         said.append(
-            f"Every {'arm' if best_arm else 'answer'} has been ruled out, which happens to the right one with at most "
-            "the error probability if what is assumed holds: look at what is assumed, at rows that depend on each "
-            "other, and at results that were chosen by their values."
+            f"Every {'arm' if _of_arms(shown) else 'answer'} has been ruled out, which happens to the right one with "
+            "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
+            "each other, and at results that were chosen by their values."
         )
     if dealt_alike(state):
         said.append(
@@ -212,7 +184,6 @@ def _disagreement(state: State) -> list[str]:
 def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str, guarantee: Guarantee) -> str:
     """For a protocol or a paper."""
     settings, record = state.settings, state.trial.record
-    policy = settings.policy.policy if isinstance(settings.policy, Limited) else settings.policy
     what = (
         f"the study concluded that {verdict['words']}"
         if verdict is not None
@@ -228,7 +199,7 @@ def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str, g
         promise += f", provided that {guarantee.provided}"
     return (
         f"With {int(record.samples)} results of {len(settings.arms)} arms in {batches(int(record.batches))}, "
-        f"allocated by {policy.name} (roundwise {__version__}), {what}; {promise}."
+        f"allocated by {settings.policy.name} (roundwise {__version__}), {what}; {promise}."
     )
 
 
@@ -239,7 +210,7 @@ def _next(state: State, verdict: dict[str, Any] | None) -> str:
     if state.closed is not None:
         return f"`roundwise report {name} --out report.html` makes a report to keep; the study is closed."
     waiting = state.outstanding
-    if isinstance(state.settings.policy.stopping, Exacting) and state.over is not None:
+    if exacting(state.settings.policy.stopping) and state.over is not None:
         return (
             f"`roundwise report {name} --out report.html` makes a report to keep; a new study with --policy wager "
             "takes batches of any size."

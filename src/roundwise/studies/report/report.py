@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from roundwise.betting.claims import Claim
+from roundwise.stopping import Claim
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.words import SPARE, batches, number, odds, sentence
 

@@ -21,9 +21,8 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.questions import Question
 from roundwise.questions.base import finite
-from roundwise.simulation.summary import several_right
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,33 +47,16 @@ def centre(question: Question, means: ArrayLike, constant: bool = False) -> Cent
     not serve, a point often does: "beats the control by a margin" has the centre (c, c + margin, ...), and so has
     best arm with a tolerance if one arm only is right; if several are, there is no centre.
 
+    >>> from roundwise.questions import BestArm
     >>> centre(BestArm(), [1.0, 0.9, 0.0]).values.tolist()
     [0.5, 0.5, 0.5]
     """
     values = one_instance(means)
     question.check(len(values))
-    if isinstance(question, BestArm) and question.tolerance:
-        return _with_tolerance(question, values, constant)
-    if isinstance(question, BestArm | TopK):
-        return _around(values, np.full(values.shape, (values.max() + values.min()) / 2))
-    if isinstance(question, Above):
-        return _around(values, np.full(values.shape, question.level))
-    if isinstance(question, MinimumBelow):
-        return _around(values, _minimum(values, question.level, constant))
-    if isinstance(question, AnyAbove):
-        return _around(values, -_minimum(-values, -question.level, constant))
-    if isinstance(question, Statements):
-        return _on_all(values, question.forms, question.levels, constant)
-    if isinstance(question, Largest):
-        best = int(question.answer(values))
-        rivals = [j for j in range(len(question.forms)) if j != best]
-        assert question.offsets is not None
-        return _on_all(
-            values,
-            question.forms[rivals] - question.forms[best],
-            question.offsets[best] - question.offsets[rivals],
-            constant,
-        )
+    own = getattr(question, "centre", None)
+    if own is not None:
+        found = own(values, constant)
+        return None if found is None else Centre(found, float(np.abs(values - found).max()))
     raise InputError(
         f"The border of the question '{question.name}' is not known; make a `Centre` and try it with `scaling_error`."
     )
@@ -101,6 +83,7 @@ def scaling_error(
 def instances(means: ArrayLike, centre: Centre, ratio: float, steps: int) -> Floats:
     """mu^0, ..., mu^N, (N+1, K), the easiest first and `means` last, with T*(mu^n) = ratio^(N-n) T* (Section 2).
 
+    >>> from roundwise.questions import BestArm
     >>> best = BestArm()
     >>> best.complexity(instances([0.2, 0.0], centre(best, [0.2, 0.0]), 0.25, 2)).value.round(6).tolist()
     [12.5, 50.0, 200.0]
@@ -118,66 +101,3 @@ def one_instance(means: ArrayLike) -> Floats:
     if values.ndim != 1:
         raise InputError("Bounds are for one instance: give a list of means, one for each arm.")
     return values
-
-
-def _with_tolerance(question: BestArm, means: Floats, constant: bool) -> Centre | None:
-    """Moving away from (c, c + tolerance, ...), c for the best arm, stretches all its gaps plus the tolerance."""
-    if constant or several_right(question, means):
-        return None
-    best = np.arange(len(means)) == means.argmax()
-    shifted = np.where(best, means, means - question.tolerance)
-    middle = (shifted.max() + shifted.min()) / 2
-    return _around(means, np.where(best, middle, middle + question.tolerance))
-
-
-def _around(means: Floats, values: Floats) -> Centre:
-    return Centre(values, float(np.abs(means - values).max()))
-
-
-def _minimum(means: Floats, level: float, constant: bool) -> Floats:
-    """If the smallest mean is below the level, only that arm needs to move: T* depends on nothing else."""
-    if constant or not means.min() < level:
-        return np.full(means.shape, level)
-    values = means.copy()
-    values[means.argmin()] = level
-    return values
-
-
-def _on_all(means: Floats, forms: Floats, levels: Floats, constant: bool) -> Centre | None:
-    """The nearest point (in the sup norm) on all hyperplanes a.y = b."""
-    lengths = np.abs(forms).sum(axis=1, keepdims=True)
-    forms, levels = forms / lengths, levels / lengths[:, 0]
-    size = max(1.0, float(np.abs(levels).max()), float(np.abs(means).max()))
-    if constant:
-        sums = forms.sum(axis=1)
-        sums[np.abs(sums) < 1e-12] = 0.0
-        middle = (means.max() + means.min()) / 2
-        number = levels @ sums / (sums @ sums) if sums.any() else middle
-        values = np.full(means.shape, number)
-    else:
-        found = _nearest(means, forms, levels)
-        if found is None:
-            return None
-        values = found
-    return _around(means, values) if np.abs(forms @ values - levels).max() <= 1e-9 * size else None
-
-
-def _nearest(means: Floats, forms: Floats, levels: Floats) -> Floats | None:
-    """min t subject to |means - y| <= t and forms y = levels: a linear program in (y, t)."""
-    from scipy.optimize import linprog
-
-    arms = len(means)
-    within = np.hstack([np.vstack([np.eye(arms), -np.eye(arms)]), -np.ones((2 * arms, 1))])
-    found = linprog(
-        np.append(np.zeros(arms), 1.0),
-        A_ub=within,
-        b_ub=np.concatenate([means, -means]),
-        A_eq=np.hstack([forms, np.zeros((len(forms), 1))]),
-        b_eq=levels,
-        bounds=(None, None),
-    )
-    if found.x is None:
-        return None
-    values = np.asarray(found.x[:arms])
-    # the program is solved to 1e-7; one projection brings the point onto the hyperplanes
-    return np.asarray(values + np.linalg.lstsq(forms, levels - forms @ values, rcond=None)[0])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats, mapped
-from roundwise.betting.bounds import means_of, ruled_out
+from roundwise.betting.bounds import means_of
 from roundwise.errors import InputError
 from roundwise.policies import Wager
 from roundwise.problem import Problem
@@ -54,13 +54,13 @@ class Covered:
             batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
             trial = advance(problem, POLICY, trial, batch)
             batches.append(batch)
-        placed, end = POLICY.stopping.replayed(problem, batches)
         forms = FORMS[self.form](problem.arms)
         dense = np.zeros((problem.arms, problem.arms))
         np.add.at(dense, (np.arange(problem.arms)[:, None], forms.arms), forms.coefficients)
         values = np.broadcast_to(dense @ means, (runs, problem.arms))
         forms = mapped(lambda array: np.broadcast_to(array, (runs, *array.shape)), forms)
-        return int(ruled_out(problem, placed, end, forms, problem.goal)(values)[:, 0].sum())
+        bets = POLICY.stopping.replayed(problem, batches)
+        return int(bets.ruled_out(forms, problem.goal)(values)[:, 0].sum())
 
 
 Missed = Callable[[Report, Floats], bool]

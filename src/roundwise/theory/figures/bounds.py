@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from roundwise.errors import InputError
 from roundwise.policies import PET
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, MinimumBelow, Question, TopK
+from roundwise.questions import BestArm, Question
+from roundwise.questions.base import cells_of
 from roundwise.theory.bounds.affine import centre, instances, one_instance
 from roundwise.theory.bounds.curves import BatchCurve, TradeOff, batch_curve, trade_off
 from roundwise.theory.figures.canvas import new_figure, save
@@ -129,7 +130,7 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
     size = float(np.ptp(np.vstack([points, middle.values[::-1]]), axis=0).max())
     _frame(axes, points, middle.values[::-1], size)
     _borders(axes, problem.question)
-    if isinstance(problem.question, BestArm):  # on the same line as the sequence, so drawn beside it
+    if cells_of(problem.question) == "one best":  # on the same line as the sequence, so drawn beside it
         for n, point in enumerate(points):
             aside = 0.05 * size * (len(points) - n)
             ends = np.array([point, np.full(2, point.mean())]) - aside
@@ -172,11 +173,12 @@ def _frame(axes: Any, points: Any, middle: Any, size: float) -> None:
 
 def _borders(axes: Any, question: Question) -> None:
     """Where the answer changes."""
-    if isinstance(question, BestArm | TopK):
+    level = getattr(question, "level", None)
+    if level is not None:
+        axes.axhline(level, color="0.4", linewidth=1, label="the level")
+        axes.axvline(level, color="0.4", linewidth=1)
+    elif question.halfspaces(question.answer(np.zeros(2)), 2).pairs:
         axes.axline((0, 0), slope=1, color="0.4", linewidth=1, label="both means equal")
-    elif isinstance(question, Above | MinimumBelow | AnyAbove):
-        axes.axhline(question.level, color="0.4", linewidth=1, label="the level")
-        axes.axvline(question.level, color="0.4", linewidth=1)
 
 
 def _asked(problem: Problem) -> str:

@@ -1,0 +1,100 @@
+"""What a rule says of itself, besides: what must be shown, what has become of it, and bounds that agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.noise import range_of_means
+from roundwise.problem import Problem
+from roundwise.state import Batch, Record, Trial
+from roundwise.stopping.base import Stopping
+from roundwise.stopping.thresholds import Counts, Threshold
+
+
+class Claim(NamedTuple):
+    """Something that must be shown: in logs, what was won for it and the bar it must pass."""
+
+    words: str
+    evidence: float
+    bar: float
+    shown: bool
+    spare: float | None = None  # by how much it holds, at least, where that was computed
+    left: str | None = None  # the arm that may be the best as long as it is not shown, if it says so of one
+
+
+class Standing(NamedTuple):
+    """What else a rule has to say of a trial."""
+
+    compares: bool = False  # whether a shift of all arms together does not matter to the decision
+    emptied: bool = False  # whether every answer has been ruled out: the right one, too
+    agrees: bool = False  # whether bounds of means agree with the decision, each on its own
+
+
+class Interval(NamedTuple):
+    """Bounds for each arm; infinite where the data say nothing."""
+
+    lower: Floats  # (K)
+    upper: Floats  # (K)
+
+
+class Behind(NamedTuple):
+    """How far each arm is behind others; None for what is not bounded."""
+
+    best: Floats | None  # (K), the best arm, at least
+    least: Floats | None  # (K), the arm that leads, at least
+    most: Floats  # (K), the arm that leads, at most; 0 for itself
+
+
+class Bounds(NamedTuple):
+    """Bounds of one run that hold at all times, each computed when it is asked for."""
+
+    means: Callable[[], Interval]  # of the mean of each arm
+    spare: Callable[[], Floats | None] = lambda: None  # by how much each claim holds, at least, in their order
+    behind: Callable[[int | None, Floats], Behind | None] = lambda leader, spare: None  # if the best arm is asked for
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """What a rule owes, besides, to be shown in reports; `explained` stands in for rules that do not."""
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
+        """What must be shown, one line each: this is the stopping rule. One run only."""
+
+    def standing(self, problem: Problem, trial: Trial) -> Standing:
+        """What else there is to say. One run only."""
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+        """Bounds after these batches, which make this record."""
+
+
+class Unexplained:
+    """A rule of which nothing is known."""
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
+        """None."""
+        return []
+
+    def standing(self, problem: Problem, trial: Trial) -> Standing:
+        """Nothing."""
+        return Standing()
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+        """Those that hold however it was sampled."""
+        return Bounds(lambda: deviations(problem, record, Counts()))
+
+
+def explained(rule: Stopping) -> Explained:
+    """The rule, as far as it explains itself."""
+    return rule if isinstance(rule, Explained) else Unexplained()
+
+
+def deviations(problem: Problem, record: Record, threshold: Threshold) -> Interval:
+    """Means within the deviation of all arms together that a threshold bounds, all of it on one arm."""
+    bar = float(threshold.value(problem, record.counts))
+    radius = problem.sigma * np.sqrt(2 * bar / np.maximum(record.counts, 1e-300))
+    low, high = range_of_means(problem.noise)
+    return Interval(np.maximum(record.means - radius, low), np.minimum(record.means + radius, high))

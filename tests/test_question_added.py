@@ -1,0 +1,136 @@
+"""A question of a user's own, as one class and nothing else: it is planned for, decided, reported and bounded."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from roundwise import PET, BestArm, Gaussian, GaussianArms, Problem, Statements, TopK, Wager, simulate
+from roundwise.betting.candidates import CandidateLedger
+from roundwise.betting.rule import ledger_of
+from roundwise.questions import Complexity, Pieces
+from roundwise.questions.base import Halfspaces, cells_of, finite, form_words, pairs, quiet, spread_over
+from roundwise.questions.linear import halfspace_complexity, halfspace_floor
+from roundwise.studies.replay import State
+from roundwise.studies.settings import Settings
+from roundwise.studies.study import Study
+from roundwise.theory.bounds import centre
+from roundwise.theory.calibration.live import Nowhere, Remembered
+from roundwise.trial import begin
+from test_study import World
+
+
+@dataclass(frozen=True)
+class Podium:
+    """Which arm is first, and which second? The answer is their two indices."""
+
+    name = "podium"
+
+    def check(self, arms):
+        """Any number."""
+
+    def answer(self, means):
+        return np.argsort(-finite(means), axis=-1, kind="stable")[..., :2]
+
+    def correct(self, answer, means):
+        return (answer == self.answer(means)).all(axis=-1)
+
+    def halfspaces(self, answer, arms):
+        """The first exceeds the second, which exceeds all others."""
+        order = np.arange(arms) + np.zeros((*answer.shape[:-1], 1), dtype=np.intp)
+        others = order[(order != answer[..., :1]) & (order != answer[..., 1:])].reshape(*answer.shape[:-1], arms - 2)
+        second = np.repeat(answer[..., 1:], arms - 2, axis=-1)
+        return pairs(
+            np.concatenate([answer[..., :1], second], axis=-1), np.concatenate([answer[..., 1:], others], axis=-1)
+        )
+
+    def pieces(self, arms):
+        return Pieces(arms - 1, 2)
+
+    @quiet
+    def evidence(self, counts, means, sigma=1.0):
+        forms, away = self._away(finite(means))
+        spread = np.where(forms != 0, forms**2 / np.asarray(counts)[..., None, :], 0.0).sum(axis=-1)
+        return (away**2 / spread).min(axis=-1) / (2 * sigma**2)
+
+    def complexity(self, means, radius=0.0, sigma=1.0):
+        means, radii = spread_over(finite(means), radius)
+        return halfspace_complexity(*self._away(means), radii, sigma)
+
+    def floor(self, means, radius=0.0, sigma=1.0):
+        return halfspace_floor(*self._away(finite(means)), radius, sigma)
+
+    def words(self, answer, names):
+        return f"{names[int(answer[0])]} is first and {names[int(answer[1])]} second"
+
+    def plain(self, answer):
+        return answer.tolist()
+
+    def _away(self, means):
+        pieces = self.halfspaces(self.answer(means), means.shape[-1])
+        forms = pieces.dense(means.shape[-1])
+        return forms, (forms * means[..., None, :]).sum(axis=-1) - pieces.offsets
+
+
+MEANS = [0.1, 1.5, 0.2, 0.8]
+
+
+class InMemory(Remembered):
+    """A study whose settings were never written down."""
+
+    def __init__(self, settings):
+        Study.__init__(self, "podium", Nowhere())
+        self._now = State("podium", settings, begin(settings.problem, settings.policy), "today")
+
+
+def test_it_is_simulated_with_bets_and_with_the_papers_rule():
+    wager, pet = simulate(Podium(), GaussianArms(MEANS), [Wager(), PET()], runs=60, delta=0.1)
+    for runs in (wager, pet):
+        assert runs.decided.all()
+        assert runs.correct.mean() > 0.9
+        assert (runs.answer[runs.correct] == [1, 3]).all()
+    assert wager.samples.mean() < pet.samples.mean()
+
+
+def test_its_ledger_is_that_of_candidates():
+    assert cells_of(Podium()) == "candidates"
+    ledger = ledger_of(Problem(Podium(), 4))
+    assert isinstance(ledger, CandidateLedger)
+    assert ledger.shifts  # it compares arms
+
+
+def test_its_complexity():
+    """With two arms it is best arm; with more, never easier than best arm or the top two."""
+    means = np.array(MEANS)
+    found = Podium().complexity(means)
+    assert isinstance(found, Complexity)
+    assert found.value >= max(each.complexity(means).value for each in (BestArm(), TopK(2)))
+    same = Statements(Podium().halfspaces(Podium().answer(means), 4).dense(4), np.zeros(3)).complexity(means)
+    np.testing.assert_allclose(found.value, same.value, rtol=1e-9)
+    np.testing.assert_allclose(Podium().complexity(means[:2]).value, BestArm().complexity(means[:2]).value, rtol=1e-8)
+    with pytest.raises(ValueError, match="make a `Centre`"):
+        centre(Podium(), MEANS)
+
+
+@pytest.mark.parametrize("policy", [Wager(first_pulls=10, growth=1.0), PET()], ids=["wager", "pet"])
+def test_it_has_a_live_study_and_a_report(policy):
+    study = InMemory(Settings(Podium(), ("a", "b", "c", "d"), Gaussian(1.0), 0.1, policy, seed=1))
+    world = World(Gaussian(1.0), MEANS, seed=4)
+    assert "first" not in study.report().headline
+    while (asked := study.ask()) is not None:
+        study.tell(world(asked.pulls))
+        report = study.report()
+        if isinstance(policy, Wager):
+            assert len(report.claims) == 3
+            assert [claim.shown for claim in report.claims] == [claim.spare > 0 for claim in report.claims]
+        assert all(arm.lower <= arm.mean <= arm.upper for arm in report.arms)
+    assert (report.status, report.answer, report.headline) == ("decided", [1, 3], "b is first and d second")
+    assert report.guarantee == "kept"
+    if isinstance(policy, Wager):
+        assert [claim.words for claim in report.claims] == ["b beats d", "d beats a", "d beats c"]
+    assert "b is first and d second" in report.html()
+
+
+def test_forms_that_compare_nothing_have_words():
+    pieces = Halfspaces(np.array([[2, 0], [1, 0]]), np.array([[-1.0, 0.5], [1.0, 0.0]]), np.array([0.0, -0.25]), False)
+    assert form_words(pieces, ("x", "y", "z")) == ["-1 z +0.5 x exceeds 0", "+1 y exceeds -0.25"]
