@@ -22,7 +22,6 @@ from roundwise import (
     create_study,
     simulate,
 )
-from roundwise.betting.bounds import mean_intervals
 from roundwise.betting.rule import ledger_of
 from roundwise.state import Batch, Table
 from roundwise.studies.drift import disagreement
@@ -157,7 +156,8 @@ def test_bounds_are_of_the_batches_that_the_decision_has_seen(storage):
         assert len(state.batches) == 2 == int(state.trial.record.batches)
         report = report_of(state, intervals=True)
         assert report.samples == sum(int(each.counts.sum()) for each in state.batches)
-        lower, upper = mean_intervals(state.settings.problem, state.settings.policy.stopping, state.batches)
+        rule = state.settings.policy.stopping
+        lower, upper = rule.bounds(state.settings.problem, state.trial.record, state.batches).means()
         assert [(each.lower, each.upper) for each in report.arms] == list(zip(lower, upper, strict=True))
 
 

@@ -97,7 +97,7 @@ ASKED = {
 
 
 class TestTheTruth:
-    @pytest.mark.parametrize(("noise", "asked"), zip(test_wager.NOISES, itertools.cycle(ASKED)))
+    @pytest.mark.parametrize(("noise", "asked"), list(zip(test_wager.NOISES, itertools.cycle(ASKED))))
     def test_it_is_rarely_ruled_out(self, noise, asked):
         """Each noise model with one question; `roundwise calibrate` has them all."""
         times = times_ruled_out(noise, ASKED[asked])

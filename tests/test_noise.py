@@ -22,7 +22,6 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.betting.bounds import mean_intervals
 from roundwise.estimates import Past
 from roundwise.noise import Outcome, doubt, variances
 from roundwise.spec import NOISES, noise_spec
@@ -107,8 +106,8 @@ def test_the_range_of_its_means_is_known():
     with pytest.raises(InputError, match="the means of such results lie between 0 and 4"):
         Problem(Above(5.0), 3, 0.1, Marks(4.0))
     problem, policy = Problem(BestArm(), 3, 0.1, Marks(4.0)), Wager(first_pulls=8)
-    _, batches = studied(problem, WORLD, policy, 1, most=1)
-    lower, upper = mean_intervals(problem, policy.stopping, batches)
+    trial, batches = studied(problem, WORLD, policy, 1, most=1)
+    lower, upper = policy.stopping.bounds(problem, trial.record, batches).means()
     assert ((lower >= 0) & (lower < upper) & (upper <= 4)).all()
     assert (lower == 0).any()
 
