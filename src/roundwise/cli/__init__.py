@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import typer
 
@@ -12,15 +13,8 @@ from roundwise.errors import RoundwiseError
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
-    from roundwise.cli import (  # noqa: F401 - each registers its commands
-        bounds,
-        calibrate,
-        complexity,
-        paper,
-        simulate,
-        study,
-        sweep,
-    )
+    for name in ("study", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
+        import_module(f"roundwise.cli.{name}")  # registers its commands, in the order of the help
 
     try:
         code = app(prog_name="roundwise", standalone_mode=False)

@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+# the groups of commands in the help, in the order in which they are registered
+STUDIES, PLANNING, RESEARCH = "Studies", "Planning", "Research"
+
 app = typer.Typer(
     help="Find the best of several noisy options, in batches, with an error of at most delta.",
     no_args_is_help=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli.app import app
+from roundwise.cli.app import RESEARCH, app
 from roundwise.cli.options import (
     Delta,
     FormsFile,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 FIGURES = ("batches", "trade-off", "sequence")
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def bounds(
     question: QuestionName,
     means: Means = None,

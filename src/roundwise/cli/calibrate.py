@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import app
+from roundwise.cli.app import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.errors import InputError, whole_number
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def calibrate(
     runs: Annotated[
         int | None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import app
+from roundwise.cli.app import PLANNING, app
 from roundwise.cli.options import (
     Delta,
     FormsFile,
@@ -31,7 +31,7 @@ from roundwise.simulation.summary import lower_bound_at, several_right
 Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
 
 
-@app.command()
+@app.command(rich_help_panel=PLANNING)
 def complexity(
     question: QuestionName,
     means: Means = None,

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import app
+from roundwise.cli.app import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.cli.simulate import print_summaries
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def paper(
     runs: Annotated[int, typer.Option("--runs", help="Runs of each policy; the paper has 1000.")] = 1000,
     out: Annotated[Path, typer.Option("--out", help="The folder for figures and tables.")] = Path("results"),

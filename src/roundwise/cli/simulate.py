@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from roundwise.cli.app import app
+from roundwise.cli.app import PLANNING, app
 from roundwise.cli.options import (
     Delta,
     FormsFile,
@@ -50,7 +50,7 @@ Cluster = Annotated[
 ]
 
 
-@app.command()
+@app.command(rich_help_panel=PLANNING)
 def simulate(
     question: QuestionName,
     means: Means = None,

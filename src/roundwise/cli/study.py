@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roundwise.cli.app import app
+from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, policy_from, question_from
 from roundwise.cli.output import check_output, print_json, print_table
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
@@ -33,7 +33,7 @@ Storage = Annotated[
 Why = Annotated[str, typer.Option("--why", help="The reason, which is recorded.")]
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def new(
     name: Name,
     question: Annotated[str, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")],
@@ -96,7 +96,7 @@ def new(
     _print({**plain, "next": next_} if as_json else None, text)
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def ask(
     name: Name,
     out: Annotated[Path | None, typer.Option("--out", help="Write the batch to this CSV file.")] = None,
@@ -137,7 +137,7 @@ def ask(
     print(f"Next: do this batch{where}, then `roundwise tell {quote(name)} FILE`.")
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def tell(
     name: Name,
     files: Annotated[list[Path] | None, typer.Argument(help="CSV, Excel or Parquet files with results.")] = None,
@@ -159,7 +159,7 @@ def tell(
     _print(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Where a study stands: what came back, what is outstanding, what is still open."""
     from roundwise.studies import load_study
@@ -170,7 +170,7 @@ def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     _print(report.plain() if as_json else None, report.text())
 
 
-@app.command("list")
+@app.command("list", rich_help_panel=STUDIES)
 def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     """All studies of the storage."""
     from roundwise.studies.store import open_store
@@ -197,7 +197,7 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
         print("There are no studies. Next: `roundwise new NAME --question best-arm --arms a,b,c --binary` creates one.")
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def report(
     name: Name,
     out: Annotated[Path | None, typer.Option("--out", help="Write it: .html, .md or .json.")] = None,
@@ -225,7 +225,7 @@ def report(
     _print(found.plain() if as_json else None, f"{found.top()}.\nThe report is in {out}.\nNext: {next_}")
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def export(
     name: Name,
     out: Annotated[Path | None, typer.Option("--out", help="The file to write; default NAME.jsonl.")] = None,
@@ -245,7 +245,7 @@ def export(
     _print_of(entries, plain, f"The record of '{name}' is in {target}.\nNext: {next_}")
 
 
-@app.command("import")
+@app.command("import", rich_help_panel=STUDIES)
 def import_study(
     file: Annotated[Path, typer.Argument(help="A file that `roundwise export` wrote.")],
     storage: Storage = None,
@@ -262,7 +262,7 @@ def import_study(
     _print_of(entries, plain, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def verify(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Recompute every plan and verdict of a study from its record, and check that nothing was changed."""
     from roundwise.studies import replayed
@@ -287,7 +287,7 @@ def verify(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     _print(found if as_json else None, text)
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def amend(
     name: Name,
     file: Annotated[str, typer.Argument(help="The file that was told, by name or the start of its digest.")],
@@ -306,7 +306,7 @@ def amend(
     _print(found.plain() if as_json else None, found.text())
 
 
-@app.command()
+@app.command(rich_help_panel=STUDIES)
 def close(name: Name, why: Why, storage: Storage = None, as_json: Json = False) -> None:
     """End a study before it is decided; what has not been ruled out is reported."""
     from roundwise.studies import load_study

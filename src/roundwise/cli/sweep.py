@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roundwise.cli.app import app
+from roundwise.cli.app import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.cli.simulate import Cluster
@@ -30,7 +30,7 @@ PROBLEM = ("question", "instance", "assumed")
 DISPENSABLE = ("≤ (95 %)", "± se")  # the first is the first to go where there is no room
 
 
-@app.command()
+@app.command(rich_help_panel=RESEARCH)
 def sweep(
     file: Annotated[
         Path, typer.Argument(help="A TOML file that lists questions, instances and policies; docs/scale.md shows one.")
