@@ -345,7 +345,6 @@ class TestControls:
             everywhere = np.ones(batch.counts.shape[:-1], dtype=bool)
             won = ledger_of(problem).settled(
                 problem,
-                problem.noise,
                 kept.won,
                 choice=seen.choice,
                 known=seen.known,
@@ -538,7 +537,6 @@ class TestPredictability:
         live = np.ones(40, dtype=bool)
         settled = ledger_of(problem).settled(
             problem,
-            problem.noise,
             trial.kept.won,
             choice=trial.plan.memory.choice,
             known=trial.kept.known,
@@ -591,7 +589,7 @@ class TestPredictability:
         live = ledger_of(problem).confidence(problem, three.choice, three.known) >= math.log(0.5)
         assert 0 < live.sum() < 50
         settled = ledger_of(problem).settled(
-            problem, problem.noise, three.won, choice=three.choice, known=three.known, batch=parts[3], live=live
+            problem, three.won, choice=three.choice, known=three.known, batch=parts[3], live=live
         )
         np.testing.assert_allclose(four.won.gains, settled.gains, rtol=1e-12)
         np.testing.assert_array_equal(four.won.lost, settled.lost)
