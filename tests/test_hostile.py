@@ -1,7 +1,15 @@
 """What hostile tests found, one by one: each was broken once."""
 
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
+from sqlalchemy import event
 
 from roundwise import (
     AnyAbove,
@@ -27,6 +35,7 @@ from roundwise.state import Batch, Table
 from roundwise.studies.drift import disagreement
 from roundwise.studies.report import report_of
 from roundwise.studies.results import read_results
+from roundwise.studies.store import StoreError, open_store
 
 
 @pytest.fixture
@@ -178,3 +187,93 @@ def test_opt_bbai_without_results(storage):
         study.tell({"arm": ["a", "b", "c"], "count": [int(each) for each in asked.pulls], "total": [1.0, 0.0, 0.5]})
         study.amend("data frame", None, "a test run")
         assert study.ask() is None
+
+
+# ------------------------------------------------------------------------------------------------------- of the store
+
+
+def ran(*words, storage):
+    return subprocess.run(
+        [sys.executable, "-m", "roundwise", *words, "--storage", storage], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("target", ["studies.db", "link.html", "studies.db-wal", "studies.db-shm"])
+def test_nothing_is_written_over_a_database(storage, tmp_path, target):
+    """`--out` onto the file of the studies destroyed them all, with exit code 0."""
+    arms = ["--arms", "a,b", "--question", "best-arm", "--sigma", "1"]
+    assert ran("new", "s", *arms, storage=storage).returncode == 0
+    (tmp_path / "link.html").symlink_to(tmp_path / "studies.db")
+    held = open_store(storage)
+    try:
+        for words in (["ask", "s"], ["export", "s"], ["report", "s"]):
+            found = ran(*words, "--out", str(tmp_path / target), storage=storage)
+            if words[0] == "report" and target != "link.html":
+                continue  # reports are refused by their ending before
+            assert found.returncode == 2, words
+            assert "SQLite database" in found.stderr or "the database in which" in found.stderr
+    finally:
+        held.close()
+    assert ran("status", "s", storage=storage).returncode == 0
+
+
+@pytest.mark.parametrize("done", ["shm removed", "shm replaced", "a link in its place"])
+def test_files_of_sqlite_that_change_under_an_open_store(storage, tmp_path, done):
+    """Two processes then had no locks in common: of eight results that were acknowledged, two were lost."""
+    file, shm = tmp_path / "studies.db", tmp_path / "studies.db-shm"
+    with open_store(storage) as store:
+        store.create("s", {})
+        store.append("s", [("told", {"i": 1})], 0)
+        if done == "shm removed":
+            shm.unlink()
+        elif done == "shm replaced":
+            shutil.copy(shm, tmp_path / "copy")
+            os.replace(tmp_path / "copy", shm)
+        else:
+            os.rename(file, tmp_path / "moved.db")
+            file.symlink_to(tmp_path / "moved.db")
+        with pytest.raises(StoreError, match="while in use"):
+            store.append("s", [("told", {"i": 2})], 1)
+
+
+def test_a_connection_that_was_given_back_is_not_touched(storage):
+    """An interrupt just after a connection went back to the pool undid what another thread was writing with it."""
+    with open_store(storage) as store:
+        store.create("s", {})
+        engine, me = store.reached().engine, threading.get_ident()
+        returned, writing, interrupted = (threading.Event() for _ in range(3))
+        give = engine.pool._do_return_conn
+
+        def give_and_interrupt(record):
+            give(record)
+            if threading.get_ident() == me and not returned.is_set():
+                returned.set()
+                assert writing.wait(20)  # another thread has taken it over, and is about to commit
+                raise KeyboardInterrupt
+
+        def about_to_commit(connection):
+            if threading.get_ident() != me and not writing.is_set():
+                writing.set()
+                assert interrupted.wait(20)
+
+        def other():
+            assert returned.wait(20)
+            store.append("s", [("told", {"i": 1})], 0)
+
+        engine.pool._do_return_conn = give_and_interrupt
+        event.listen(engine, "commit", about_to_commit)
+        with ThreadPoolExecutor(1) as pool:
+            acknowledged = pool.submit(other)
+            with pytest.raises(KeyboardInterrupt):
+                store.studies()
+            interrupted.set()
+            acknowledged.result(20)
+    with open_store(storage) as store:
+        assert [entry.kind for entry in store.read("s")] == ["created", "told"]
+
+
+def test_a_transaction_that_was_ended_from_outside_is_not_acknowledged(storage):
+    with open_store(storage) as store:
+        store.create("s", {})
+        with pytest.raises(StoreError, match="ended from outside"), store.reached().writing() as connection:
+            connection.connection.dbapi_connection.rollback()

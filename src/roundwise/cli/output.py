@@ -61,9 +61,9 @@ def check_output(path: Path | None) -> None:
     """Raise an InputError if a file cannot be written there: better before the work than after it."""
     if path is None:
         return
-    from roundwise.studies.store import not_open
+    from roundwise.studies.store import no_database
 
-    not_open(path)
+    no_database(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file to write to.")
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from roundwise.errors import InputError
 from roundwise.studies.store.errors import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
-from roundwise.studies.store.files import lines, not_open, read_log, write_log
+from roundwise.studies.store.files import lines, no_database, read_log, write_log
 from roundwise.studies.store.log import Entry, Listing, check
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ __all__ = [
     "UnknownStudy",
     "check",
     "lines",
-    "not_open",
+    "no_database",
     "open_store",
     "read_log",
     "write_log",

@@ -26,7 +26,8 @@ MOVED = (
     "that use a store before its file is moved or restored."
 )
 CUT_OFF = (
-    "lost its log (-wal) while in use: it was deleted, or another part of this program opened or copied the file. "
+    "lost its log (-wal, -shm) while in use: it was deleted, or another part of this program opened or copied the "
+    "file. "
     "{done}. Start the program anew, look with `roundwise status`, then repeat."
 )
 
@@ -50,7 +51,7 @@ class Access:
         self._gate, self._finished, self._forsaken = gate, finished, forsaken
         self._lock = threading.RLock()
         self.open: weakref.WeakSet[Opened] = weakref.WeakSet()  # connections of SQLite, whoever holds them
-        self._log: Identity | None = None  # their -wal: it stays the same as long as one of them is open
+        self._beside: dict[str, Identity] = {}  # their -wal and -shm: the same as long as one of them is open
         self.engine = self._sqlite(address.file) if address.file else _postgresql(address)
 
     @property
@@ -81,6 +82,7 @@ class Access:
                     connection.execute(_CAREFUL, {"patience": f"{PATIENCE}s"})
                 yield connection
                 self._look()
+                self._still_open(connection)
             self._look("All or nothing of this was recorded")
             if self.address.file:
                 self._settle(connection)
@@ -95,32 +97,29 @@ class Access:
         with self._gate:
             if self.lost:
                 raise StoreError(self.lost)
-            driver: Any = None
             try:
                 with sentences(self.address, connecting=True):
                     connection = self.engine.connect()
-                driver = connection.connection.dbapi_connection
-                with sentences(self.address), connection:
-                    yield connection
-            except Exception:
-                raise
-            except BaseException:  # interrupted anywhere: nobody knows what the connection was at, perhaps at writing
-                if not self.lost:
-                    self._drop(driver)
-                raise
+                with sentences(self.address):
+                    try:
+                        yield connection
+                    except Exception:
+                        raise
+                    except BaseException:  # interrupted anywhere: nobody knows what the connection was at
+                        if not self.lost:
+                            connection.invalidate()  # while it is ours: once back in the pool it may be another's
+                        raise
+                    finally:
+                        connection.close()
             finally:
                 if self.users == 0:  # the store was closed meanwhile
                     self._finished(self)
 
-    def _drop(self, driver: Any) -> None:
-        """Close a connection that was interrupted, and all that are idle."""
-        with suppress(Exception):  # closed already, or too confused
-            if isinstance(driver, Opened):
-                with self._lock:
-                    self.open.discard(driver)
-                driver.rollback()
-            driver.close()
-        self.engine.dispose()
+    def _still_open(self, connection: Connection) -> None:
+        """Raise an error where there is no transaction any more: Python's `commit` would say nothing."""
+        driver = connection.connection.dbapi_connection
+        if isinstance(driver, Opened) and not driver.in_transaction:
+            raise StoreError(f"The transaction on {self.address.place} was ended from outside. Nothing was recorded.")
 
     def _look(self, done: str = "Nothing was changed") -> None:
         """Raise an error where the file or its log, by name, are not those that the connection has open.
@@ -132,10 +131,11 @@ class Access:
         file = self.address.file
         if file is None:
             return
-        if identity(file) != self.home:
+        if file.is_symlink() or identity(file) != self.home:  # the name was resolved: a link was put there since
             raise self._loss(MOVED, done)
-        if self._log and identity(beside(file, "-wal")) != self._log:
-            raise self._loss(CUT_OFF, done)
+        for ending, known in self._beside.items():
+            if identity(beside(file, ending)) != known:
+                raise self._loss(CUT_OFF, done)
 
     def _loss(self, what: str, done: str = "Nothing was changed") -> StoreError:
         self.lost = f"{self.address.place} {what.format(done='Nothing was changed')}"
@@ -143,7 +143,7 @@ class Access:
         return StoreError(f"{self.address.place} {what.format(done=done)}")
 
     def _settle(self, connection: Connection) -> None:
-        """Bring what was committed from the log into the file itself, so that a copy of the file alone has it.
+        """Bring what was committed from the log into the file itself, as far as nobody reads what it would replace.
 
         Under the lock of writers: before SQLite 3.51.3 a commit during a checkpoint may spoil the log ("WAL-reset
         bug"). Whoever does not get that lock at once leaves it to the other writer, and what fails here is as safe in
@@ -165,12 +165,12 @@ class Access:
     def _learn(self, file: Path, connection: Any, mode: str | None) -> None:
         """Remember the log that a connection has just opened, which must be that of the others."""
         if mode == "wal":
-            found = identity(beside(file, "-wal"))
+            found = {ending: each for ending in ("-wal", "-shm") if (each := identity(beside(file, ending)))}
             with self._lock:
-                if self._log is None or not self.open - {connection}:
-                    self._log = found
-                known = self._log
-            if found != known:
+                if not self.open - {connection}:
+                    self._beside = {}
+                known = self._beside = found | self._beside
+            if any(found.get(ending) != each for ending, each in known.items()):
                 raise self._loss(CUT_OFF)
 
     def _sqlite(self, file: Path) -> Engine:
@@ -208,7 +208,7 @@ class Access:
             # a writer that begins as a reader fails at once when another one writes, whatever the timeout
             writing = connection.get_execution_options().get(WRITING)
             connection.exec_driver_sql("begin immediate" if writing else "begin")
-            if self._log is None:  # the log was begun after this connection
+            if len(self._beside) < 2:  # they were begun after this connection
                 mine = connection.connection.dbapi_connection
                 self._learn(file, mine, connection.exec_driver_sql("pragma journal_mode").scalar())
 

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from roundwise.errors import RoundwiseError
 from roundwise.studies.store.address import Address
-from roundwise.studies.store.errors import Damaged, StoreError
+from roundwise.studies.store.errors import Conflict, Damaged, StoreError
 from roundwise.studies.store.location import not_a_database
 
 PATIENCE = 10  # seconds to wait for another writer, or for a server to answer
@@ -48,6 +48,11 @@ def _sqlite(address: Address, error: BaseException) -> RoundwiseError:
             f"{place} cannot be opened for writing. Give yourself the right to write to the file and its folder "
             "(SQLite keeps its journal beside the file), or choose another place."
         )
+    if name == "SQLITE_IOERR_SHORT_READ":
+        return Damaged(
+            f"{place} is shorter than it should be, perhaps because its log (-wal) was deleted. Keep a copy, and "
+            "restore the studies from a backup or an export (`roundwise import`)."
+        )
     if name.startswith("SQLITE_IOERR"):
         return StoreError(
             f"The disk that holds {place} refused ({name}): a quota, a limit on the size of files, or broken hardware. "
@@ -73,6 +78,8 @@ def _postgresql(address: Address, error: BaseException, connecting: bool) -> Rou
             f"The connection to {place} was lost ({detail}). All or nothing of this was recorded: when the server is "
             "back, look with `roundwise status`, then repeat."
         )
+    if state == "40001":
+        return Conflict(f"Another writer of {place} was first ({detail}). Nothing was changed; repeat.")
     if state == "53100":
         return StoreError(
             f"The disk of the server of {place} is full. Nothing of this was recorded, everything before is intact. "

@@ -14,6 +14,7 @@ from roundwise.studies.store.errors import Damaged
 from roundwise.studies.store.log import Entry, check, moment, stamp
 
 FORMAT = 1
+HEADER = b"SQLite format 3\0"
 PAYLOAD = ', "payload": '  # what follows it is the payload as it was recorded; no string in JSON can hold it
 
 
@@ -38,10 +39,26 @@ def not_open(path: Path) -> None:
         )
 
 
+def no_database(path: Path) -> None:
+    """Raise an error where a path is a database of SQLite, or a file of SQLite beside one: no place for an output."""
+    ends = [end for end in ("-wal", "-shm", "-journal") if path.name.endswith(end)]
+    for each in (path, *(path.with_name(path.name.removesuffix(end)) for end in ends)):
+        not_open(each)  # then it may be looked at: this process has no locks on it
+        if not each.is_file():
+            continue
+        try:
+            with each.open("rb") as file:
+                start = file.read(len(HEADER))
+        except OSError:
+            continue
+        if start == HEADER:
+            raise InputError(f"{path} belongs to an SQLite database. Nothing was changed; give another file.")
+
+
 def write_log(path: Path, entries: Sequence[Entry]) -> None:
     """Write a whole log to a file, which appears complete or not at all."""
-    not_open(path)
-    unfinished = path.with_name(path.name + ".part")
+    no_database(path)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with unfinished.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in lines(entries))

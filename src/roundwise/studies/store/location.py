@@ -49,6 +49,8 @@ def room(address: Address, create: bool) -> None:
     file = address.file
     if file is None:
         return
+    if not os.access(file.parent, os.X_OK) and file.parent.is_dir():
+        raise StoreError(f"You may not look into the folder {file.parent}. Give yourself that right.")
     if file.is_dir():
         raise InputError(
             f"{address.place} is a folder. Give the name of a file in it: sqlite:///{address.place}/roundwise.db."

@@ -48,6 +48,7 @@ class Gate:
         """Let nobody in, and wait until the others are out; not for ever, and not for this thread itself."""
         me = threading.get_ident()
         with self._changed:
+            self._changed.wait_for(lambda: self._forking is None, timeout=2 * PATIENCE)  # another thread forks
             self._forking = me
             self._changed.wait_for(lambda: not self._inside.keys() - {me}, timeout=2 * PATIENCE)
 
