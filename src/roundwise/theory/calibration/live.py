@@ -144,8 +144,9 @@ def _some(rows: Rows, which: Any) -> Rows:
 
 
 def _hand_in(study: Study, rows: Rows, rng: Generator) -> None:
-    """One file."""
-    _told(study, _file(arm=rows[0], outcome=rows[1]))
+    """One file, if there is anything to put into it."""
+    if len(rows[1]):
+        _told(study, _file(arm=rows[0], outcome=rows[1]))
 
 
 def _open(study: Study) -> bool:
@@ -227,6 +228,18 @@ def _mixed(study: Study, rows: Rows, rng: Generator) -> None:
         _sums(study, _some(rows, ~as_rows), rng)
 
 
+def _corrected(study: Study, digest: str, path: Path | None, why: str) -> None:
+    """Put a file in the place of another, or nothing; one that would be the same as some other is left alone."""
+    try:
+        study.amend(digest, path, why)
+    except InputError as error:
+        if "same contents" not in str(error):
+            raise
+    finally:
+        if path is not None:
+            path.unlink()
+
+
 def _amended(study: Study, rows: Rows, rng: Generator) -> None:
     """One file in three is replaced by a copy without a random third of its rows, or withdrawn: a coin decides."""
     _hand_in(study, rows, rng)
@@ -236,9 +249,7 @@ def _amended(study: Study, rows: Rows, rng: Generator) -> None:
     told = state.asked[-1].told[-1]
     keep = rng.random(len(rows[1])) > 0.3
     source = _file(arm=rows[0][keep], outcome=rows[1][keep]) if keep.any() and rng.random() < 0.7 else None
-    study.amend(told.digest, source, "rows of a test run were in it")
-    if source is not None:
-        source.unlink()
+    _corrected(study, told.digest, source, "rows of a test run were in it")
 
 
 WAYS: tuple[Way, ...] = (
@@ -397,8 +408,7 @@ def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
     _hand_in(study, rows, rng)
     kept = _some(rows, rows[1] > np.quantile(rows[1], 0.2))
     path = _file(arm=kept[0], outcome=kept[1])
-    study.amend(study.state.asked[-1].told[-1].digest, path, "outliers")
-    path.unlink()
+    _corrected(study, study.state.asked[-1].told[-1].digest, path, "outliers")
 
 
 def _drifting(study: Study, rows: Rows, rng: Generator) -> None:
