@@ -266,13 +266,15 @@ def draw(found: Sequence[Measured], path: Path) -> None:
         heights = [max(each.rate / each.cell.delta, 0.003) for each in mine]
         places = x + rng.uniform(-0.35, 0.35, len(mine))
         colour = "#c22" if part == "controls" else "#26a"
+        many = len(mine) > 200
         axes.plot(
             places,
             heights,
             ".",
-            markersize=3 if len(mine) > 200 else 6,
+            markersize=3 if many else 6,
             color=colour,
-            alpha=0.35 if len(mine) > 200 else 0.8,
+            alpha=0.35 if many else 0.8,
+            rasterized=many,  # thousands of dots would make a file of megabytes
         )
     axes.axhline(1.0, color="black", linewidth=1)
     axes.annotate("what is allowed", (len(parts) - 0.5, 1.0), ha="right", va="bottom", fontsize=8)
