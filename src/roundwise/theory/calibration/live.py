@@ -70,7 +70,7 @@ def _law(name: str, noise: Any, centre: float, unit: float) -> Law:
 
 
 def _no_sums(means: Floats) -> Any:
-    raise NotImplementedError("live paths draw rows")
+    raise AssertionError("live paths draw rows, never sums")
 
 
 def _valued(rng: Generator, mean: float, number: int) -> Floats:
