@@ -13,6 +13,7 @@ from roundwise.betting.rule import Betting, ledger_of
 from roundwise.errors import InputError
 from roundwise.policies import Policy
 from roundwise.problem import Problem
+from roundwise.simulation.environments import Environment
 from roundwise.simulation.lockstep import drawn
 from roundwise.state import Trial
 from roundwise.theory.calibration.laws import LAWS, Law
@@ -79,15 +80,27 @@ class Simulated:
     def __call__(self, runs: int, rng: np.random.Generator) -> int:
         """In how many of the runs it happened."""
         problem, means = self.problem()
-        environment = self.law.made(means)
-        world = environment.world(rng, runs)
-        trial = begin(problem, self.policy, (runs,))
-        happened = np.zeros(runs, dtype=np.bool_)
-        for _ in range(self.batches or horizon(self.shape.arms)):
-            batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
-            trial = advance(problem, self.policy, trial, batch)
-            happened |= harmed(problem, self.policy, trial, means)
-        return int(happened.sum())
+        batches = self.batches or horizon(self.shape.arms)
+        return times_harmed(problem, self.policy, self.law.made(means), means, runs, batches, rng)
+
+
+def times_harmed(
+    problem: Problem,
+    policy: Policy,
+    environment: Environment,
+    means: Floats,
+    runs: int,
+    batches: int,
+    rng: np.random.Generator,
+) -> int:
+    """In how many of the runs a wrong answer was given, or a true null struck off, at any time up to the horizon."""
+    world, trial = environment.world(rng, runs), begin(problem, policy, (runs,))
+    happened = np.zeros(runs, dtype=np.bool_)
+    for _ in range(batches):
+        batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
+        trial = advance(problem, policy, trial, batch)
+        happened |= harmed(problem, policy, trial, means)
+    return int(happened.sum())
 
 
 def horizon(arms: int) -> int:

@@ -15,13 +15,11 @@ from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
 from roundwise.questions import BestArm, Largest, MinimumBelow, Question, Statements
 from roundwise.simulation.environments import Environment, GaussianArms, PoissonArms
-from roundwise.simulation.lockstep import drawn
 from roundwise.stopping import GLR, Heuristic
-from roundwise.theory.calibration.cells import Cell, Simulated, harmed
+from roundwise.theory.calibration.cells import Cell, Simulated, times_harmed
 from roundwise.theory.calibration.laws import LAWS, Law, NormalArms
 from roundwise.theory.calibration.rules import NaiveT
 from roundwise.theory.calibration.shapes import SHAPES, TINY, Shape
-from roundwise.trial import advance, begin
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,7 @@ class Case:
     def __call__(self, runs: int, rng: np.random.Generator) -> int:
         """In how many of the runs a wrong answer was given, or a true null struck off."""
         problem = Problem(self.question, len(self.means), self.delta, self.noise)
-        state, trial = self.world.world(rng, runs), begin(problem, self.policy, (runs,))
-        happened = np.zeros(runs, dtype=np.bool_)
-        for _ in range(self.batches):
-            batch, state = drawn(problem, self.world, rng, state, trial.plan.pulls, trial.plan.parts)
-            trial = advance(problem, self.policy, trial, batch)
-            happened |= harmed(problem, self.policy, trial, self.means)
-        return int(happened.sum())
+        return times_harmed(problem, self.policy, self.world, self.means, runs, self.batches, rng)
 
 
 def reproductions() -> Iterator[Cell]:

@@ -80,6 +80,17 @@ MISSED: dict[str, tuple[Missed, float, str]] = {
         1.0,
         "best of 5, tie",
     ),
+    "a statement, to spare": (lambda report, means: _spare(report, means), 2.0, "control, 4 ties"),
+    "a pair of the top 2, to spare": (
+        lambda report, means: _pair_spare(report, means),
+        2.0,
+        "top 2 of 4, tie at the cut",
+    ),
+    "some mean above, to spare": (
+        lambda report, means: _out(report.claims[0].spare, float(means.max()) - (report.level or 0.0), None),
+        2.0,
+        "any above, just",
+    ),
     "lower bound of a mean, level asked": (
         lambda report, means: _out(report.arms[0].lower, means[0], None),
         2.0,
@@ -95,6 +106,20 @@ MISSED: dict[str, tuple[Missed, float, str]] = {
 
 def _out(lower: float | None, truth: float, upper: float | None) -> bool:
     return (lower is not None and lower > truth) or (upper is not None and upper < truth)
+
+
+def _spare(report: Report, means: Floats) -> bool:
+    """Arm 1 beats arm 0 by no margin, or not: by how much."""
+    first = report.claims[0]
+    lead = float(means[1] - means[0])
+    return _out(first.spare, lead if first.words.endswith("yes") else -lead, None)
+
+
+def _pair_spare(report: Report, means: Floats) -> bool:
+    """'arm i beats arm j': by how much."""
+    first = report.claims[0]
+    one, other = (int(name.removeprefix("arm ")) for name in first.words.split(" beats "))
+    return _out(first.spare, float(means[one] - means[other]), None)
 
 
 def _behind_most(report: Report, means: Floats) -> bool:
