@@ -86,11 +86,11 @@ def test_bounded_bets_from_raw_rows(rows: int) -> None:
     assert count_b.sum() == b.size
     past = (20.0, 10.0, 50, 15.0, 7.0, 50)
     fast = float(bounded_difference_bet(*past, values, count_a, count_b))
-    spreads = [past[1] - past[0] ** 2 / past[2], past[4] - past[3] ** 2 / past[5]]
+    scatter = [past[1] - past[0] ** 2 / past[2], past[4] - past[3] ** 2 / past[5]]
     half = 0.5 / 100
     rate_a, rate_b = (0.4 + half) / (1 + 2 * half), (0.3 + half) / (1 + 2 * half)
     m = (a.size * rate_a + b.size * rate_b) / (a.size + b.size)
-    noise = (sum(spreads) + m * (1 - m)) / 101
+    noise = (sum(scatter) + m * (1 - m)) / 101
     v = noise * (2 / 50)
     up, down = b.size / (a.size + b.size), a.size / (a.size + b.size)
     z, u, edges = 0.1 / math.sqrt(v), mixture.DRIFTS, mixture._EDGES

@@ -149,8 +149,8 @@ def pieces() -> Halfspaces:
 
 
 def past() -> Past:
-    spreads = np.array([4.0, 2.0, 6.0])
-    seen = Batch(np.array([20.0, 8.0, 30.0]), np.array([9.0, 2.0, 16.0]), spreads)
+    scatter = np.array([4.0, 2.0, 6.0])
+    seen = Batch(np.array([20.0, 8.0, 30.0]), np.array([9.0, 2.0, 16.0]), scatter)
     return Past.none((3,)).plus(seen)
 
 

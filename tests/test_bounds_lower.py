@@ -112,8 +112,8 @@ def test_the_centre_has_the_smallest_spread(rng: np.random.Generator) -> None:
             assert isinstance(question, Statements)
             forms = question.forms
         along = directions - directions @ np.linalg.pinv(forms) @ forms  # directions that stay on every border
-        spreads = np.abs(np.array(means) - found.values - along).max(axis=1)
-        assert found.spread <= spreads.min() + 1e-9
+        scatter = np.abs(np.array(means) - found.values - along).max(axis=1)
+        assert found.spread <= scatter.min() + 1e-9
 
 
 def test_a_smallest_mean_below_the_level_moves_alone() -> None:

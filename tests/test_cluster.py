@@ -40,7 +40,7 @@ def local():
 @pytest.fixture
 def client(local):
     with distributed.Client(local, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=30)
+        client.wait_for_workers(2, timeout=300)
         yield client
 
 
@@ -66,7 +66,7 @@ class TestTheNumbersOfOneCore:
 
         same(run(cluster=client, progress=progress), alone)
         assert sum(seen) == 2 * 20_500
-        client.wait_for_workers(2, timeout=30)
+        client.wait_for_workers(2, timeout=300)
         assert victim not in client.run(os.getpid).values()
         assert client.status == "running"  # a client that was given stays open
 
@@ -213,7 +213,7 @@ class TestLosses:
             [*dask, "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", path], **quiet
         )
         try:
-            for _ in range(200):
+            for _ in range(10_000):
                 if path.exists() and path.read_text():
                     break
                 time.sleep(0.1)
@@ -254,15 +254,13 @@ class TestLosses:
         )
         environment = os.environ | {"PYTHONPATH": str(tmp_path)}
         parent = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment)
-        deadline = time.monotonic() + 30
         while len(pids := [int(each.name[4:]) for each in tmp_path.glob("pid-*")]) < 2:
-            assert time.monotonic() < deadline
+            assert parent.poll() is None
             time.sleep(0.05)
         parent.kill()
         parent.wait()
         while any(alive(pid) for pid in pids):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+            time.sleep(0.05)  # it waits as long as it takes: a process that stays hangs the test
 
 
 def alive(pid):

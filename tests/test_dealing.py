@@ -198,10 +198,10 @@ class TestSeed:
 
     def test_it_may_be_given_and_is_kept(self, tmp_path):
         given = {"question": BestArm(), "arms": ("a", "b"), "noise": Binary(), "storage": f"sqlite:///{tmp_path}/x.db"}
-        create_study("s", **given, seed=7).close_store()
+        create_study("s", **given, seed=7).close()
         with load_study("s", given["storage"]) as study:
             assert study.state.settings.seed == 7
-        create_study("s", **given, load_if_exists=True).close_store()  # whatever would be drawn now
+        create_study("s", **given, load_if_exists=True).close()  # whatever would be drawn now
         with pytest.raises(ValueError, match="a study 's' with other settings"):
             create_study("s", **given, load_if_exists=True, seed=8)
         with pytest.raises(ValueError, match="`seed` is -1"):

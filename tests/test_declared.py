@@ -139,7 +139,7 @@ def live(tmp_path):
 
     yield make
     for study in made:
-        study.close_store()
+        study.close()
 
 
 class TestStudies:

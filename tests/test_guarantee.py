@@ -46,7 +46,7 @@ def study(tmp_path):
 
     yield make
     for each in made:
-        each.close_store()
+        each.close()
 
 
 def sums(a, b):

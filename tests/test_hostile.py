@@ -139,7 +139,7 @@ def test_squares_without_digits_are_refused(tmp_path):
     with pytest.raises(Exception, match="(?s)line 2.*cannot be told.*as a row"):
         read_results(path, ["a", "b"], UnknownVariance())
     equal = written(tmp_path, "arm,count,total,squares\na,5,15,45\nb,10,10.0,19.0\n", "equal.csv")
-    assert read_results(equal, ["a", "b"], UnknownVariance()).spreads.tolist() == [0.0, 9.0]
+    assert read_results(equal, ["a", "b"], UnknownVariance()).scatter.tolist() == [0.0, 9.0]
 
 
 def test_bounds_are_of_the_batches_that_the_decision_has_seen(storage):

@@ -98,7 +98,7 @@ class Looking:
 
 
 def told(rng, pulls, values):
-    """A batch with spreads and a table of these values."""
+    """A batch with scatter and a table of these values."""
     counts = np.array([rng.multinomial(int(n), np.full(len(values), 1 / len(values))) for n in pulls], dtype=float)
     totals, squares = counts @ values, counts @ values**2
     return Batch(pulls, totals, squares - totals**2 / np.maximum(pulls, 1), Table(values, counts))
@@ -116,7 +116,7 @@ def test_spreads_and_tables_are_joined():
         whole = joined(of)
         np.testing.assert_array_equal(seen.counts, whole.counts)
         np.testing.assert_allclose(seen.totals, whole.totals, rtol=1e-14)
-        np.testing.assert_allclose(seen.spreads, whole.spreads, rtol=1e-12)
+        np.testing.assert_allclose(seen.scatter, whole.scatter, rtol=1e-12)
         np.testing.assert_array_equal(seen.table.counts, whole.table.counts)
         np.testing.assert_array_equal(seen.table.values, values)
         assert seen.parts == ()

@@ -53,7 +53,7 @@ def study(tmp_path):
 
     yield make
     for each in made:
-        each.close_store()
+        each.close()
 
 
 @pytest.fixture

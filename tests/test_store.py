@@ -689,7 +689,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
     pid, folder = done.stdout.split()
-    for _ in range(100):
+    for _ in range(10_000):
         if not Path(folder).exists() and not Path(f"/proc/{pid}").exists():
             break
         time.sleep(0.05)

@@ -306,7 +306,7 @@ class TestOneEngine:
         """All are in a transaction at the same time."""
         with open_store(file) as store:
             store.create("s", {})
-            meeting, counts = threading.Barrier(40, timeout=60), []
+            meeting, counts = threading.Barrier(40), []
 
             def work():
                 with store.reached().reading() as connection:

@@ -1,7 +1,6 @@
 """Live studies on both stores: whole studies to a decision, resuming as replaying, amendments, and what is refused."""
 
 import json
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -222,7 +221,6 @@ class TestWholeStudies:
         names = [f"arm {i}" for i in range(100_000)]
         pulls, best = 30, 77_777
         with create_study("big", question=BestArm(), arms=names, noise=Binary(), storage=file) as study:
-            start = time.process_time()
             asked = study.ask()
             assert asked.pulls.sum() == pulls * len(names)
             successes = np.random.default_rng(1).binomial(pulls, 0.1, len(names))
@@ -231,30 +229,10 @@ class TestWholeStudies:
             study.tell(told)
             again = study.ask()
             assert again.pulls[best] > 0
-            assert time.process_time() - start < 20
-
-    def test_ask_and_tell_take_less_than_a_tenth_of_a_second(self, file):
-        """CPU time with ten arms, each step from loading the study on."""
-        names = [f"arm {i}" for i in range(10)]
-        create_study("quick", question=BestArm(), arms=names, noise=Binary(), storage=file).close_store()
-        world = World(Binary(), np.linspace(0.3, 0.5, 10), names=names)
-        asking, telling = [], []
-        for _ in range(6):
-            start = time.process_time()
-            with load_study("quick", file) as study:
-                pulls = study.ask().pulls
-            asking.append(time.process_time() - start)
-            table = world(pulls)
-            start = time.process_time()
-            with load_study("quick", file) as study:
-                study.tell(table)
-            telling.append(time.process_time() - start)
-        assert max(sorted(asking)[:-1]) < 0.1  # the slowest one imports
-        assert max(sorted(telling)[:-1]) < 0.1
 
     def test_the_default_storage(self, monkeypatch, tmp_path):
         monkeypatch.setenv("ROUNDWISE_STORAGE", f"sqlite:///{tmp_path}/elsewhere.db")
-        create_study("x", question=BestArm(), arms=ARMS, noise=Binary()).close_store()
+        create_study("x", question=BestArm(), arms=ARMS, noise=Binary()).close()
         assert (tmp_path / "elsewhere.db").exists()
         with load_study("x") as study:
             assert study.state.settings.arms == ARMS
@@ -399,7 +377,7 @@ class TestPartialResults:
     def test_a_reason_must_be_given(self, study):
         study.ask()
         seq = study.state.seq
-        for call in (lambda: study.tell(settle=" "), lambda: study.close(""), lambda: study.amend("x", None, "")):
+        for call in (lambda: study.tell(settle=" "), lambda: study.end(""), lambda: study.amend("x", None, "")):
             with pytest.raises(InputError, match="The reason is empty"):
                 call()
         with pytest.raises(InputError, match="Give the results: a file or a data frame"):
@@ -432,13 +410,13 @@ class TestWhatIsRefused:
 
     def test_after_closing(self, study):
         study.ask()
-        report = study.close("no money left")
+        report = study.end("no money left")
         assert (report.status, report.answer) == ("closed", None)
         assert "closed undecided (no money left)" in report.headline
         assert study.ask() is None
         for call in (
             lambda: study.tell(sums(a=(3, 1))),
-            lambda: study.close("again"),
+            lambda: study.end("again"),
             lambda: study.amend("x", None, "why"),
         ):
             with pytest.raises(InputError, match="is closed .*no money left.*Nothing was changed"):
@@ -498,8 +476,8 @@ class TestResuming:
     @pytest.mark.parametrize("question", [CONTROL, QUESTIONS[-1][0]], ids=["statements", "largest"])
     def test_load_if_exists_with_tables(self, file, question):
         given = {"question": question, "arms": ARMS, "noise": Binary(), "storage": file, "load_if_exists": True}
-        create_study("x", **given).close_store()
-        create_study("x", **given, max_batch=None).close_store()
+        create_study("x", **given).close()
+        create_study("x", **given, max_batch=None).close()
 
     @pytest.mark.parametrize("policy", [Wager(max_batch=400), PET(guess=50)], ids=lambda policy: policy.name)
     def test_every_batch_by_another_process(self, file, policy):
@@ -511,14 +489,14 @@ class TestResuming:
             world = World(Gaussian(), (0.0, 2.0, 2.2, 0.5), seed=3, form="sums")
             while (asked := study.ask()) is not None:
                 if fresh:
-                    study.close_store()
+                    study.close()
                     study = load_study("s", place)
                 study.tell(world(asked.pulls))
                 if fresh:
-                    study.close_store()
+                    study.close()
                     study = load_study("s", place)
             ends.append((study.report(), [each.pulls.tolist() for each in study.state.asked]))
-            study.close_store()
+            study.close()
         assert ends[0] == ends[1]
 
     def test_a_state_is_its_entries(self, decided):
@@ -576,7 +554,7 @@ class TestReplayThatDiffers:
                 payload["pulls"] = [1, 2]
 
         with self.changed(decided, tmp_path, change) as study:
-            for call in (study.ask, study.report, lambda: study.tell(sums(a=(1, 1))), lambda: study.close("x")):
+            for call in (study.ask, study.report, lambda: study.tell(sums(a=(1, 1))), lambda: study.end("x")):
                 with pytest.raises(
                     DataError,
                     match=r"Batch 2 of 'checkout' was planned by roundwise 0.1.0 as 1, 2, but this version plans",

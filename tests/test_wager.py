@@ -92,7 +92,7 @@ def play(problem, policy, world, runs, batches, seed, event=None, start=None):
 
 
 def normal(means, sigma=1.0):
-    """Normal rewards, with their spreads."""
+    """Normal rewards, with their scatter."""
 
     def draw(rng, pulls):
         totals = pulls * means + sigma * np.sqrt(pulls) * rng.standard_normal(pulls.shape)
@@ -127,9 +127,9 @@ def bounded(arms):
     def draw(rng, pulls):
         table = rng.multinomial(pulls.astype(np.int64), laws).astype(float)
         totals = table @ VALUES
-        spreads = np.maximum(table @ VALUES**2 - totals**2 / np.maximum(pulls, 1.0), 0.0)
+        scatter = np.maximum(table @ VALUES**2 - totals**2 / np.maximum(pulls, 1.0), 0.0)
         values = np.broadcast_to(VALUES, (*pulls.shape[:-1], len(VALUES)))
-        return Batch(pulls, totals, spreads, Table(values, table))
+        return Batch(pulls, totals, scatter, Table(values, table))
 
     return drawn(draw)
 
@@ -365,7 +365,7 @@ def repeated(batch, times):
     return Batch(
         once.counts * times,
         once.totals * times,
-        None if once.spreads is None else once.spreads * times,
+        None if once.scatter is None else once.scatter * times,
         None if once.table is None else Table(once.table.values, once.table.counts * times),
         tuple(repeated(part, times) for part in batch.parts),
     )

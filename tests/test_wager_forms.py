@@ -165,10 +165,10 @@ class TestUnknownVariance:
         logs = problem.noise.form(known, batch, forecast, np.full(4, 3.0))
         means = batch.totals / batch.counts
         for p, (form, level) in enumerate(zip(MIXED.forms, MIXED.levels, strict=True)):
-            square, dof = (batch.spreads[2] / 4, 4.0) if p == 1 else (batch.spreads.sum() / 25, 25.0)
+            square, dof = (batch.scatter[2] / 4, 4.0) if p == 1 else (batch.scatter.sum() / 25, 25.0)
             expected = unknown_variance.student_bet(
                 form @ (past.totals / 20) - level,
-                past.spreads.sum() / 76,
+                past.scatter.sum() / 76,
                 (form**2 / 20).sum(),
                 form @ means - level,
                 square,

@@ -309,8 +309,8 @@ class TestDependence:
                 number = np.ceil(n / size)
                 sums = np.sqrt(number) * sd * rng.standard_normal(n.shape)  # of the clusters' means
                 freedom = np.maximum(number - 1, 0)
-                spreads = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1)), 0.0) * sd**2
-                return Batch(number, sums, spreads) if as_rows else Batch(size * number, size * sums)
+                scatter = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1)), 0.0) * sd**2
+                return Batch(number, sums, scatter) if as_rows else Batch(size * number, size * sums)
 
             return lambda rng, plan, r: told(plan, lambda n: draw(rng, n))
 

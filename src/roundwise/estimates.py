@@ -24,7 +24,7 @@ class Past(NamedTuple):
 
     counts: Floats  # (K), N
     totals: Floats  # (K)
-    spreads: Floats  # (K), sum of squares about each batch's own mean, as far as it is known
+    scatter: Floats  # (K), sum of squares about each batch's own mean, as far as it is known
     freedom: Floats  # (K), their degrees of freedom
     history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch
 
@@ -42,10 +42,10 @@ class Past(NamedTuple):
             history = (*history[:-1], (counts + batch.counts, totals + batch.totals))
         else:
             history = (*history, (batch.counts, batch.totals))
-        spreads, freedom = self.spreads, self.freedom
-        if batch.spreads is not None:
-            spreads, freedom = spreads + batch.spreads, freedom + np.maximum(batch.counts - 1.0, 0.0)
-        return Past(self.counts + batch.counts, self.totals + batch.totals, spreads, freedom, history)
+        scatter, freedom = self.scatter, self.freedom
+        if batch.scatter is not None:
+            scatter, freedom = scatter + batch.scatter, freedom + np.maximum(batch.counts - 1.0, 0.0)
+        return Past(self.counts + batch.counts, self.totals + batch.totals, scatter, freedom, history)
 
     @property
     def means(self) -> Floats:

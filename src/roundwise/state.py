@@ -33,22 +33,22 @@ class Batch(NamedTuple):
 
     counts: Floats
     totals: Floats
-    spreads: Floats | None = None
+    scatter: Floats | None = None
     table: Table | None = None
     parts: tuple[Batch, ...] = ()
 
 
 def joined(parts: Sequence[Batch]) -> Batch:
-    """One batch from its parts, in their order; spreads and tables only where every part has them."""
+    """One batch from its parts, in their order; scatter and tables only where every part has them."""
     counts = np.asarray(sum(part.counts for part in parts))
     totals = np.asarray(sum(part.totals for part in parts))
-    spreads = [part.spreads for part in parts if part.spreads is not None]
+    scatter = [part.scatter for part in parts if part.scatter is not None]
     tables = [part.table for part in parts if part.table is not None]
     spread, table = None, None
-    if len(spreads) == len(parts):
+    if len(scatter) == len(parts):
         means = totals / np.maximum(counts, 1.0)
         spread = np.zeros_like(totals)
-        for part, within in zip(parts, spreads, strict=True):
+        for part, within in zip(parts, scatter, strict=True):
             own = part.totals / np.maximum(part.counts, 1.0)
             spread = spread + within + part.counts * (own - means) ** 2
     if len(tables) == len(parts):

@@ -312,7 +312,7 @@ def close(name: Name, why: Why, storage: Storage = None, as_json: Json = False) 
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        found = study.close(why)
+        found = study.end(why)
     _print(found.plain() if as_json else None, found.text())
 
 

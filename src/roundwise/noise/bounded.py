@@ -81,12 +81,12 @@ class Bounded:
     def variance(self, past: Past) -> Floats:
         """The variance within arms and batches, a few results of the largest variance added; from sums range^2/4."""
         most = (self.high - self.low) ** 2 / 4
-        return (total(past.spreads) + most) / (total(past.freedom) + 1.0)
+        return (total(past.scatter) + most) / (total(past.freedom) + 1.0)
 
     def variances(self, past: Past) -> Floats:
         """Arms may differ; one with few values borrows from all."""
         pooled = self.variance(past)[..., None]
-        return np.where(past.freedom >= _OWN, (past.spreads + pooled) / (past.freedom + 1.0), pooled)
+        return np.where(past.freedom >= _OWN, (past.scatter + pooled) / (past.freedom + 1.0), pooled)
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """Products over the values of two arms, an offset apart; for other forms or from sums, sub-Gaussian."""
@@ -135,7 +135,7 @@ class Bounded:
         """Single arms, which lie above (offset / factor), or below if the factor is negative."""
         _, arm, factor = singles_among(pieces)
         totals, squares, counts, units = (of_arm(each, arm) for each in sums)
-        noise = (spread(totals, squares, counts) + 0.25) / (counts + 1.0)  # a row of the largest variance added
+        noise = (scatter_of(totals, squares, counts) + 0.25) / (counts + 1.0)  # a row of the largest variance added
         drift = drifts * np.sqrt(noise / units)
         sizes, rows = drift / (noise + drift**2), np.take_along_axis(table, arm[..., None], axis=-2)
         width = self.high - self.low
@@ -150,7 +150,7 @@ class Bounded:
         a, b = (np.take_along_axis(table, pieces.arms[..., s, None], axis=-2) for s in (0, 1))
         n_a, n_b = a.sum(axis=-1), b.sum(axis=-1)
         m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
-        noise = spread(past_a, square_a, N_a) + spread(past_b, square_b, N_b) + m * (1.0 - m)
+        noise = scatter_of(past_a, square_a, N_a) + scatter_of(past_b, square_b, N_b) + m * (1.0 - m)
         noise = noise / (N_a + N_b + 1.0)
         drift = drifts * np.sqrt(noise * (1.0 / unit_a + 1.0 / unit_b))
         sizes = drift / (noise + drift**2 * n_a * n_b / (n_a + n_b) ** 2)
@@ -162,7 +162,7 @@ class Bounded:
         counts = np.maximum(past.counts, 1.0)
         mean = np.clip((past.totals / counts - self.low) / width, 0.0, 1.0)
         unknown = past.counts - past.freedom  # results whose spread was not seen (at least one a batch)
-        within = past.spreads / width**2 + unknown * mean * (1.0 - mean)
+        within = past.scatter / width**2 + unknown * mean * (1.0 - mean)
         squares = np.minimum(within + past.counts * mean**2, past.counts * mean)
         return past.counts * mean, squares, past.counts
 
@@ -206,7 +206,7 @@ def parted(m: Floats, margin: Floats, up: Floats, down: Floats) -> tuple[Floats,
     return m_b + margin, m_b
 
 
-def spread(total: Floats, squares: Floats, count: Floats) -> Floats:
+def scatter_of(total: Floats, squares: Floats, count: Floats) -> Floats:
     """The sum of squares about the mean, kept within what values in [0, 1] allow."""
     mean = total / count
     return np.clip(squares - total * mean, 0.0, np.maximum(total - total * mean, 0.0))
@@ -244,7 +244,7 @@ def bounded_difference_bet(
     past_a, square_a, past_b, square_b = (np.where(good, s, 0.0) for s in (past_a, square_a, past_b, square_b))
     m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
     # within-arm variance, with one row of the largest variance added
-    noise = (spread(past_a, square_a, N_a) + spread(past_b, square_b, N_b) + m * (1.0 - m)) / (N_a + N_b + 1.0)
+    noise = (scatter_of(past_a, square_a, N_a) + scatter_of(past_b, square_b, N_b) + m * (1.0 - m)) / (N_a + N_b + 1.0)
     variance = noise * (1.0 / N_a + 1.0 / N_b)
     z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
     up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
@@ -279,7 +279,7 @@ def bounded_level_bet(
     N, tau = np.where(good, N, 1.0), np.where(good, tau, 0.5)
     past, square = np.where(good, past, 0.0), np.where(good, square, 0.0)
     sign = np.where(side == 0, -1.0, 1.0)
-    noise = (spread(past, square, N) + tau * (1.0 - tau)) / (N + 1.0)
+    noise = (scatter_of(past, square, N) + tau * (1.0 - tau)) / (N + 1.0)
     variance = noise / N
     z = clipped_z(sign * (past / N - tau), variance)
     furthest = EDGE / np.where(side == 0, 1.0 - tau, tau)

@@ -52,7 +52,7 @@ class UnknownVariance:
     def variance(self, past: Past) -> Floats:
         """The pooled variance within arms and batches; 1 as long as there is none."""
         freedom = total(past.freedom)
-        return np.where(freedom > 0, np.maximum(total(past.spreads), 1e-300) / np.maximum(freedom, 1.0), 1.0)
+        return np.where(freedom > 0, np.maximum(total(past.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """On the form of the batch's means, over the batch's pooled standard deviation, or the one arm's own."""
@@ -63,8 +63,8 @@ class UnknownVariance:
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """On the distance of each arm's mean from the level, over that arm's own standard deviation."""
         value, before, new, leverage = on_levels(known, batch, level, above)
-        spreads, dof = _within(batch)
-        square = spreads / np.maximum(dof, 1.0)
+        scatter, dof = _within(batch)
+        square = scatter / np.maximum(dof, 1.0)
         return placed(student_bet, need, value, self._past_variance(known), before, new, square, leverage, dof)
 
     @quiet
@@ -81,11 +81,11 @@ class UnknownVariance:
     def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         """The variance within the arms of the batch that each form is measured with, and its degrees of freedom."""
         each, freedom = _within(batch)
-        spreads, dof = total(each)[..., None], total(freedom)[..., None]
+        scatter, dof = total(each)[..., None], total(freedom)[..., None]
         if not pieces.pairs:
             single, arm, _ = singles_among(pieces)
-            spreads, dof = np.where(single, of_arm(each, arm), spreads), np.where(single, of_arm(freedom, arm), dof)
-        return spreads / np.maximum(dof, 1.0), dof
+            scatter, dof = np.where(single, of_arm(each, arm), scatter), np.where(single, of_arm(freedom, arm), dof)
+        return scatter / np.maximum(dof, 1.0), dof
 
     def _past_variance(self, known: Known) -> Floats:
         """The guess at the variance, 0 (no bet) as long as there is none."""
@@ -94,8 +94,8 @@ class UnknownVariance:
 
 def _within(batch: Batch) -> tuple[Floats, Floats]:
     """The sum of squares about each arm's mean, 0 if it was not told, and its degrees of freedom. (K), (K)"""
-    spreads = np.zeros_like(batch.counts) if batch.spreads is None else batch.spreads
-    return spreads, np.maximum(batch.counts - 1.0, 0.0)
+    scatter = np.zeros_like(batch.counts) if batch.scatter is None else batch.scatter
+    return scatter, np.maximum(batch.counts - 1.0, 0.0)
 
 
 @np.errstate(all="ignore")

@@ -86,8 +86,8 @@ def _together(pulled: Batch | None, batch: Batch) -> Batch:
 def _nothing(like: Batch) -> Batch:
     """No results, in the same detail."""
     table = None if like.table is None else Table(like.table.values, np.zeros_like(like.table.counts))
-    spreads = None if like.spreads is None else np.zeros_like(like.spreads)
-    return Batch(np.zeros_like(like.counts), np.zeros_like(like.totals), spreads, table)
+    scatter = None if like.scatter is None else np.zeros_like(like.scatter)
+    return Batch(np.zeros_like(like.counts), np.zeros_like(like.totals), scatter, table)
 
 
 def limited(

@@ -106,8 +106,8 @@ class GaussianArms:
         if needs == "sums":
             return Batch(pulls, totals), world
         freedom = np.maximum(pulls - 1.0, 0.0).transpose()
-        spreads = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
-        return Batch(pulls, totals, spreads.transpose()), world
+        scatter = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
+        return Batch(pulls, totals, scatter.transpose()), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,10 +274,10 @@ class Replay:
         if needs == "sums":
             return Batch(counts, totals)
         squares = sum((c * x * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
-        spreads = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
+        scatter = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
         values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
         table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
-        return Batch(counts, totals, spreads, table)
+        return Batch(counts, totals, scatter, table)
 
 
 def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:

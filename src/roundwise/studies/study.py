@@ -99,9 +99,9 @@ class Study:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close_store()
+        self.close()
 
-    def close_store(self) -> None:
+    def close(self) -> None:
         """Let go of the storage; the study goes on when it is loaded again."""
         self.store.close()
 
@@ -178,7 +178,7 @@ class Study:
 
         return self._write(amended)
 
-    def close(self, why: str) -> Report:
+    def end(self, why: str) -> Report:
         """End the study before it is decided; what has not been ruled out is reported."""
         _reasoned(why)
 

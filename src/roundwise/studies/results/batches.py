@@ -16,7 +16,7 @@ _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at m
 
 
 def batch_of(results: Sequence[Results]) -> Batch:
-    """The files of one batch, joined: sums, spreads if all know them, values if all gave them, parts if all have them.
+    """The files of one batch, joined: sums, scatter if all know them, values if all gave them, parts if all have them.
 
     Parts of several files are joined only if every row drew its part by itself ("apart"). Files of old records, which
     were all dealt "alike", are joined as they were then: their parts are batches only if the rows of each came in an
@@ -29,7 +29,7 @@ def batch_of(results: Sequence[Results]) -> Batch:
     """
     if not results:
         raise InputError("A batch needs at least one file of results.")
-    whole = _joined([Part(each.counts, each.totals, each.spreads) for each in results])
+    whole = _joined([Part(each.counts, each.totals, each.scatter) for each in results])
     sizes, ways = {len(each.parts) for each in results}, {each.dealt for each in results}
     dealt = len(results) == 1 or ways in ({"apart"}, {"alike"})
     parts = (
@@ -45,8 +45,8 @@ def batch_of(results: Sequence[Results]) -> Batch:
 
 
 def _joined(sums: Sequence[Part]) -> Batch:
-    known = all(each.spreads is not None for each in sums)
-    batches = [Batch(each.counts, each.totals, each.spreads if known else None) for each in sums]
+    known = all(each.scatter is not None for each in sums)
+    batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in sums]
     return batches[0] if len(batches) == 1 else joined(batches)._replace(parts=())
 
 

@@ -224,7 +224,7 @@ def zero_one_allowed(sheet: Sheet, noise: Noise, title: str) -> None:
         )
 
 
-def spreads(
+def scatter(
     sheet: Sheet, chunk: Chunk, titles: Sequence[str], counts: Floats, totals: Floats, squares: Floats
 ) -> Floats:
     """sum (x - mean)^2 of each line from its sum of squares, which must be large enough for its total."""

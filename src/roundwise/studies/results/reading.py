@@ -116,7 +116,7 @@ def _read(sheet: Sheet, names: checks.Names, noise: Noise, deals: _Deal, stack: 
         lines,
         tally.counts,
         tally.totals,
-        tally.spreads if known else None,
+        tally.scatter if known else None,
         values,
         dealt,
         labels,
@@ -150,7 +150,7 @@ def _lines(
             checks.zero_one_allowed(sheet, noise, plan.titles[2])
             within = np.maximum(totals - totals * (totals / np.maximum(counts, 1.0)), 0.0)
         elif len(columns) == 3:
-            within = checks.spreads(sheet, chunk, plan.titles, counts, totals, columns[2])
+            within = checks.scatter(sheet, chunk, plan.titles, counts, totals, columns[2])
         yield index, counts, totals, within
 
 
@@ -189,7 +189,7 @@ def _dealt(
                 own.add(index[mine], np.ones(int(mine.sum())), values[mine])
         if keep:
             kept.append((index, values, label))
-    dealt = tuple(Part(own.counts, own.totals, own.spreads) for own in by_part) if parts > 1 else ()
+    dealt = tuple(Part(own.counts, own.totals, own.scatter) for own in by_part) if parts > 1 else ()
     if not keep:
         return dealt, None, None
     index, values, label = (np.concatenate(each) for each in zip(*kept, strict=True))

@@ -1,4 +1,4 @@
-"""Counts, totals and spreads, added line by line in the order of the file, whatever the pieces it is read in."""
+"""Counts, totals and scatter, added line by line in the order of the file, whatever the pieces it is read in."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Tally:
         self._origin = np.zeros(size)
         self._off, self._off_squared = np.zeros(size), np.zeros(size)
 
-    def add(self, arms: Index, counts: Floats, totals: Floats, spreads: Floats | None = None) -> None:
+    def add(self, arms: Index, counts: Floats, totals: Floats, scatter: Floats | None = None) -> None:
         """Add lines; those without results say nothing."""
         some = counts > 0
         if not some.all():
             arms, counts, totals = arms[some], counts[some], totals[some]
-            spreads = None if spreads is None else spreads[some]
+            scatter = None if scatter is None else scatter[some]
         means = totals / counts
         new = self.counts[arms] == 0
         if new.any():  # in reverse, so that of several lines of one arm the first stays
@@ -35,11 +35,11 @@ class Tally:
         np.add.at(self.totals, arms, totals)
         np.add.at(self._off, arms, counts * off)
         np.add.at(self._off_squared, arms, counts * off * off)
-        if spreads is not None:
-            np.add.at(self.within, arms, spreads)
+        if scatter is not None:
+            np.add.at(self.within, arms, scatter)
 
     @property
-    def spreads(self) -> Floats:
+    def scatter(self) -> Floats:
         """sum (x - mean)^2 within each arm."""
         between = self._off_squared - self._off**2 / np.maximum(self.counts, 1.0)
         return self.within + np.maximum(between, 0.0)

@@ -27,7 +27,7 @@ class Part:
 
     counts: Floats  # (K)
     totals: Floats  # (K)
-    spreads: Floats | None  # (K), sum (x - mean)^2 within each arm
+    scatter: Floats | None  # (K), sum (x - mean)^2 within each arm
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Results:
     rows: int  # lines of data
     counts: Floats  # (K)
     totals: Floats  # (K)
-    spreads: Floats | None = None  # (K), sum (x - mean)^2 within each arm, where it is known
+    scatter: Floats | None = None  # (K), sum (x - mean)^2 within each arm, where it is known
     values: tuple[Floats, ...] | None = None  # of each arm, in the order read; only where the noise model asks for them
     parts: tuple[Part, ...] = ()
     labels: Labels | None = None  # the part of each of the `values`, arm after arm
@@ -73,7 +73,7 @@ class Results:
                 **{name: payload[name] for name in ("name", "digest", "form", "rows")},
                 counts=sums.counts,
                 totals=sums.totals,
-                spreads=sums.spreads,
+                scatter=sums.scatter,
                 values=values,
                 parts=tuple(_from_sums(part) for part in payload["parts"]),
                 labels=labels,
@@ -121,10 +121,10 @@ def _shortest(number: float) -> float | int:
 
 
 def _sums(sums: Part | Results) -> dict[str, Any]:
-    spreads = None if sums.spreads is None else packed(sums.spreads)
-    return {"counts": packed(sums.counts), "totals": packed(sums.totals), "spreads": spreads}
+    scatter = None if sums.scatter is None else packed(sums.scatter)
+    return {"counts": packed(sums.counts), "totals": packed(sums.totals), "scatter": scatter}
 
 
 def _from_sums(payload: dict[str, Any]) -> Part:
-    spreads = None if payload["spreads"] is None else unpacked(payload["spreads"])
-    return Part(unpacked(payload["counts"]), unpacked(payload["totals"]), spreads)
+    scatter = None if payload["scatter"] is None else unpacked(payload["scatter"])
+    return Part(unpacked(payload["counts"]), unpacked(payload["totals"]), scatter)

@@ -77,8 +77,8 @@ class NormalArms:
         if needs == "sums":
             return Batch(pulls, totals), after
         freedom = np.maximum(pulls - 1.0, 0.0)
-        spreads = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigmas**2
-        return Batch(pulls, totals, spreads), after
+        scatter = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigmas**2
+        return Batch(pulls, totals, scatter), after
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class SumsOnly:
         return getattr(self.inner, name)
 
     def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
-        """What comes back, without spreads and values."""
+        """What comes back, without scatter and values."""
         batch, world = self.inner.pull(rng, world, pulls, needs)
         return Batch(batch.counts, batch.totals), world
 

@@ -43,8 +43,8 @@ class NaiveT:
     def fold(self, problem: Problem, kept: Batch, plan: Plan, batch: Batch) -> Batch:
         """All results together."""
         counts, totals = kept.counts + batch.counts, kept.totals + batch.totals
-        spreads = kept.spreads if batch.spreads is None or kept.spreads is None else kept.spreads + batch.spreads
-        return Batch(counts, totals, spreads)
+        scatter = kept.scatter if batch.scatter is None or kept.scatter is None else kept.scatter + batch.scatter
+        return Batch(counts, totals, scatter)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether the two-sided test says so now."""
@@ -53,8 +53,8 @@ class NaiveT:
         kept: Batch = trial.kept
         counts, sizes = kept.counts, np.maximum(kept.counts, 1.0)
         freedom = np.maximum(counts.sum(axis=-1) - counts.shape[-1], 1.0)
-        spreads = np.zeros_like(counts) if kept.spreads is None else kept.spreads
-        variance = spreads.sum(axis=-1) / freedom * (1.0 / sizes).sum(axis=-1)
+        scatter = np.zeros_like(counts) if kept.scatter is None else kept.scatter
+        variance = scatter.sum(axis=-1) / freedom * (1.0 / sizes).sum(axis=-1)
         means = kept.totals / sizes
         away = np.abs(means[..., 0] - means[..., 1]) / np.sqrt(np.maximum(variance, 1e-300))
         return np.asarray(away > student.isf(problem.delta / 2, freedom))
