@@ -110,8 +110,8 @@ class TestCommands:
         assert "blue: 30" in works("status", "checkout")
         works("ask", "checkout", "--out", "batch.csv")
         assert (tmp_path / "batch.csv").read_text().split() == ["arm,pulls", "blue,30"]
-        out = works("tell", "checkout", "--settle", "blue was sold out")
-        assert "settled with 60 of 90 results (blue was sold out)" in out
+        out = works("tell", "checkout", "--round-over", "blue was sold out")
+        assert "closed early: 30 of 90 results never came (blue was sold out)" in out
         for week in (2, 3):
             works("ask", "checkout")
             table(tmp_path / f"{week}.csv", ("red", 200, 90), ("green", 200, 150 + week), ("blue", 200, 20))
@@ -398,7 +398,7 @@ class TestMistakes:
         assert "first.csv was already recorded as batch 1" in refused("tell", "checkout", "first.csv")
         assert "x.csv is given twice" in refused("tell", "checkout", "x.csv", "x.csv")
         assert "Give the results" in refused("tell", "checkout")
-        assert "The reason is empty" in refused("tell", "checkout", "--settle", "")
+        assert "The reason is empty" in refused("tell", "checkout", "--round-over", "")
         assert "--why" in refused("close", "checkout")
         assert "The reason is empty" in refused("close", "checkout", "--why", " ")
 
@@ -422,7 +422,7 @@ class TestMistakes:
         "words",
         [
             ("ask",),
-            ("tell", "--settle", "x"),
+            ("tell", "--round-over", "x"),
             ("status",),
             ("report",),
             ("export",),

@@ -141,8 +141,8 @@ def ask(
 def tell(
     name: Name,
     files: Annotated[list[Path] | None, typer.Argument(help="CSV, Excel or Parquet files with results.")] = None,
-    settle: Annotated[
-        str | None, typer.Option("--settle", help="Close the batch although results are missing; say why.")
+    round_over: Annotated[
+        str | None, typer.Option("--round-over", help="Close the batch although results are missing; say why.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="New results that came out the same as some that are recorded.")
@@ -154,7 +154,7 @@ def tell(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        report = study.tell(*(files or []), settle=settle, again=again)
+        report = study.tell(*(files or []), round_over=round_over, again=again)
     told = ", ".join(str(each) for each in files or [])
     _print(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
 

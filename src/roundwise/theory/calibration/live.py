@@ -19,8 +19,9 @@ from roundwise.questions import BestArm
 from roundwise.simulation.environments import Generator
 from roundwise.stopping import GLR, Heuristic
 from roundwise.studies.guarantee import KEPT, guarantee_of
-from roundwise.studies.replay import State, replayed
+from roundwise.studies.replay import replayed
 from roundwise.studies.settings import Settings, within_limits
+from roundwise.studies.state import State
 from roundwise.studies.store.log import Head, extended, written
 from roundwise.studies.study import Study
 from roundwise.theory.calibration.cells import Cell, Refused, harmed
@@ -34,7 +35,7 @@ Rows = tuple[Any, Floats]  # arms and outcomes, one for each row
 class Nowhere:
     """A store that keeps nothing."""
 
-    def append(self, name: str, new: Sequence[tuple[str, dict[str, Any]]], expected: int) -> None:
+    def append(self, name: str, new: Sequence[tuple[str, dict[str, Any]]], expected: int, overview: Any = None) -> None:
         """Nothing to do: the study holds its state."""
 
     def close(self) -> None:
@@ -195,7 +196,7 @@ def _settled(study: Study, rows: Rows, rng: Generator) -> None:
     """What came, and that the rest will not."""
     _hand_in(study, rows, rng)
     if _open(study):
-        study.tell(settle="the rest was lost in the post")
+        study.tell(round_over="the rest was lost in the post")
 
 
 def _no_rows(study: Study, rows: Rows, rng: Generator) -> None:
@@ -205,7 +206,7 @@ def _no_rows(study: Study, rows: Rows, rng: Generator) -> None:
     if len(kept[1]):
         _hand_in(study, kept, rng)
     if _open(study):
-        study.tell(settle="that arm could not be had")
+        study.tell(round_over="that arm could not be had")
 
 
 def _sums(study: Study, rows: Rows, rng: Generator) -> None:
@@ -246,7 +247,7 @@ def _amended(study: Study, rows: Rows, rng: Generator) -> None:
     state = study.state
     if state.trial.done or state.closed or rng.random() > 0.4:
         return
-    told = state.asked[-1].told[-1]
+    told = state.asked[-1].files[-1]
     keep = rng.random(len(rows[1])) > 0.3
     source = _file(arm=rows[0][keep], outcome=rows[1][keep]) if keep.any() and rng.random() < 0.7 else None
     _corrected(study, told.digest, source, "rows of a test run were in it")
@@ -361,7 +362,7 @@ def _thirty(study: Study, rows: Rows, rng: Generator) -> None:
     """No more than thirty rows, then the batch is settled."""
     _hand_in(study, _some(rows, slice(30)), rng)
     if _open(study):
-        study.tell(settle="the rest was lost in the post")
+        study.tell(round_over="the rest was lost in the post")
 
 
 def reproductions() -> Iterator[Cell]:
@@ -400,7 +401,7 @@ def _worst_lost(study: Study, rows: Rows, rng: Generator) -> None:
     """The lowest fifth is left out because it is low."""
     _hand_in(study, _some(rows, rows[1] > np.quantile(rows[1], 0.2)), rng)
     if _open(study):
-        study.tell(settle="outliers")
+        study.tell(round_over="outliers")
 
 
 def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
@@ -408,7 +409,7 @@ def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
     _hand_in(study, rows, rng)
     kept = _some(rows, rows[1] > np.quantile(rows[1], 0.2))
     path = _file(arm=kept[0], outcome=kept[1])
-    _corrected(study, study.state.asked[-1].told[-1].digest, path, "outliers")
+    _corrected(study, study.state.asked[-1].files[-1].digest, path, "outliers")
 
 
 def _drifting(study: Study, rows: Rows, rng: Generator) -> None:
