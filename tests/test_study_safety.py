@@ -139,7 +139,7 @@ def test_kill_while_the_study_is_decided(url, tmp_path):
             if state.decided is None:
                 study.tell(tmp_path / "2.csv")
             assert study.state.decided["answer"] == 2
-            assert study.state.seq == 5
+            assert study.state.seq == 7
 
 
 def at_once(url, jobs):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 from roundwise.estimates import Past
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping import explained
@@ -152,7 +152,7 @@ def carried(settings: Settings, kept: Any) -> Any:
     return rule.carried(settings.problem, won, past)
 
 
-def _shaped(shape: tuple[int, ...], *arrays: Floats) -> None:
+def _shaped(shape: tuple[int, ...], *arrays: Floats | Bools) -> None:
     if any(np.shape(each) != shape for each in arrays):
         raise Unreadable("arrays of another shape")
 
@@ -164,7 +164,7 @@ def _alike(found: Any, like: Any) -> None:
             raise Unreadable(f"a {type(found).__name__} in the place of a {type(like).__name__}")
         for one, other in zip(found, like, strict=True):
             _alike(one, other)
-    elif isinstance(like, np.ndarray) and (
-        not isinstance(found, np.ndarray) or found.dtype != like.dtype or found.shape[-1:] != like.shape[-1:]
-    ):
-        raise Unreadable("arrays of another shape")
+    elif isinstance(like, np.ndarray | np.generic):
+        fits = isinstance(found, np.ndarray | np.generic) and found.dtype == like.dtype
+        if not fits or np.shape(found)[-1:] != np.shape(like)[-1:]:
+            raise Unreadable("arrays of another shape")

@@ -126,7 +126,7 @@ def _solved(
     """V^-1 times the right side, and the diagonal of V: the batch's own variance and that of the means before it."""
     if isinstance(fit, MeansOfArms):
         covariance = fit.covariance[np.ix_(arms, arms)] + np.diag(own)
-        return np.linalg.solve(covariance, right), np.diag(covariance).copy()
+        return np.asarray(np.linalg.solve(covariance, right), dtype=np.float64), np.diag(covariance).copy()
     plain = own + before
     if fit is None:
         return right / plain[:, None], plain

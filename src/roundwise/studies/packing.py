@@ -10,6 +10,7 @@ import base64
 import binascii
 import importlib
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,10 @@ def packed(tree: Any) -> Any:
         if not hasattr(tree, "_fields"):
             return [packed(each) for each in tree]
         kind = type(tree)
-        place = f"{kind.__module__.removeprefix(PACKAGE + '.')}.{kind.__qualname__}"
-        return {"of": place, **{name: packed(each) for name, each in zip(tree._fields, tree, strict=True)}}
+        return {
+            "of": f"{kind.__module__}:{kind.__qualname__}",
+            **{name: packed(each) for name, each in zip(tree._fields, tree, strict=True)},
+        }
     if isinstance(tree, np.ndarray | np.generic):
         return _array(np.asarray(tree), isinstance(tree, np.generic))
     raise TypeError(f"A {type(tree).__name__} is no part of a tree of arrays.")
@@ -68,20 +71,20 @@ def _read(written: Any) -> Any:
         return written
     if isinstance(written, list):
         return tuple(_read(each) for each in written)
-    if "number" in written:
-        return float(written["number"])
     if "of" in written:
         kind = _kind(written["of"])
         return kind(**{name: _read(each) for name, each in written.items() if name != "of"})
+    if "number" in written:
+        return float(written["number"])
     return _from_array(written)
 
 
 def _kind(place: str) -> Any:
-    """A class of named tuples of this package, by its place; nothing else is ever looked up."""
-    module, _, name = place.rpartition(".")
-    if not all(part.isidentifier() for part in (*module.split("."), name)) or module.split(".")[0] in ("cli", "theory"):
-        raise ValueError(f"no place {place!r}")
-    kind = getattr(importlib.import_module(f"{PACKAGE}.{module}"), name)
+    """A class of named tuples by its place: in this package, or in a module that is imported already."""
+    module, _, name = place.partition(":")
+    ours = module.split(".")[0] == PACKAGE
+    # a policy or a rule of the user's own has its module at hand; nothing is imported because a log says so
+    kind = getattr(importlib.import_module(module) if ours else sys.modules[module], name)
     if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
         raise TypeError(f"{place} is no named tuple")
     return kind

@@ -21,7 +21,7 @@ from roundwise.errors import DataError, InputError, whole_number
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.change import Change, names_after, with_arms
-from roundwise.studies.results import Results
+from roundwise.studies.results import Part, Results
 from roundwise.studies.rounds import Asked, of_arms, pulls_of
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
@@ -61,10 +61,14 @@ def apply(state: State, entry: Entry) -> None:
     state.seq = entry.seq
 
 
+def begun(name: str, settings: Settings, created: str = "") -> State:
+    """A study that was just created."""
+    return State(name, settings, count.started(settings), created)
+
+
 def _created(entry: Entry) -> State:
     try:
-        settings = Settings.from_payload(entry.payload)
-        return State(entry.study, settings, count.started(settings), str(entry.at), entry.seq)
+        return begun(entry.study, Settings.from_payload(entry.payload), str(entry.at))
     except (*WRONG, RecursionError) as error:
         raise _senseless(entry.study, entry, error) from None
 
@@ -187,12 +191,10 @@ def _reopened(state: State, payload: dict[str, Any], entry: Entry) -> None:
 def _results(state: State, payload: Any) -> Results:
     """What a file brought, for the arms there are."""
     results = Results.from_payload(payload)
-    for sums in (results, *results.parts):
-        if any(
-            np.shape(each) != (len(state.settings.arms),)
-            for each in (sums.counts, sums.totals, sums.counts if sums.scatter is None else sums.scatter)
-        ):
-            raise ValueError("results of other arms")
+    every: list[Results | Part] = [results, *results.parts]
+    arrays = [each for sums in every for each in (sums.counts, sums.totals, sums.scatter) if each is not None]
+    if any(np.shape(each) != (len(state.settings.arms),) for each in arrays):
+        raise ValueError("results of other arms")
     if not all(np.isfinite(each).all() for each in (results.counts, results.totals)) or (results.counts < 0).any():
         raise ValueError("numbers that are none")
     return results

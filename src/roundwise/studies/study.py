@@ -17,12 +17,13 @@ from roundwise.noise import Noise
 from roundwise.policies import Policy, Wager
 from roundwise.questions import Question
 from roundwise.studies.changing import Changing
+from roundwise.studies.replay import begun
 from roundwise.studies.results import Results, read_results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings, arm_names, within_limits
 from roundwise.studies.state import State
 from roundwise.studies.store import StudyExists, open_store
-from roundwise.studies.writing import New, reasoned
+from roundwise.studies.writing import New, overview, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
@@ -59,7 +60,7 @@ def create_study(
     settings.check_kept()
     store = open_store(storage)
     try:
-        store.create(name, settings.payload())
+        store.create(name, settings.payload(), overview=overview(begun(name, settings)))
     except StudyExists:
         if not load_if_exists:
             store.close()
@@ -77,7 +78,7 @@ def load_study(name: str, storage: str | None = None) -> Study:
     """A study that exists."""
     store = open_store(storage, create=False)
     try:
-        store.recent(name)
+        store.known(name)
     except BaseException:
         store.close()
         raise
@@ -89,16 +90,23 @@ class Study(Changing):
 
     def ask(self) -> Asked | None:
         """The batch to do next: the same one until it is complete or closed; None once the study is over."""
+        return self.asking()[0]
 
-        def asked(state: State) -> tuple[New, Callable[[State], Asked | None]]:
+    def asking(self) -> tuple[Asked | None, State]:
+        """The batch to do next, and where the study stands."""
+
+        def asked(state: State) -> tuple[New, Callable[[State], tuple[Asked | None, State]]]:
             if state.closed is not None or state.decided is not None or state.trial.done or state.over is not None:
-                return [], lambda after: None
+                return [], lambda after: (None, after)
             if state.outstanding is not None:
-                return [], lambda after: after.outstanding
+                return [], lambda after: (after.outstanding, after)
             planned, whole = state.planned, state.trial.plan.pulls
             cut = {} if np.array_equal(planned, whole) else {"planned": [int(each) for each in whole]}
             pulls = [int(each) for each in planned]
-            return [("asked", {"batch": state.number + 1, "pulls": pulls, **cut})], lambda after: after.outstanding
+            return [("asked", {"batch": state.number + 1, "pulls": pulls, **cut})], lambda after: (
+                after.outstanding,
+                after,
+            )
 
         return self._write(asked)
 

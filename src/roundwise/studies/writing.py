@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from roundwise.errors import InputError
+from roundwise.studies.guarantee import guarantee_of
 from roundwise.studies.replay import apply, replayed
 from roundwise.studies.state import State
 from roundwise.studies.store import Conflict, Entry
@@ -122,6 +123,7 @@ def overview(state: State) -> dict[str, Any]:
         "budget": state.settings.budget,
         "since": None if waiting is None else waiting.since,
         "by": user(),
+        "guarantee": str(guarantee_of(state)),
     }
 
 

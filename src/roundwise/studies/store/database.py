@@ -93,10 +93,12 @@ class Store:
             with self.reached().writing() as connection:
                 schema.install(connection, self.address.place)
 
-    def create(self, name: str, payload: Mapping[str, Any], kind: str = "created") -> Entry:
+    def create(
+        self, name: str, payload: Mapping[str, Any], kind: str = "created", overview: Mapping[str, Any] | None = None
+    ) -> Entry:
         """Begin a study: its entry 0."""
         (entry,) = extended(_named(name), Head(), [(kind, written(payload))], datetime.now(UTC))
-        self._insert([entry])
+        self._insert([entry], overview)
         return entry
 
     def put(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> Listing:
@@ -162,6 +164,11 @@ class Store:
             found = self._after(connection, name, number, head, max(head.checkpoint - 1, -1))
             first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
         return [*first(), *found()]
+
+    def known(self, name: str) -> None:
+        """Raise `UnknownStudy` where there is no such study."""
+        with self.reached().reading() as connection:
+            self._head(connection, name)
 
     def find(self, name: str, key: str) -> list[Entry]:
         """The entries of a study that tell a file or answer a request (see `log.keys`)."""
