@@ -201,7 +201,6 @@ class TestWhatCannotBeRead:
             lambda kept: kept["won"].update(gains={"f": [4], "is": "<c16:AAAA"}),
             lambda kept: kept["won"].update(lost={"b": [4], "is": [0, 1, 2, 3]}),
             lambda kept: kept.update(won=None),
-            lambda kept: kept.update(of="roundwise.state:Plan"),
             lambda kept: kept.clear(),
         ],
     )
