@@ -20,7 +20,7 @@ class Outlook(NamedTuple):
 
 
 def shares_of(squares: Floats) -> Floats:
-    """In which proportions claims of these arms are fed: sqrt of how often an arm is in them; a control of k sqrt(k)."""
+    """In which proportions claims of these arms are fed: sqrt of how often an arm is in them."""
     return np.sqrt(squares)
 
 
@@ -51,7 +51,7 @@ def outlook(
     number, squares = len(forms), squares_of(forms)
     score = -ndtri(np.exp(-np.maximum(need, 0.0)))
     waiting = unshown.reshape(*unshown.shape[:-1], -1, number)
-    unfinished = waiting.any(axis=-2)
+    unfinished = np.asarray(waiting.any(axis=-2))
     zero = np.zeros((*unfinished.shape[:-1], forms.shape[-1]))
 
     def chances(counted: Floats) -> Floats:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.chances import Outlook, outlook
@@ -137,7 +138,9 @@ class Claiming:
         else:
             known = Known(past, past.means, problem.noise.variance(past))
             logs = problem.noise.horizon(known, batch, pieces, raised, share, self.eta)
-        return np.where(last & (need > 0), np.logaddexp(np.log(max(self.cash, 1e-300)), np.log1p(-self.cash) + logs), logs)
+        return np.where(
+            last & (need > 0), np.logaddexp(np.log(max(self.cash, 1e-300)), np.log1p(-self.cash) + logs), logs
+        )
 
     def bars(self, problem: Problem, shown: Bools) -> Floats:
         """log of what shows each line if all other claims lost everything. (L)"""
@@ -237,10 +240,17 @@ class Claiming:
         sides = self._sides(problem, kept.shown)
         unshown = (~sides & ~sides.any(axis=-2, keepdims=True)).reshape(kept.shown.shape)  # one side settles a claim
         return outlook(
-            question.forms, question.bets(kept.value.shape[:-1]), unshown, need, kept.value, kept.error, kept.spread, left
+            question.forms,
+            question.bets(kept.value.shape[:-1]),
+            unshown,
+            need,
+            kept.value,
+            kept.error,
+            kept.spread,
+            left,
         )
 
-    def _sides(self, problem: Problem, lines: Floats | Bools) -> Floats | Bools:  # type: ignore[misc]
+    def _sides(self, problem: Problem, lines: NDArray[Any]) -> NDArray[Any]:
         """Lines with an axis of sides. (L)->(D, J)"""
         return lines.reshape(*lines.shape[:-1], -1, claims_of(problem).number)
 

@@ -26,7 +26,9 @@ def newly_shown(money: Floats, shown: Bools, weights: Floats) -> Bools:
     smaller of its sides that are not shown.
     """
     while True:
-        now = shown | (weights[..., None, :] * (money * (1.0 + _SLACK) - 1.0) >= lacking(money, shown, weights)[..., None, :])
+        now = shown | (
+            weights[..., None, :] * (money * (1.0 + _SLACK) - 1.0) >= lacking(money, shown, weights)[..., None, :]
+        )
         if (now == shown).all():
             return shown
         shown = now

@@ -6,6 +6,7 @@ Propositions 6 (two rates) and 7 (a level); for other forms Lemma 1 with sigma 1
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -85,7 +86,7 @@ class Binary:
         single, arm, factor = singles_among(pieces)
         level = pieces.offsets / np.where(single, factor, 1.0)
         single = single & (level > 0) & (level < 1)
-        logs = zeros(need.shape)
+        logs: Floats = zeros(need.shape)
         if pair.any():
             logs = self.odds_horizon(batch, pieces, np.where(pair, need, 0.0), rho, eta)
         if single.any():
@@ -93,7 +94,13 @@ class Binary:
             won, tau = np.where(factor > 0, won, count - won), np.where(factor > 0, level, 1.0 - level)
             odds = np.log(np.where(single, tau, 0.5)) - np.log1p(-np.where(single, tau, 0.5))
             logs = logs + placed(
-                lambda *each: binomial_horizon_bet(*each, eta=eta), np.where(single, need, 0.0), won, count, odds, need, rho
+                partial(binomial_horizon_bet, eta=eta),
+                np.where(single, need, 0.0),
+                won,
+                count,
+                odds,
+                need,
+                rho,
             )
         rest = np.where(pair | single, 0.0, need)
         if (rest > 0).any():
@@ -105,9 +112,7 @@ class Binary:
         """The log odds of the first arm exceed those of the second by the offset: exact (Proposition 14b). (P)"""
         pulls = np.broadcast_to(np.asarray(rho), need.shape)
         each = [arm_of(values, pieces, s) for s in (0, 1) for values in (batch.totals, batch.counts)]
-        return placed(
-            lambda *given: hypergeometric_horizon_bet(*given, eta=eta), need, *each, pieces.offsets, need, pulls
-        )
+        return placed(partial(hypergeometric_horizon_bet, eta=eta), need, *each, pieces.offsets, need, pulls)
 
 
 @np.errstate(all="ignore")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -119,7 +120,7 @@ class Gaussian:
     def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """The test of the form at the budget, in money (Proposition 14a)."""
         z = standard_score(self.sigma, batch, pieces)
-        exact = placed(lambda *each: normal_horizon_bet(*each, eta=eta), np.where(need < MOST_NEED, need, 0.0), z, need, rho)
+        exact = placed(partial(normal_horizon_bet, eta=eta), np.where(need < MOST_NEED, need, 0.0), z, need, rho)
         return exact + placed(drift_horizon_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
 
 

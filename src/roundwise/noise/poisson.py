@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -110,7 +111,7 @@ class Poisson:
             margin = np.where(rates, -factors[..., min(1, factors.shape[-1] - 1)] / factors[..., 0], 1.0)
             odds = np.log(margin * time[0] / time[1])
             logs = placed(
-                lambda *each: binomial_horizon_bet(*each, eta=eta),
+                partial(binomial_horizon_bet, eta=eta),
                 np.where(rates, need, 0.0), events[0], events[0] + events[1], odds, need, rho,
             )  # fmt: skip
         rest = np.where(rates, 0.0, need)

@@ -81,17 +81,19 @@ class UnknownVariance:
 
     @quiet
     def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
-        """On the score that has the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
+        """On the score of the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
         from scipy.special import ndtri, stdtr
 
         means, spread = means_of(batch)
         new, leverage = at(means, pieces) - pieces.offsets, squares_at(spread, pieces)
         square, dof = self._squares(batch, pieces)
         t = new / np.sqrt(square * leverage)
-        possible = (square > 0) & (dof >= 1) & np.isfinite(t)
+        possible = (square > 0) & (dof >= 1) & np.isfinite(leverage) & np.isfinite(t)
         score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
         need = np.where(need < MOST_NEED, need, 0.0)  # beyond it there is no bet
-        return placed(lambda *each: normal_horizon_bet(*each, eta=eta), need, np.where(possible, score, np.nan), need, rho)
+        return placed(
+            functools.partial(normal_horizon_bet, eta=eta), need, np.where(possible, score, np.nan), need, rho
+        )
 
     def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         """The variance within the arms of the batch that each form is measured with, and its degrees of freedom."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.chances import shares_of, squares_of
 from roundwise.betting.claims import Claiming, Kept, claims_of
+from roundwise.noise.horizon import ETA
 from roundwise.policies.base import checked, whole
 from roundwise.problem import Problem
 from roundwise.questions import program
@@ -29,14 +30,21 @@ class Chances:
     right; `growth` bounds it by so many times the samples so far.
     """
 
-    stopping: Claiming = field(default_factory=Claiming)
     first_pulls: float = 30.0  # of each arm, where nothing else is said
     growth: float = 1.0
+    eta: float = ETA  # of the rule: show when the chance that the test at the budget rejects passes 1 - eta
+    cash: float = 0.0  # of the rule: kept from a last bet
     name = "chances"
 
     def __post_init__(self) -> None:
+        Claiming(self.eta, self.cash)
         checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
         checked(0 < self.growth < 1e6, f"`growth` is {self.growth:g}, but must be positive (and below 1e6).")
+
+    @property
+    def stopping(self) -> Claiming:
+        """The rule of claims."""
+        return Claiming(self.eta, self.cash)
 
     def check(self, problem: Problem) -> None:
         """A question of claims."""
@@ -73,7 +81,7 @@ class Chances:
         """
         question = claims_of(problem)
         sides = kept.shown.reshape(*kept.shown.shape[:-1], -1, question.number)
-        unfinished, runs = ~sides.any(axis=-2), samples.shape
+        unfinished, runs = np.asarray(~sides.any(axis=-2)), samples.shape
         need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept.shown) - kept.gains, np.inf)
         limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides.shape).max(axis=-2)
         order = np.argsort(np.where(unfinished, -limits, np.inf), axis=-1, kind="stable")

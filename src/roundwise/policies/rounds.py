@@ -1,4 +1,4 @@
-"""A policy within a budget, in rounds of one size, with a fixed split: one implementation for simulations and studies."""
+"""A policy within a budget, in rounds of one size, with a fixed split: the same in simulations and in studies."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Rounds:
     budget: float | None = None
     round: float | None = None
     split: tuple[float, ...] | None = None
+    told: bool = True  # whether plans say how many results are left; if not, they are only cut off
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("round", self.round)):
@@ -70,20 +71,21 @@ class Rounds:
         free = isinstance(self.stopping, Betting | Claiming)
         checked(
             free or (self.round is None and self.split is None),
-            f"The policy '{self.name}' has batches of its own: a round or a split goes with a policy that may look after "
-            "any batch, such as 'wager'.",
+            f"The policy '{self.name}' has batches of its own: a round or a split goes with a policy that may look "
+            "after any batch, such as 'wager'.",
         )
         if self.split is not None:
             given = len(self.split)
             checked(given == problem.arms, f"The split has {given} shares, but there are {problem.arms} arms.")
         room = problem.arms * (2 if problem.noise.needs == "squares" else 1)
         for what, most in (("budget", self.budget), ("round", self.round)):
-            checked(most is None or most >= room, f"The {what} is {most} results, but {problem.arms} arms need {room}.")
+            few = self.told and most is not None and most < room
+            checked(not few, f"The {what} is {most} results, but {problem.arms} arms need {room}.")
 
     @property
     def size(self) -> float | None:
         """How many results a round has, if that is fixed."""
-        if self.round is not None or self.budget is None or not isinstance(self.stopping, Claiming):
+        if self.round is not None or self.budget is None or not (self.told and isinstance(self.stopping, Claiming)):
             return self.round
         return max(1.0, math.ceil(self.budget / LOOKS))
 
@@ -122,7 +124,17 @@ class Rounds:
         if self.budget is None:
             return plan._replace(pulls=pulls, memory=memory, declared=declared)
         after = np.maximum(left - pulls.sum(axis=-1), 0.0)
-        return plan._replace(pulls=pulls, memory=memory, declared=declared, left=after, last=after <= 0)
+        last = (after <= 0) | (
+            (pulls.sum(axis=-1) <= 0) & (plan.pulls.sum(axis=-1) > 0)
+        )  # too few are left for a batch
+        last = np.asarray(last if plan.last is None else plan.last | last)
+        plan = plan._replace(pulls=pulls, memory=memory, declared=declared, last=last)
+        return plan._replace(left=after) if self.told else plan
+
+
+def within(policy: Policy, most: float) -> Policy:
+    """The policy, cut off after so many results, of which it is not told."""
+    return Rounds(policy, budget=float(math.floor(most)), told=False) if math.isfinite(most) else policy
 
 
 def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:

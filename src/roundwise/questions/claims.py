@@ -29,7 +29,7 @@ class Claims:
     The answer is a mask over what was shown: first the claims, then, with `futility` or two `sides`, their opposites:
     "no more than that". The probability that anything false is ever shown is at most delta. `futility` is m2, one
     number or one a claim: it can be shown, too, that a form is below m2 (at least the level). `sides="two"` is
-    m2 = level. Claims with larger `weights`, fixed beforehand, are shown sooner. `odds`: forms of the log odds of rates.
+    m2 = level. Claims with larger `weights`, fixed beforehand, are shown sooner. `odds`: of the log odds of rates.
 
     `Statements` asks which of its statements hold, all together: there is one answer, when every one of them is settled
     on one side or the other. Of claims each is shown by itself, and one that is not true holds nothing up.
@@ -68,8 +68,8 @@ class Claims:
             object.__setattr__(self, "futility", _each(self.futility, number, "futility"))
             if (np.asarray(self.futility) < self.levels).any():
                 raise InputError(
-                    f"The futility margin {np.min(self.futility):g} is below the level {np.max(self.levels):g}: it says "
-                    "what would be too little, and must be at least the level."
+                    f"The futility margin {np.min(self.futility):g} is below the level {np.max(self.levels):g}: it "
+                    "says what would be too little, and must be at least the level."
                 )
         if self.odds:
             signs = np.sort(self.forms, axis=-1)
@@ -169,7 +169,7 @@ class Claims:
         return np.stack(each, axis=-1)
 
     def holds(self, means: ArrayLike) -> Bools:
-        """What may be shown at these means: a form on its level counts as neither above nor below, unless sides are two."""
+        """What may be shown at these means: a form on its level is neither above nor below, unless sides are two."""
         found = finite(means)
         away = self.values(found)
         near = _NEAR * (1.0 + np.abs(self.lines.levels) + np.abs(found).max(axis=-1, keepdims=True))
@@ -252,7 +252,9 @@ class Claims:
 
     def line_words(self, names: Sequence[str]) -> list[str]:
         """Each claim in words, then each opposite."""
-        words = list(self.names) or [_words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)]
+        words = list(self.names) or [
+            _words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)
+        ]
         if not self.opposites:
             return words
         ends = self.levels if self.futility is None else np.asarray(self.futility)
@@ -270,7 +272,9 @@ class Claims:
 
     def _linear(self) -> Statements:
         if self.odds:
-            raise InputError("Odds ratios have bets, but no complexity or likelihood ratio here: use the policy 'chances'.")
+            raise InputError(
+                "Odds ratios have bets, but no complexity or likelihood ratio here: use the policy 'chances'."
+            )
         return self.lines
 
 
