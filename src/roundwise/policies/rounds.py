@@ -118,9 +118,10 @@ class Rounds:
             pulls = _filled(plan.pulls, room)
         elif self.budget is not None:
             pulls = limited_to(plan.pulls, room, record)
-        cut = cut | (pulls != plan.pulls).any(axis=-1)
-        declared = None if plan.declared is None else np.where(cut, -1.0, plan.declared)
-        memory = Round(plan, cut)
+        declared = plan.declared
+        if declared is not None:  # what is proved of its own batches does not hold of one that was cut
+            declared = declared._replace(made=declared.made & ~cut)
+        memory = Round(plan, np.asarray(cut | (pulls != plan.pulls).any(axis=-1)))
         if self.budget is None:
             return plan._replace(pulls=pulls, memory=memory, declared=declared)
         after = np.maximum(left - pulls.sum(axis=-1), 0.0)
