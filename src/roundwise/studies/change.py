@@ -2,7 +2,7 @@
 
 If the reason has nothing to do with any result, the study is what it would have been with the other list of arms from
 the beginning: all batches are counted anew. If it may have, what was won is carried on by the rules of
-docs/why-the-guarantee-holds.md (Propositions 14 and 15), which exist for some questions only.
+docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some questions only.
 """
 
 from __future__ import annotations
@@ -128,15 +128,15 @@ def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) 
     after = with_arms(settings, names_after(settings, change))
     problem, rule = after.problem, after.policy.stopping
     assert isinstance(rule, Betting)
-    past, record = Past.none((problem.arms,)), begin(problem, after.policy).record
+    past, record = Past.none((problem.arms,)), begin(problem, after.acting).record
     for names, batch in batches:
         one = of_arms(batch, names, after.arms)
         past, record = past.plus(one), record.plus(one)
     won = _dropped(settings, trial.kept.won, change) if change.kind == "dropped" else _added(trial.kept.won)
-    start = begin(problem, after.policy)
+    start = begin(problem, after.acting)
     trial = start._replace(record=record, kept=rule.carried(problem, won, past))
     if record.samples > 0:
-        trial = trial._replace(plan=after.policy.next(problem, trial))
+        trial = trial._replace(plan=after.acting.next(problem, trial))
     return after, trial._replace(done=rule.stops(problem, trial))
 
 
@@ -153,7 +153,7 @@ def names_after(settings: Settings, change: Change) -> list[str]:
 
 
 def _dropped(settings: Settings, won: Any, change: Change) -> Any:
-    """What was won, without an arm (Proposition 14)."""
+    """What was won, without an arm (Proposition 22)."""
     arm = settings.arms.index(change.arm)
     if isinstance(won, above.Won):  # what was lost on the arm goes into every set: once, by way of the first arm
         lost = min(float(won.above[arm]), float(won.below[arm]))
@@ -166,7 +166,7 @@ def _dropped(settings: Settings, won: Any, change: Change) -> Any:
 
 
 def _added(won: Any) -> Any:
-    """What was won, with one more arm (Proposition 15)."""
+    """What was won, with one more arm (Proposition 23)."""
     if isinstance(won, above.Won):
         return above.Won(np.append(won.above, 0.0), np.append(won.below, 0.0), np.append(won.settled, False))
     return best_arm.Won(np.append(won.gains, won.gains.min()), np.append(won.lost, False))

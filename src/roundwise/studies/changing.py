@@ -128,6 +128,11 @@ class Changing(Written):
         self._not_closed(state)
         if state.decided is not None:
             raise InputError(f"The study '{self.name}' is decided. Nothing was changed.")
+        if state.waiting is not None:
+            raise InputError(
+                f"Batch {state.waiting.batch} is open and has results, and what is still to come must be said before "
+                "those are seen. Complete it, or close the round, and then extend the budget. Nothing was changed."
+            )
         whole_number("budget", budget, 1)
         old, came = state.settings.budget, int(state.trial.record.samples)
         if old is None:

@@ -3,7 +3,7 @@
 The entry has what was won on every claim, the state that policy and rule need, the next plan, and the number of the
 rules by which it was made. Whoever reads it goes on from there: nothing before it is computed again. A version with
 other rules carries on what was won and makes its own bets from the next batch on, which is exact, because each factor
-is an e-value given the past (docs/why-the-guarantee-holds.md, Proposition 13).
+is an e-value given the past (docs/why-the-guarantee-holds.md, Proposition 21).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Floats
+from roundwise.betting.claims import Claiming
 from roundwise.estimates import Past
+from roundwise.policies import Rounds
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping import explained
 from roundwise.studies.change import Change, changed, first_arms
@@ -30,8 +32,8 @@ from roundwise.trial import advance, begin
 
 
 def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]] = ()) -> Trial:
-    """The trial before its first batch; earlier data `taught` are known, and are no evidence (Proposition 16)."""
-    trial = begin(settings.problem, settings.policy)
+    """The trial before its first batch; earlier data `taught` are known, and are no evidence (Proposition 24)."""
+    trial = begin(settings.problem, settings.acting)
     for names, results in taught:
         batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=(), table=None)
         trial = learned(settings, trial, batch)
@@ -53,7 +55,7 @@ def begun(settings: Settings) -> SoFar:
 def counted(settings: Settings, trial: Trial, so_far: SoFar, asked: Asked) -> tuple[Trial, SoFar]:
     """The trial and the facts after one more batch."""
     problem = settings.problem
-    after = advance(problem, settings.policy, trial, of_arms(asked.batch, asked.arms, settings.arms))
+    after = advance(problem, settings.acting, trial, of_arms(asked.batch, asked.arms, settings.arms))
     return after, so_far.plus(problem, settings.arms, asked)
 
 
@@ -95,16 +97,22 @@ def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
     return found
 
 
+def recut(settings: Settings, trial: Trial) -> Trial:
+    """The trial with its next plan kept within another budget."""
+    acting = settings.acting
+    return trial._replace(plan=acting.again(trial.plan, trial.record)) if isinstance(acting, Rounds) else trial
+
+
 def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, Any]) -> dict[str, Any]:
     """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
-    claims = explained(settings.policy.stopping).claims(settings.problem, trial, settings.arms)
+    won, bars, shown = evidence(settings, trial)
     return {
         "batch": so_far.batches,
         "rules": RULES,
         "claims": {
-            "log_e": packed(np.array([each.evidence for each in claims], dtype=np.float64)),
-            "log_bar": packed(np.array([each.bar for each in claims], dtype=np.float64)),
-            "shown": packed(np.array([each.shown for each in claims], dtype=np.bool_)),
+            "log_e": packed(won),
+            "log_bar": packed(bars),
+            "shown": packed(shown),
         },
         "plan": packed(trial.plan.pulls),
         "state": {
@@ -116,6 +124,16 @@ def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, A
         "so_far": so_far.payload(),
         **extra,
     }
+
+
+def evidence(settings: Settings, trial: Trial) -> tuple[Floats, Floats, Bools]:
+    """log of what was won for each claim, of what it must reach, and whether it is shown."""
+    rule = settings.policy.stopping
+    if isinstance(rule, Claiming):
+        return *rule.lines(settings.problem, trial.kept), trial.kept.shown
+    claims = explained(rule).claims(settings.problem, trial, settings.arms)
+    won, bars, shown = ([each[i] for each in claims] for i in (1, 2, 3))
+    return np.array(won, dtype=np.float64), np.array(bars, dtype=np.float64), np.array(shown, dtype=np.bool_)
 
 
 def restored(settings: Settings, payload: Mapping[str, Any]) -> Trial:

@@ -167,8 +167,8 @@ def _changed(state: State, payload: dict[str, Any], entry: Entry) -> None:
 
 
 def _extended(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    budget = payload["budget"]
-    state.settings = dataclasses.replace(state.settings, budget=budget)
+    settings = dataclasses.replace(state.settings, budget=payload["budget"])
+    state.becomes(settings, count.recut(settings, state.trial), state.so_far)
 
 
 def _past(state: State, payload: dict[str, Any], entry: Entry) -> None:

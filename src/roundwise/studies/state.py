@@ -10,6 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.policies.limited import limited
+from roundwise.policies.rounds import Round
 from roundwise.state import Batch, Record, Trial
 from roundwise.stopping import exacting
 from roundwise.studies import count
@@ -203,11 +204,20 @@ class State:
 
     @property
     def planned(self) -> Floats:
-        """The next batch, within what is left of the budget."""
-        pulls, budget = self.trial.plan.pulls, self.settings.budget
-        if budget is None:
+        """The next batch, within what is left of the budget, without the arms that are left out."""
+        pulls, out = self.trial.plan.pulls, self.settings.left_out
+        if not out:
             return pulls
-        return limited(pulls, max(budget - float(self.trial.record.samples), 0.0), 0.0, so_far=self.trial.record)
+        kept = np.where(np.isin(self.settings.arms, out), 0.0, pulls)
+        alike = np.where(np.isin(self.settings.arms, out), 0.0, 1.0)
+        whole = pulls.sum()
+        return limited(np.ceil(whole * (kept / kept.sum() if kept.any() else alike / alike.sum())), whole, 0.0)
+
+    @property
+    def whole_plan(self) -> Floats:
+        """The next batch as it would be without a budget."""
+        memory = self.trial.plan.memory
+        return memory.plan.pulls if isinstance(memory, Round) else self.trial.plan.pulls
 
     @property
     def spent(self) -> bool:
@@ -217,7 +227,7 @@ class State:
     @property
     def broken(self) -> bool:
         """Whether the rule decides no more, because a batch came back otherwise than it was planned."""
-        return bool(stuck(self.settings.problem, self.settings.policy, self.trial))
+        return bool(stuck(self.settings.problem, self.settings.acting, self.trial))
 
     @property
     def over(self) -> str | None:
@@ -228,7 +238,7 @@ class State:
         needs = f"the rule of {policy.name} needs every batch just as it was planned"
         if self.broken:
             return f"{self.so_far.other or 'a batch did not come back as it was planned'}, and {needs}"
-        whole = self.trial.plan.pulls
+        whole = self.whole_plan
         if exacting(policy.stopping) and not np.array_equal(self.planned, whole):
             return f"the budget of {budget} results does not cover the next batch of {int(whole.sum())}, and {needs}"
         return f"the budget of {budget} results is used up" if self.spent else None

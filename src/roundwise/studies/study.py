@@ -14,13 +14,13 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
-from roundwise.policies import Policy, Wager
+from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.studies.changing import Changing
 from roundwise.studies.replay import begun
 from roundwise.studies.results import Results, read_results
 from roundwise.studies.rounds import Asked
-from roundwise.studies.settings import Settings, arm_names, within_limits
+from roundwise.studies.settings import Settings, arm_names, shares, within_limits
 from roundwise.studies.state import State
 from roundwise.studies.store import StudyExists, open_store
 from roundwise.studies.writing import New, overview, reasoned
@@ -42,21 +42,25 @@ def create_study(
     max_batch: float | None = None,
     min_per_arm: float = 0.0,
     budget: int | None = None,
+    round: int | None = None,
+    split: Sequence[float] | str | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
     seed: int | None = None,
 ) -> Study:
     """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
 
-    `policy` is Wager unless said otherwise. After `budget` results nothing more is asked for: the study is then
-    undecided, and its report says what has not been ruled out. An old study must have been created with the same
+    `policy` is the usual one of the question unless said otherwise. After `budget` results nothing more is asked for:
+    the study is then undecided, and its report says what has not been ruled out. With a `round` every batch has so many
+    results, with a `split` ("equal", or shares such as "2:1:1") so many of each arm; it is then complete when their
+    number is there. An old study must have been created with the same
     settings. `seed` deals the rows of the first batch into parts: it is drawn, unless it is given to have the same
     study again, and must then be chosen before the results are known.
     """
     names = arm_names(arms)
-    chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
+    chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
     drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
-    settings = Settings(question, names, noise, delta, chosen, drawn, budget)
+    settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, shares(split, len(names)))
     settings.check_kept()
     store = open_store(storage)
     try:
@@ -100,13 +104,13 @@ class Study(Changing):
                 return [], lambda after: (None, after)
             if state.outstanding is not None:
                 return [], lambda after: (after.outstanding, after)
-            planned, whole = state.planned, state.trial.plan.pulls
-            cut = {} if np.array_equal(planned, whole) else {"planned": [int(each) for each in whole]}
-            pulls = [int(each) for each in planned]
-            return [("asked", {"batch": state.number + 1, "pulls": pulls, **cut})], lambda after: (
-                after.outstanding,
-                after,
-            )
+            planned, whole = state.planned, state.whole_plan
+            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": [int(each) for each in planned]}
+            if not np.array_equal(planned, whole):
+                payload["planned"] = [int(each) for each in whole]
+            if state.settings.by_number:
+                payload["by_number"] = True
+            return [("asked", payload)], lambda after: (after.outstanding, after)
 
         return self._write(asked)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Floats
-from roundwise.stopping import explained
+from roundwise.studies.count import evidence
 from roundwise.studies.packing import Unreadable, unpacked
 from roundwise.studies.replay import apply, replayed
 from roundwise.studies.state import State
@@ -115,10 +115,7 @@ def _readable(state: State) -> list[str]:
     payload = state.checkpoint
     assert payload is not None
     try:
-        claims = explained(state.settings.policy.stopping).claims(
-            state.settings.problem, state.trial, state.settings.arms
-        )
-        mine, other = np.array([each.evidence for each in claims]), unpacked(payload["claims"]["log_e"])
+        mine, other = evidence(state.settings, state.trial)[0], unpacked(payload["claims"]["log_e"])
     except Unreadable:
         return []
     if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):

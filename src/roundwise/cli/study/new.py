@@ -45,10 +45,12 @@ def new(
         str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")
     ] = None,
     delta: Delta = 0.05,
-    policy: Annotated[str, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = "wager",
+    policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
     max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a batch.")] = None,
     min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
     budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
+    round_: Annotated[int | None, typer.Option("--round", help="So many results make a batch.")] = None,
+    split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -69,10 +71,12 @@ def new(
         arms=names,
         noise=found,
         delta=delta,
-        policy=made("policy", policy, trusted=True),
+        policy=None if policy is None else made("policy", policy, trusted=True),
         max_batch=max_batch,
         min_per_arm=min_per_arm,
         budget=budget,
+        round=round_,
+        split=split,
         storage=storage,
     ) as study:
         guarantee = str(guarantee_of(study.state))
