@@ -192,7 +192,8 @@ class Study(Changing):
                     "Nothing was changed."
                 )
             batch, old = self._recorded(state, replaces)
-            results = None if source is None else self._read(state, source, batch == 1, file=state.files + 1)
+            arms = next(each.arms for each in state.asked if each.number == batch)
+            results = None if source is None else self._read(state, source, batch == 1, state.files + 1, arms=arms)
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
@@ -243,13 +244,20 @@ class Study(Changing):
         return state.outstanding
 
     def _read(
-        self, state: State, source: Any, first: bool, file: int, whole: Floats | None = None, again: bool = False
+        self,
+        state: State,
+        source: Any,
+        first: bool,
+        file: int,
+        whole: Floats | None = None,
+        again: bool = False,
+        arms: tuple[str, ...] | None = None,
     ) -> Results:
         """What a file brought; it is dealt by its number, unless it is all by itself the `whole` first batch."""
         settings = state.settings
         parts = settings.policy.first(settings.problem, ()).parts if first else 1
         results = read_results(
-            source, settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
+            source, arms or settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
         )
         recorded = self._held(state, results.digest)
         if recorded is None:
