@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roundwise._version import RULES
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
@@ -105,7 +106,8 @@ class Study(Changing):
             if state.outstanding is not None:
                 return [], lambda after: (after.outstanding, after)
             planned, whole = state.planned, state.whole_plan
-            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": [int(each) for each in planned]}
+            pulls = [int(each) for each in planned]
+            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": pulls, "rules": RULES}
             if not np.array_equal(planned, whole):
                 payload["planned"] = [int(each) for each in whole]
             if state.settings.by_number:
