@@ -114,7 +114,11 @@ def sums(study: Study, rows: Rows, rng: Generator) -> None:
     """Sums of each arm."""
     names = np.unique(rows[0])
     values = [rows[1][rows[0] == name] for name in names]
-    columns = {"arm": names, "count": [len(v) for v in values], "total": [float(v.sum()) for v in values]}
+    columns: dict[str, Array | Sequence[float]] = {
+        "arm": names,
+        "count": [len(v) for v in values],
+        "total": [float(v.sum()) for v in values],
+    }
     if study.state.settings.noise.needs == "squares":
         columns["squares"] = [float((v**2).sum()) for v in values]
     told(study, file_of(**columns))
