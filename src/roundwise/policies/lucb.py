@@ -27,7 +27,7 @@ class LUCB:
 
     >>> from roundwise.questions import BestArm
     >>> round(float(LUCB().radius(Problem(BestArm(), arms=10), np.array([50.0]), np.array(100.0))[0]), 4)
-    0.9782
+    0.9786
     """
 
     batch: float = 2.0  # b
