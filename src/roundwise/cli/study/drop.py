@@ -25,6 +25,6 @@ def drop(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("drop", arm=arm, why=why, unrelated=unrelated), yes)
+        effect = agreed(study.effect("drop", arm=arm, why=why, unrelated=unrelated), yes)
         found = study.drop(arm, why, unrelated)
-    show(found.plain() if as_json else None, found.text())
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

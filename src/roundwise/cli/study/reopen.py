@@ -13,6 +13,6 @@ def reopen(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_j
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("reopen"), yes)
+        effect = agreed(study.effect("reopen"), yes)
         found = study.reopen(why)
-    show(found.plain() if as_json else None, found.text())
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")
