@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from roundwise.errors import DataError, InputError, whole_number
+from roundwise.noise import Noise
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.change import Change, names_after, with_arms
 from roundwise.studies.results import Part, Results
 from roundwise.studies.rounds import Asked, of_arms, pulls_of
-from roundwise.studies.settings import Settings
+from roundwise.studies.settings import Settings, arm_names
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 
@@ -68,7 +69,10 @@ def begun(name: str, settings: Settings, created: str = "") -> State:
 
 def _created(entry: Entry) -> State:
     try:
-        return begun(entry.study, Settings.from_payload(entry.payload), str(entry.at))
+        settings = Settings.from_payload(entry.payload)
+        if not all(isinstance(name, str) for name in settings.arms) or arm_names(settings.arms) != settings.arms:
+            raise ValueError("names of arms")
+        return begun(entry.study, settings, str(entry.at))
     except (*WRONG, RecursionError) as error:
         raise _senseless(entry.study, entry, error) from None
 
@@ -99,7 +103,7 @@ def _asked(state: State, payload: dict[str, Any], entry: Entry) -> None:
 
 
 def _told(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.recent[-1].files.append(_results(state.recent[-1].arms, payload["results"]))
+    state.recent[-1].files.append(_results(state.settings.noise, state.recent[-1].arms, payload["results"]))
     state.files_since += 1
 
 
@@ -133,18 +137,21 @@ def _decided(state: State, payload: dict[str, Any], entry: Entry) -> None:
 
 
 def _later(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.later.append((state.settings.arms, _results(state.settings.arms, payload["results"])))
+    state.later.append((state.settings.arms, _results(state.settings.noise, state.settings.arms, payload["results"])))
     state.files_since += 1
 
 
 def _amended(state: State, payload: dict[str, Any], entry: Entry) -> None:
     """Put the corrected results in the place of the old ones; what was counted must be counted anew."""
     corrected = payload["results"]
-    for asked in state.asked:
+    here = any(each.digest == payload["replaces"] for asked in state.recent for each in asked.files)
+    for asked in state.recent if here else state.asked:
         for i, each in enumerate(asked.files):
             if each.digest == payload["replaces"]:
                 complete = asked.complete
-                asked.files[i : i + 1] = [] if corrected is None else [_results(asked.arms, corrected)]
+                asked.files[i : i + 1] = (
+                    [] if corrected is None else [_results(state.settings.noise, asked.arms, corrected)]
+                )
                 asked.amended |= complete  # what was complete stays so
                 state.stale |= complete
                 state.files_since += corrected is not None
@@ -171,7 +178,7 @@ def _extended(state: State, payload: dict[str, Any], entry: Entry) -> None:
 
 
 def _past(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.taught.append((state.settings.arms, _results(state.settings.arms, payload["results"])))
+    state.taught.append((state.settings.arms, _results(state.settings.noise, state.settings.arms, payload["results"])))
     state.becomes(state.settings, count.started(state.settings, state.taught), count.begun(state.settings))
 
 
@@ -187,15 +194,28 @@ def _reopened(state: State, payload: dict[str, Any], entry: Entry) -> None:
     state.closed = None
 
 
-def _results(arms: tuple[str, ...], payload: Any) -> Results:
+def _results(noise: Noise, arms: tuple[str, ...], payload: Any) -> Results:
     """What a file brought, for the arms there are."""
     results = Results.from_payload(payload)
     every: list[Results | Part] = [results, *results.parts]
     arrays = [each for sums in every for each in (sums.counts, sums.totals, sums.scatter) if each is not None]
     if any(np.shape(each) != (len(arms),) for each in arrays):
         raise ValueError("results of other arms")
-    if not all(np.isfinite(each).all() for each in (results.counts, results.totals)) or (results.counts < 0).any():
+    if not all(isinstance(each, str) for each in (results.name, results.digest, results.form, results.dealt)):
+        raise TypeError("no words")
+    if not all(isinstance(note, str) for note in results.notes):
+        raise TypeError("no notes")
+    counts, totals = results.counts, results.totals
+    if not all(np.isfinite(each).all() for each in (counts, totals)) or (counts < 0).any() or (counts % 1).any():
         raise ValueError("numbers that are none")
+    low, high = noise.outcome.low, noise.outcome.high
+    with np.errstate(invalid="ignore"):
+        slack = 1e-9 * (1.0 + np.abs(totals))
+        values = np.concatenate([*(results.values or ()), [min(max(0.0, low), high)]])
+        if (totals < low * counts - slack).any() or (totals > high * counts + slack).any():
+            raise ValueError("results that there cannot be")
+        if not ((low <= values) & (values <= high)).all():
+            raise ValueError("results that there cannot be")
     return results
 
 

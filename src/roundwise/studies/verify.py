@@ -105,7 +105,7 @@ def _count(state: State, payload: dict[str, Any]) -> list[str]:
         mine, other = (unpacked(each["state"]["record"]).totals for each in (again, payload))
         if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE):
             words.append(f"after batch {number} the totals were {_few(other)}, the files add up to {_few(mine)}")
-    except (AttributeError, Unreadable) as error:
+    except (AttributeError, LookupError, TypeError, Unreadable) as error:
         words.append(f"what was recorded after batch {number} cannot be read by this version ({error})")
     return words
 
@@ -116,9 +116,9 @@ def _readable(state: State) -> list[str]:
     assert payload is not None
     try:
         mine, other = evidence(state.settings, state.trial)[0], unpacked(payload["claims"]["log_e"])
-    except Unreadable:
-        return []
-    if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+        if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            return []
+    except (AttributeError, LookupError, TypeError, Unreadable):
         return []
     return [f"after batch {payload['batch']} the state that was recorded holds other evidence than was said"]
 
