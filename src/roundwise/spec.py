@@ -140,7 +140,7 @@ def name_of(thing: Thing) -> str:
     if module == "__main__" or _found(module, path) is not kind:
         raise InputError(
             f"The class '{module}:{path}' cannot be found again from elsewhere, as none that is defined in a script, a "
-            "notebook or a function: put it into a module of its own, for example my_rules.py, and import it from there."
+            "notebook or a function: put it into a module of its own, for example my_rules.py, and import that."
         )
     return f"{module}:{path}"
 
