@@ -11,7 +11,31 @@ them is one sentence on standard error and exit code 2.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+_SHELL: ContextVar[bool] = ContextVar("shell", default=False)
+
+
+@contextmanager
+def at_the_shell() -> Iterator[None]:
+    """What is said meanwhile is said to somebody at the command line, not in Python."""
+    before = _SHELL.set(True)
+    try:
+        yield
+    finally:
+        _SHELL.reset(before)
+
+
+def said(python: str, shell: str) -> str:
+    """What to do, in the words of where it is done.
+
+    >>> said("`again=True`", "`--again`")
+    '`again=True`'
+    """
+    return shell if _SHELL.get() else python
 
 
 class RoundwiseError(Exception):

@@ -25,6 +25,7 @@ from roundwise.questions.base import (
     midrange,
     pairs,
     quiet,
+    Wording,
 )
 
 
@@ -161,6 +162,11 @@ class BestArm:
         """'x is the best arm.'"""
         close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
         return f"{names[int(answer)]} is the best arm{close}"
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 4 arms has the highest mean?'"""
+        near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
+        return f"Which of {len(names)} arms has the highest {wording.mean}{near}?"
 
     def plain(self, answer: Answer) -> Any:
         """The index."""

@@ -21,6 +21,7 @@ from roundwise.questions.base import (
     complexity_where,
     finite,
     quiet,
+    Wording,
 )
 
 
@@ -99,6 +100,10 @@ class MinimumBelow:
         """'The smallest mean is below 0.6.'"""
         return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}"
 
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Is the lowest mean of 4 arms below 0.5?'"""
+        return f"Is the lowest {wording.mean} of {len(names)} arms below {wording.value(self.level)}?"
+
     def plain(self, answer: Answer) -> Any:
         """True or false."""
         return bool(answer)
@@ -165,6 +170,10 @@ class AnyAbove:
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'Some mean is above 0.6.'"""
         return f"{'some' if answer else 'no'} mean is above {self.level:g}"
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Does any of 4 arms have a mean above 0.5?'"""
+        return f"Does any of {len(names)} arms have a {wording.mean} above {wording.value(self.level)}?"
 
     def plain(self, answer: Answer) -> Any:
         """True or false."""
