@@ -1,12 +1,8 @@
-"""`roundwise new, ask, tell, status, list, report, export, import, verify, amend, close`: live studies."""
+"""`roundwise new, ask, tell, import, verify, amend, close`: what is done to live studies."""
 
 from __future__ import annotations
 
-import csv
-import dataclasses
-import functools
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.cli.app import STUDIES, app
+from roundwise.cli.files import check_output, write_file
 from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, question_from
-from roundwise.cli.output import check_output, print_json, print_table
-from roundwise.errors import DataError, InputError, RoundwiseError, unknown
+from roundwise.cli.output import print_json, print_table, recorded, say
+from roundwise.errors import DataError, InputError
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import Question, Statements
 from roundwise.spec import made
@@ -91,6 +88,7 @@ def new(
         budget=budget,
         storage=storage,
     ) as study:
+        recorded(f"'{name}' is created")
         guarantee = str(guarantee_of(study.state))
     promise = f"error at most {delta:g}" if guarantee == KEPT else f"error aimed at {delta:g}"
     stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
@@ -103,42 +101,46 @@ def new(
 @app.command(rich_help_panel=STUDIES)
 def ask(
     name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the batch to this CSV file.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the round to this CSV file.")] = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """What to do next: how many results of each arm. The same batch until it is complete or settled."""
+    """What to do next: how many results of each arm. The same round until it is complete or closed."""
     from roundwise.studies import load_study
     from roundwise.studies.guarantee import guarantee_of
     from roundwise.studies.report import report_of
+    from roundwise.studies.report.sheets import csv_text
 
-    check_output(out)
+    check_output(out, theirs=False)
     with load_study(name, storage) as study:
         asked = study.ask()
         state = study.state
     if asked is None:
         report = report_of(state, intervals=False)
-        _print(report.plain() if as_json else None, f"{report.top()}.\nNext: {report.next}")
+        _print(report.plain() if as_json else None, f"{report.top()}\nNext: {report.next}")
         return
-    pulls = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
+    recorded(f"round {asked.number} of '{name}' is asked for")
+    wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
     if out is not None:
-        with out.open("w", newline="", encoding="utf-8") as target:
-            writer = csv.writer(target)
-            writer.writerow(("arm", "pulls"))
-            writer.writerows((arm, n) for arm, n in missing.items() if n)
+        write_file(out, csv_text(("arm", "still_to_come"), [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
         guarantee = str(guarantee_of(state))
-        plain = {"study": name, "batch": asked.number, "pulls": pulls, "outstanding": missing, "guarantee": guarantee}
-        print_json(plain)
+        plain = {"study": name, "round": asked.number, "results": wanted, "still_to_come": missing}
+        print_json({**plain, "guarantee": guarantee})
         return
-    print(f"{name}, batch {asked.number}: {sum(pulls.values())} results, {sum(missing.values())} of them outstanding.")
-    rows = [(arm, pulls[arm], missing[arm]) for arm in asked.arms if pulls[arm]]
-    print_table(("arm", "results", "outstanding"), rows[:60])
+    came = sum(wanted.values()) - sum(missing.values())
+    so_far = f", {sum(missing.values())} of them still to come" if came else ""
+    say(f"{name}, round {asked.number}: collect {sum(wanted.values())} results{so_far}.")
+    rows = [(arm, wanted[arm], missing[arm]) for arm in asked.arms if wanted[arm]]
+    if came:
+        print_table(("arm", "results", "still to come"), rows[:60])
+    else:
+        print_table(("arm", "results"), [row[:2] for row in rows[:60]])
     if len(rows) > 60:
-        print(f"... and {len(rows) - 60} more arms; --out FILE writes them all.")
+        say(f"... and {len(rows) - 60} more arms; --out FILE writes them all.")
     where = f" (written to {out})" if out is not None else ""
-    print(f"Next: do this batch{where}, then `roundwise tell {quote(name)} FILE`.")
+    say(f"Next: do this round{where}, then `roundwise tell {quote(name)} FILE`.")
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -158,95 +160,11 @@ def tell(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        report = study.tell(*(files or []), settle=settle, again=again)
-    told = ", ".join(str(each) for each in files or [])
+        study.tell(*(files or []), settle=settle, again=again)
+        told = ", ".join(str(each) for each in files or [])
+        recorded(f"{told or 'that the rest will not come'} is recorded")
+        report = study.report()
     _print(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
-
-
-@app.command(rich_help_panel=STUDIES)
-def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
-    """Where a study stands: what came back, what is outstanding, what is still open."""
-    from roundwise.studies import load_study
-    from roundwise.studies.report import report_of
-
-    with load_study(name, storage) as study:
-        report = report_of(study.state, intervals=False)
-    _print(report.plain() if as_json else None, report.text())
-
-
-@app.command("list", rich_help_panel=STUDIES)
-def list_studies(storage: Storage = None, as_json: Json = False) -> None:
-    """All studies of the storage."""
-    from roundwise.studies.store import open_store
-
-    with open_store(storage, create=False) as store:
-        found = store.studies()
-        if as_json:
-            plain = [
-                {
-                    "name": each.name,
-                    "created": str(each.created),
-                    "changed": str(each.changed),
-                    "guarantee": _guarantee(functools.partial(store.read, each.name)),
-                }
-                for each in found
-            ]
-    if as_json:
-        print_json(plain)
-    elif found:
-        rows = [(each.name, str(each.created)[:16], str(each.changed)[:16]) for each in found]
-        print_table(("study", "created (UTC)", "last change"), rows)
-        print("Next: `roundwise status NAME` shows where one stands.")
-    else:
-        print("There are no studies. Next: `roundwise new NAME --question best-arm --arms a,b,c --binary` creates one.")
-
-
-@app.command(rich_help_panel=STUDIES)
-def report(
-    name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="Write it: .html, .md or .json.")] = None,
-    storage: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Everything there is to say about a study, with intervals."""
-    from roundwise.studies import load_study
-
-    endings = (".html", ".md", ".json")
-    if out is not None and out.suffix.lower() not in endings:
-        raise InputError(f"'{out}' must end in {', '.join(endings)}.")
-    check_output(out)
-    with load_study(name, storage) as study:
-        found = study.report()
-    if out is None:
-        _print(found.plain() if as_json else None, found.text())
-        return
-    kind = out.suffix.lower()
-    text = found.html() if kind == ".html" else found.markdown() if kind == ".md" else found.json()
-    out.write_text(text, encoding="utf-8")
-    next_ = found.next
-    if found.status != "undecided":
-        next_ = f"keep it with the record, which `roundwise export {quote(name)}` writes."
-    _print(found.plain() if as_json else None, f"{found.top()}.\nThe report is in {out}.\nNext: {next_}")
-
-
-@app.command(rich_help_panel=STUDIES)
-def export(
-    name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="The file to write; default NAME.jsonl.")] = None,
-    storage: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Write the whole record of a study to a file, for an archive or another machine."""
-    from roundwise.studies.store import open_store, write_log
-
-    target = Path(f"{name}.jsonl") if out is None else out
-    check_output(target)
-    with open_store(storage, create=False) as store:
-        entries = store.read(name)
-    write_log(target, entries)
-    next_ = f"`roundwise import {quote(str(target))}` brings it into another storage."
-    plain = {"study": name, "file": str(target), "entries": len(entries), "next": next_} if as_json else None
-    _print_of(entries, plain, f"The record of '{name}' is in {target}.\nNext: {next_}")
 
 
 @app.command("import", rich_help_panel=STUDIES)
@@ -261,6 +179,7 @@ def import_study(
     entries = read_log(file)
     with open_store(storage) as store:
         listing = store.put(entries)
+    recorded(f"'{listing.name}' is imported")
     next_ = f"`roundwise verify {quote(listing.name)}` recomputes it."
     plain = {"study": listing.name, "entries": listing.entries, "next": next_} if as_json else None
     _print_of(entries, plain, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")
@@ -306,7 +225,9 @@ def amend(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        found = study.amend(file, by, why)
+        study.amend(file, by, why)
+        recorded(f"the amendment of {file} is recorded")
+        found = study.report()
     _print(found.plain() if as_json else None, found.text())
 
 
@@ -316,7 +237,9 @@ def close(name: Name, why: Why, storage: Storage = None, as_json: Json = False) 
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        found = study.end(why)
+        study.end(why)
+        recorded(f"'{name}' is closed")
+        found = study.report()
     _print(found.plain() if as_json else None, found.text())
 
 
@@ -324,23 +247,14 @@ def _print(plain: dict[str, object] | None, text: str) -> None:
     if plain is not None:
         print_json(plain)
     else:
-        sys.stdout.write(text + "\n")
+        say(text)
 
 
 def _print_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str) -> None:
     """The same for a record, whose guarantee goes into the JSON."""
-    _print(None if plain is None else {**plain, "guarantee": _guarantee(lambda: entries)}, text)
+    from roundwise.studies.keeping import guarantee_of_record
 
-
-def _guarantee(read: Callable[[], Sequence[Entry]]) -> str:
-    """What became of the guarantee of a study; there is none where its record cannot be read or replayed."""
-    from roundwise.studies import replayed
-    from roundwise.studies.guarantee import VOID, guarantee_of
-
-    try:
-        return str(guarantee_of(replayed(read())))
-    except RoundwiseError as error:
-        return f"{VOID}the record cannot be replayed: {error}"
+    _print(None if plain is None else {**plain, "guarantee": guarantee_of_record(entries)}, text)
 
 
 def _arm_list(arms: str | None, path: Path | None) -> list[str]:
@@ -372,11 +286,7 @@ def _question(
         return question_from(name, k, level, file, tolerance)
     if name != "statements" or file is not None:
         raise InputError("--control goes with --question statements, in the place of --file.")
-    if control not in names:
-        raise unknown("arm", control, names)
-    by = f" by more than {margin:g}" if margin else ""
-    statements = Statements.against_control(len(names), names.index(control), margin)
-    return dataclasses.replace(statements, names=tuple(f"{arm} beats {control}{by}" for arm in names if arm != control))
+    return Statements.against_control(names, control, margin)
 
 
 def _noise(

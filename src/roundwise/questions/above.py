@@ -17,12 +17,12 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     column,
     complexity_where,
     finite,
     quiet,
-    Wording,
 )
 from roundwise.questions.top_k import set_words
 

@@ -148,7 +148,10 @@ class Tolerant(Protocol):
         """The answer that the evidence is for."""
 
 
-def asks(question: Question, names: Sequence[str], wording: Wording = Wording()) -> str:
+PLAIN = Wording()
+
+
+def asks(question: Question, names: Sequence[str], wording: Wording = PLAIN) -> str:
     """The question in plain words, in its own if it has some."""
     own: Callable[[Sequence[str], Wording], str] | None = getattr(question, "asks", None)
     return f"{question.name} of {len(names)} arms?" if own is None else own(names, wording)

@@ -17,6 +17,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     checked_open,
     column,
@@ -25,7 +26,6 @@ from roundwise.questions.base import (
     midrange,
     pairs,
     quiet,
-    Wording,
 )
 
 

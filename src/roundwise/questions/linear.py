@@ -18,6 +18,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     checked_open,
     complexity_where,
     finite,
@@ -25,7 +26,6 @@ from roundwise.questions.base import (
     quiet,
     range_of_forms,
     spread_over,
-    Wording,
 )
 
 

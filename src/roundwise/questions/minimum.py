@@ -16,12 +16,12 @@ from roundwise.questions.base import (
     Answer,
     Complexity,
     Halfspaces,
+    Wording,
     at_least_two,
     column,
     complexity_where,
     finite,
     quiet,
-    Wording,
 )
 
 

@@ -17,6 +17,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     complexity_where,
     finite,
@@ -24,7 +25,6 @@ from roundwise.questions.base import (
     pairs,
     quiet,
     spread_over,
-    Wording,
 )
 
 

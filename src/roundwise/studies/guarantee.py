@@ -49,24 +49,27 @@ def guarantee_of(state: State) -> Guarantee:
     reasons = [] if doubt is None or doubt.startswith(CONDITIONAL) else [doubt.removeprefix(NONE)]
     if state.decided is not None and state.broken:
         name = state.settings.policy.name
-        reasons.append(f"{name} decided although a batch did not come back as it was planned, which its rule needs")
+        reasons.append(f"{name} decided although a round did not come back as it was planned, which its rule needs")
     if emptied(state):
         reasons.append(
             "all answers have been ruled out, which happens with at most the error probability if what is assumed "
             "holds, so it can hardly hold"
         )
     conditions = [] if doubt is None or not doubt.startswith(CONDITIONAL) else [doubt.removeprefix(CONDITIONAL)]
-    for each in short(state):
-        conditions.append(f"what is missing of batch {each.number} has nothing to do with its values")
+    missing = [str(each.number) for each in short(state)]
+    if missing:
+        rounds = "round" if len(missing) == 1 else "rounds"
+        which = missing[0] if len(missing) == 1 else f"{', '.join(missing[:-1])} and {missing[-1]}"
+        conditions.append(f"what is missing of {rounds} {which} has nothing to do with its values")
     for entry in state.amendments:
         what = "withdrawal" if entry["results"] is None else "correction"
         conditions.append(
-            f"the {what} of {entry['name']} in batch {entry['batch']} has nothing to do with what results showed"
+            f"the {what} of {entry['name']} in round {entry['batch']} has nothing to do with what results showed"
         )
     if dealt_alike(state):
-        conditions.append("the rows in the files of batch 1 came in an order that has nothing to do with their values")
+        conditions.append("the rows in the files of round 1 came in an order that has nothing to do with their values")
     if disagreeing(state) is not None:
-        conditions.append("the batches differ from each other by chance")
+        conditions.append("the rounds differ from each other by chance")
     return Guarantee(tuple(conditions), tuple(reasons))
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.errors import InputError, whole_number
+from roundwise.errors import InputError, said, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy, Wager
 from roundwise.questions import Question
 from roundwise.studies.replay import Asked, State, replayed
 from roundwise.studies.results import Results, read_results
 from roundwise.studies.settings import Settings, arm_names, within_limits
-from roundwise.studies.store import Conflict, StudyExists, open_store
+from roundwise.studies.store import Conflict, Entry, StudyExists, open_store
 from roundwise.studies.store.log import Head, extended, written
 
 if TYPE_CHECKING:
@@ -100,6 +100,16 @@ class Study:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Study '{self.name}': {self._report(self.state).headline}>"
+        except Exception:  # closed, unreachable or unreadable: a repr must not fail
+            return f"<Study '{self.name}'>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the report."""
+        return self.report()._repr_html_()
 
     def close(self) -> None:
         """Let go of the storage; the study goes on when it is loaded again."""
@@ -191,9 +201,15 @@ class Study:
 
     def report(self) -> Report:
         """Everything there is to say, with intervals."""
-        from roundwise.studies.report import report_of
+        from roundwise.studies.report import events_of, report_of
 
-        return report_of(self.state, intervals=True)
+        entries = self.entries()
+        state = replayed(entries) if entries else self.state
+        return report_of(state, intervals=True, events=events_of(entries))
+
+    def entries(self) -> list[Entry]:
+        """The record: everything that happened, in order."""
+        return self.store.read(self.name)
 
     def batches(self) -> Any:
         """All batches as a data frame: batch, arm, asked, count, total, mean (needs pandas)."""
@@ -249,13 +265,13 @@ class Study:
         if state.closed is not None:
             raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
         if state.trial.done or state.decided is not None:
-            raise InputError(
-                f"The study '{self.name}' is decided. See `roundwise report {self.name}`. Nothing was changed."
-            )
+            see = said("`study.report()`", f"`roundwise report {self.name}`")
+            raise InputError(f"The study '{self.name}' is decided. See {see}. Nothing was changed.")
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.outstanding is None:
-            raise InputError(f"No batch is outstanding. Run `roundwise ask {self.name}` first. Nothing was changed.")
+            first = said("Call `study.ask()`", f"Run `roundwise ask {self.name}`")
+            raise InputError(f"No round is open. {first} first. Nothing was changed.")
         return state.outstanding
 
     def _read(
@@ -272,10 +288,10 @@ class Study:
             return results
         if not again:
             raise InputError(
-                f"{results.name} was already recorded as batch {recorded} (same contents). Nothing was changed. If "
-                "these are new results that came out the same, say so: `--again` (in Python `again=True`)."
+                f"{results.name} was already recorded in round {recorded} (same contents). Nothing was changed. If "
+                f"these are new results that came out the same, say so: {said('`again=True`', '`--again`')}."
             )
-        note = f"{results.name} has the same contents as a file of batch {recorded}, and was told as new results."
+        note = f"{results.name} has the same contents as a file of round {recorded}, and was told as new results."
         digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
         return dataclasses.replace(results, digest=digest, notes=(*results.notes, note))
 

@@ -2,6 +2,7 @@
 
 from roundwise.studies.report.events import Event, events_of
 from roundwise.studies.report.facts import report_of
-from roundwise.studies.report.report import Arm, Report
+from roundwise.studies.report.model import Arm, Shown
+from roundwise.studies.report.report import Report
 
-__all__ = ["Arm", "Event", "Report", "events_of", "report_of"]
+__all__ = ["Arm", "Event", "Report", "Shown", "events_of", "report_of"]

@@ -1,4 +1,4 @@
-"""How a study went, batch by batch: what each brought, and what it did to the evidence."""
+"""How a study went, round by round: what each brought, and what it did to the evidence."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from roundwise.state import Trial
 from roundwise.stopping import explained
 from roundwise.studies.replay import State
-from roundwise.studies.report.report import Cell, Course
+from roundwise.studies.report.model import Cell, Course
 
 MANY = 200  # claims (or batches) up to which their course is followed
 
 
 def cells_of_batches(state: State) -> tuple[Cell, ...]:
-    """What every batch brought of every arm that it asked for or had."""
+    """What every round brought of every arm that it asked for or had."""
     found = []
     for asked in state.asked:
         came = asked.batch
@@ -22,7 +22,7 @@ def cells_of_batches(state: State) -> tuple[Cell, ...]:
                 mean = float(total / count) if count else None
                 found.append(
                     Cell(
-                        batch=asked.number,
+                        round=asked.number,
                         arm=arm,
                         asked=int(pulls),
                         results=int(count),
@@ -34,7 +34,7 @@ def cells_of_batches(state: State) -> tuple[Cell, ...]:
 
 
 def courses_of(state: State) -> tuple[Course, ...]:
-    """The evidence after every batch for each claim that is made now."""
+    """The evidence after every round for each claim that is made now."""
     rule, problem, names = explained(state.settings.policy.stopping), state.settings.problem, state.settings.arms
     now = rule.claims(problem, state.trial, names)
     steps = trials_after(state)
@@ -48,7 +48,7 @@ def courses_of(state: State) -> tuple[Course, ...]:
     return tuple(
         Course(
             claim=words,
-            batches=tuple(batch for batch, _, _ in steps),
+            rounds=tuple(batch for batch, _, _ in steps),
             log_evidence=tuple(evidence for _, evidence, _ in steps),
             shown=bool(steps and steps[-1][2]),
             shown_at=_since(steps),
@@ -70,7 +70,7 @@ def trials_after(state: State) -> Sequence[tuple[int, Trial]]:
 
 
 def _since(steps: list[tuple[int, float, bool]]) -> int | None:
-    """The batch from which on a claim was shown all the time, if it is."""
+    """The round from which on a claim was shown all the time, if it is."""
     first = None
     for batch, _, shown in reversed(steps):
         if not shown:

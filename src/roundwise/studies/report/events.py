@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from roundwise.studies.report.words import count, visible
+from roundwise.errors import visible
+from roundwise.studies.report.words import count
 from roundwise.studies.store.log import Entry, stamp
 
 
@@ -18,7 +19,7 @@ class Event:
     at: str  # ISO 8601, UTC
     by: str
     kind: str
-    batch: int | None
+    round: int | None
     file: str | None
     rows: int | None
     results: int | None
@@ -45,7 +46,7 @@ def events_of(entries: Sequence[Entry]) -> list[Event]:
                 at=stamp(entry.at),
                 by=visible(entry.by),
                 kind=visible(entry.kind),
-                batch=batch if isinstance(batch, int) else None,
+                round=batch if isinstance(batch, int) else None,
                 file=None if told is None else visible(str(told.get("name", "?")), 200),
                 rows=None if told is None else _whole(told.get("rows")),
                 results=_asked(payload) if entry.kind == "asked" else None if told is None else _results(told),

@@ -7,7 +7,6 @@ from datetime import datetime
 from shlex import quote
 from typing import Any
 
-
 from roundwise._version import __version__
 from roundwise.errors import said
 from roundwise.questions.base import Wording, asks, cells_of
@@ -17,8 +16,9 @@ from roundwise.studies.replay import State
 from roundwise.studies.report.course import cells_of_batches, courses_of
 from roundwise.studies.report.events import Event
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
+from roundwise.studies.report.model import Told
 from roundwise.studies.report.notes import conclusion_of, dangers_of, extent, notes_of
-from roundwise.studies.report.report import Report, Told
+from roundwise.studies.report.report import Report
 from roundwise.studies.report.sizes import measured
 from roundwise.studies.report.words import clause, ends, share, units_of
 from roundwise.studies.store.log import stamp
@@ -61,7 +61,7 @@ def report_of(state: State, intervals: bool, events: Sequence[Event] = ()) -> Re
         results=int(trial.record.samples),
         waiting=0 if waiting is None else int(waiting.counts.sum()),
         budget=settings.budget,
-        batches=int(trial.record.batches),
+        rounds=int(trial.record.batches),
         still_to_come={} if waiting is None else _by_name(settings.arms, waiting.outstanding),
         arm_rows=tuple(rows),
         claim_rows=tuple(claims),
@@ -84,13 +84,20 @@ def report_of(state: State, intervals: bool, events: Sequence[Event] = ()) -> Re
         f"roundwise import record.jsonl --storage sqlite:///copy.db\n"
         f"roundwise verify {name} --storage sqlite:///copy.db",
         policy=settings.policy.name,
-        created=events[0].at if events else stamp(datetime.fromisoformat(state.created)),
+        created=events[0].at if events else _stamp(state.created),
         changed=events[-1].at if events else None,
         waiting_since=_waiting_since(state, status, events),
         by=tuple(dict.fromkeys(each.by for each in events)),
         digest=events[-1].digest if events else None,
         version=__version__,
     )
+
+
+def _stamp(created: str) -> str | None:
+    try:
+        return stamp(datetime.fromisoformat(created))
+    except ValueError:
+        return None
 
 
 def _why(state: State) -> str:
@@ -110,7 +117,7 @@ def _files(state: State, events: Sequence[Event]) -> tuple[Told, ...]:
             found.append(
                 Told(
                     name=each.name,
-                    batch=asked.number,
+                    round=asked.number,
                     results=int(each.counts.sum()),
                     rows=each.rows,
                     digest=each.digest,
@@ -122,7 +129,7 @@ def _files(state: State, events: Sequence[Event]) -> tuple[Told, ...]:
 
 
 def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | None:
-    """Since when results of the open batch, or the next step, are waited for."""
+    """Since when results of the open round, or the next step, are waited for."""
     if status != "undecided" or state.over is not None or not events:
         return None
     asked = [each.at for each in events if each.kind == "asked"]
@@ -133,7 +140,7 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     """For a protocol or a paper."""
     settings, record = state.settings, state.trial.record
     promise = (
-        f"the probability of a wrong conclusion is at most {share(settings.delta)} at any number of batches, assuming "
+        f"the probability of a wrong conclusion is at most {share(settings.delta)} at any number of rounds, assuming "
         f"that {clause(settings.noise.words)}"
     )
     if guarantee.reasons:
@@ -150,7 +157,8 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
 def _next(state: State, verdict: dict[str, Any] | None) -> str:
     name = quote(state.name)
     keep = said(
-        "`study.report().html()` makes a report to keep", f"`roundwise report {name} --out report.html` makes a report to keep"
+        "`study.report().html()` makes a report to keep",
+        f"`roundwise report {name} --out report.html` makes a report to keep",
     )
     if verdict is not None:
         return f"{keep}."
@@ -159,7 +167,7 @@ def _next(state: State, verdict: dict[str, Any] | None) -> str:
     waiting = state.outstanding
     if exacting(state.settings.policy.stopping) and state.over is not None:
         wager = said("with `policy=Wager()`", "with --policy wager")
-        return f"{keep}; a new study {wager} takes batches of any size."
+        return f"{keep}; a new study {wager} takes rounds of any size."
     if state.over is not None:
         return f"{keep}; what is open was not ruled out."
     if waiting is None:
@@ -168,10 +176,10 @@ def _next(state: State, verdict: dict[str, Any] | None) -> str:
     if waiting.told:
         give_up = said("`study.tell(settle=REASON)`", f"`roundwise tell {name} --settle REASON`")
         return (
-            f"{int(waiting.outstanding.sum())} results of batch {waiting.number} are still to come: tell them with "
+            f"{int(waiting.outstanding.sum())} results of round {waiting.number} are still to come: tell them with "
             f"{tell}, or {give_up} if they will not."
         )
-    return f"do batch {waiting.number}, then {tell}."
+    return f"do round {waiting.number}, then {tell}."
 
 
 def _by_name(names: tuple[str, ...], values: Any) -> dict[str, int]:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from roundwise.questions import Question
 from roundwise.questions.base import cells_of
-from roundwise.studies.report.report import Arm, Shown
-from roundwise.studies.report.words import TINY, Units, capital, few
+from roundwise.studies.report.model import Arm, Shown
+from roundwise.studies.report.words import TINY, Units, few
 
 
 class Findings(NamedTuple):
@@ -28,7 +28,7 @@ def headline_of(found: Findings, why: str) -> str:
     if found.words is None:
         return f"{why}. {open_words(found)}"
     said = ANSWERS.get(cells_of(found.question), _other)(found)
-    return capital(found.words) if said is None else said
+    return found.words if said is None else said
 
 
 def answer_by_name(question: Question, answer: Any, arms: Sequence[str]) -> Any:
@@ -106,7 +106,11 @@ def _sides(found: Findings) -> str | None:
     above = [each for each in found.arms if each.name in found.answer]
     below = [each for each in found.arms if each.name not in found.answer]
     parts = [f"Above {level}: {few([sized(found, each) for each in above])}"] if above else []
-    parts += [f"{'below' if parts else f'No arm is above {level}; below'}: {few([sized(found, each) for each in below])}"] if below else []
+    parts += (
+        [f"{'below' if parts else f'No arm is above {level}; below'}: {few([sized(found, each) for each in below])}"]
+        if below
+        else []
+    )
     return "; ".join(parts) or None
 
 

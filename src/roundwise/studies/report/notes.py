@@ -8,9 +8,9 @@ from roundwise.stopping import exacting
 from roundwise.studies.drift import SURPRISING, disagreement
 from roundwise.studies.guarantee import compares, dealt_alike, disagreeing, emptied, short
 from roundwise.studies.replay import State
-from roundwise.studies.report.report import Arm
+from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
-from roundwise.studies.report.words import batches, capital, count, few, number, sentence
+from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
 
 
 def dangers_of(state: State, arms_out: bool) -> list[str]:
@@ -23,13 +23,13 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
     for each in state.amendments:
         what = "withdrawn" if each["results"] is None else "corrected"
         said.append(
-            f"{each['name']} of batch {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
+            f"{each['name']} of round {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
             "nothing to do with what the results were; it is void if they were corrected because of what they showed."
         )
     for asked in short(state):
         missing = int((asked.pulls - asked.counts).clip(min=0).sum())
         said.append(
-            f"Batch {asked.number} was closed with {count(missing)} of {count(asked.pulls.sum())} results missing "
+            f"Round {asked.number} was closed with {count(missing)} of {count(asked.pulls.sum())} results missing "
             f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
         )
     if emptied(state):
@@ -40,7 +40,7 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
         )
     if dealt_alike(state):
         said.append(
-            "The files of batch 1 were recorded by an earlier version, which dealt the rows of each into parts in the "
+            "The files of round 1 were recorded by an earlier version, which dealt the rows of each into parts in the "
             "same way. The guarantee holds if they came in an order that has nothing to do with their values."
         )
     return said + _disagreement(state)
@@ -52,7 +52,7 @@ def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
     policy = state.settings.policy
     if exacting(policy.stopping):
         said.append(
-            f"{policy.name} stops by a rule of its own, which needs every batch just as it was planned: "
+            f"{policy.name} stops by a rule of its own, which needs every round just as it was planned: "
             "with less or more than that the study ends undecided."
         )
     said += _moved(state)
@@ -60,7 +60,7 @@ def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
     if strange:
         said.append(
             f"* The mean of {few(strange)} lies outside its own bounds: a mean counts all results alike, the bounds "
-            "come from the bets of the decision, batch by batch."
+            "come from the bets of the decision, round by round."
         )
     told = [each for asked in state.asked for each in asked.told]
     if state.settings.noise.needs == "rows" and any(each.values is None for each in told):
@@ -93,13 +93,13 @@ def _moved(state: State) -> list[str]:
     if moved is None or moved.chance >= SURPRISING:
         return []
     return [
-        "All arms moved together between batches (a season, another grader). The decision compares arms within "
-        "batches, so it does not mind; means and their intervals mix the batches and do not hold."
+        "All arms moved together between rounds (a season, another grader). The decision compares arms within "
+        "rounds, so it does not mind; means and their intervals mix the rounds and do not hold."
     ]
 
 
 def _disagreement(state: State) -> list[str]:
-    """That the batches differ by more than chance allows, if they do."""
+    """That the rounds differ by more than chance allows, if they do."""
     found = disagreeing(state)
     if found is None:
         return []
@@ -107,8 +107,8 @@ def _disagreement(state: State) -> list[str]:
     counted = [each for each in state.asked if each.complete]
     beyond = ", beyond a shift of all arms together," if shifts else ""
     return [
-        f"The batches do not agree: the means of the same arm differ between batches{beyond} as chance does once in "
-        f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in batch "
+        f"The rounds do not agree: the means of the same arm differ between rounds{beyond} as chance does once in "
+        f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in round "
         f"{counted[found.batch].number} most of all. If something other than chance moved "
         f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
         "guarantee does not hold."
@@ -120,6 +120,6 @@ def conclusion_of(words: str | None, open_words: str) -> str:
     return f"the study concluded that {words}" if words is not None else f"the study has not concluded ({open_words})"
 
 
-def extent(results: int, arms: int, number_of_batches: int) -> str:
+def extent(results: int, arms: int, number_of_rounds: int) -> str:
     """With how much a study concluded."""
-    return f"With {results} results of {arms} arms in {batches(number_of_batches)}"
+    return f"With {results} results of {arms} arms in {rounds(number_of_rounds)}"

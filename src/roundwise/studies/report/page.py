@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import html
 
+from roundwise.errors import visible
 from roundwise.studies.report.charts import evidence_chart, means_chart
 from roundwise.studies.report.markdown import evidence_of, facts_of, foot_of
-from roundwise.studies.report.report import Report
-from roundwise.studies.report.tables import Table, arm_table, batch_table, claim_table, file_table
+from roundwise.studies.report.model import Facts
+from roundwise.studies.report.tables import Table, arm_table, claim_table, file_table, round_table
 from roundwise.studies.report.text import claims_apart, danger_of, legend_of
-from roundwise.studies.report.words import sentence, visible
+from roundwise.studies.report.words import sentence
 
 STYLE = (
-    ".rw{font:15px/1.45 system-ui,-apple-system,'Segoe UI',sans-serif;color:#222;max-width:60rem;margin:0 auto;padding:16px}"
+    ".rw{font:15px/1.45 system-ui,-apple-system,'Segoe UI',sans-serif;color:#222}"
+    ".rw{max-width:60rem;margin:0 auto;padding:16px}"
     ".rw h1{font-size:22px;margin:6px 0 2px}.rw h2{font-size:16px;margin:0 0 8px}"
     ".rw .hint{color:#666;font-size:13px;font-weight:400}.rw p{margin:.4em 0}"
     ".rw .head{border-left:6px solid #176b2c;background:#eaf5ec;padding:10px 16px;margin:12px 0;font-size:17px}"
     ".rw .head.open{border-color:#c98a00;background:#fff7e6}"
     ".rw .danger{border-left:6px solid #a00;background:#fdecea;padding:8px 16px;margin:12px 0}"
-    ".rw .card{background:#fff;border:1px solid #ddd;border-radius:6px;padding:14px 16px;margin:0 0 14px;overflow-x:auto}"
+    ".rw .card{background:#fff;border:1px solid #ddd;border-radius:6px;padding:14px 16px;margin:0 0 14px}"
+    ".rw .card{overflow-x:auto}"
     ".rw table{border-collapse:collapse;width:100%;font-size:14px}"
     ".rw th,.rw td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid #e5e5e5;vertical-align:top}"
     ".rw th{font-size:13px;color:#555}.rw td.n,.rw th.n{white-space:nowrap}.rw tr.out td{color:#777}"
@@ -26,7 +29,7 @@ STYLE = (
     ".rw svg{display:block;font-size:13px;margin:8px 0;overflow:visible}"
     ".rw .legend{list-style:none;padding:0;margin:4px 0;font-size:13px;columns:22em}"
     ".rw .legend li{break-inside:avoid}"
-    ".rw .legend i{display:inline-block;width:18px;height:4px;vertical-align:middle;margin-right:6px}"
+    ".rw .legend svg{display:inline-block;margin:0 6px 0 0;vertical-align:middle}"
     ".rw pre{background:#f4f4f4;padding:10px;overflow:auto;font-size:13px}"
     ".rw dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:0}.rw dt{color:#666}.rw dd{margin:0}"
     "@media(max-width:34rem){.rw{padding:10px}.rw dl{font-size:14px;gap:2px 10px;grid-template-columns:5.5em 1fr}"
@@ -36,7 +39,7 @@ STYLE = (
 PAGE = "body{margin:0;background:#f6f6f4}@media print{body{background:#fff}}"
 
 
-def page_of(report: Report) -> str:
+def page_of(report: Facts) -> str:
     """The report as one HTML page that needs nothing else."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">
@@ -45,7 +48,7 @@ def page_of(report: Report) -> str:
 <main class="rw">{_body(report)}
 <div class="card"><h2>For a protocol or a paper</h2>
 <p>{esc(report.sentence)}</p></div>
-{_section("Batches", rows_of(batch_table(report))) if report.cells else ""}
+{_section("Rounds", rows_of(round_table(report))) if report.cells else ""}
 {_section("Files", rows_of(file_table(report))) if report.files else ""}
 <div class="card"><h2>To reproduce</h2>
 <pre>{esc(report.reproduce)}</pre></div>
@@ -54,12 +57,12 @@ def page_of(report: Report) -> str:
 """
 
 
-def card_of(report: Report) -> str:
+def card_of(report: Facts) -> str:
     """The report for a notebook: the head, the arms and the charts."""
     return f'<style>{STYLE}</style><div class="rw">{_body(report)}</div>'
 
 
-def _body(report: Report) -> str:
+def _body(report: Facts) -> str:
     dangers = [*danger_of(report), *report.dangers]
     danger = f'<div class="danger">{"".join(f"<p>{esc(each)}</p>" for each in dangers)}</div>' if dangers else ""
     facts = "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in facts_of(report))
@@ -96,7 +99,7 @@ def rows_of(table: Table, out: frozenset[str] | set[str] = frozenset()) -> str:
         )
 
     gone = {visible(name) for name in out}
-    body = "".join(f'<tr{" class=out" if each[0] in gone else ""}>{row(each, "td")}</tr>' for each in table[1:])
+    body = "".join(f"<tr{' class=out' if each[0] in gone else ''}>{row(each, 'td')}</tr>" for each in table[1:])
     return f"<table><thead><tr>{row(table[0], 'th')}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from roundwise.errors import InputError
-from roundwise.studies.report.report import Report
+from roundwise.studies.report.model import Facts
+from roundwise.studies.report.page import page_of
 
 BROWSERS = (
     "chromium",
@@ -26,12 +27,12 @@ BROWSERS = (
 PATIENCE = 120  # seconds
 
 
-def pdf_of(report: Report) -> bytes:
+def pdf_of(report: Facts) -> bytes:
     """The page of a report as a PDF."""
     found = browser()
     with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
         page, target = Path(folder) / "report.html", Path(folder) / "report.pdf"
-        page.write_text(report.html(), encoding="utf-8")
+        page.write_text(page_of(report), encoding="utf-8")
         command = [found, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/profile"]
         command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has no sandbox
         command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", page.as_uri()]

@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from roundwise.errors import InputError, unknown
-from roundwise.studies.report.report import Report
+from roundwise.errors import InputError, unknown, visible
+from roundwise.studies.report.model import Facts
 from roundwise.studies.report.tables import (
     ARM_COLUMNS,
     CELL_COLUMNS,
@@ -20,19 +20,18 @@ from roundwise.studies.report.tables import (
     claim_records,
     file_records,
 )
-from roundwise.studies.report.words import visible
 
 TABLES = {
     "arms": (ARM_COLUMNS, arm_records),
     "claims": (CLAIM_COLUMNS, claim_records),
-    "batches": (CELL_COLUMNS, cell_records),
+    "rounds": (CELL_COLUMNS, cell_records),
     "files": (FILE_COLUMNS, file_records),
 }
 LONGEST = 32_000  # letters of a cell that Excel opens
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
 
 
-def csv_of(report: Report, table: str) -> str:
+def csv_of(report: Facts, table: str) -> str:
     """One table as CSV."""
     if table not in TABLES:
         raise unknown("table", table, TABLES)
@@ -63,7 +62,7 @@ def neutral(cell: Any) -> Any:
     return visible(text, LONGEST)
 
 
-def workbook_of(report: Report) -> bytes:
+def workbook_of(report: Facts) -> bytes:
     """An Excel workbook with a summary and every table."""
     try:
         from openpyxl import Workbook
@@ -77,7 +76,7 @@ def workbook_of(report: Report) -> bytes:
     sheet.title = "summary"
     summary: Records = [("headline", report.headline), ("guarantee", report.guarantee), ("question", report.asks)]
     summary += [("study", report.study), ("status", report.status), ("error probability", report.delta)]
-    summary += [("results", report.results), ("budget", report.budget), ("batches", report.batches)]
+    summary += [("results", report.results), ("budget", report.budget), ("rounds", report.rounds)]
     summary += [("assumed", report.assumed), ("bounds of means", report.ends), ("started", report.created)]
     summary += [("last change", report.changed), ("by", ", ".join(report.by)), ("for a paper", report.sentence)]
     summary += [("danger", each) for each in report.dangers] + [("note", each) for each in report.notes]

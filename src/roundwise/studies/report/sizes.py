@@ -14,16 +14,14 @@ from roundwise.questions import Statements
 from roundwise.stopping import Claim, explained
 from roundwise.stopping.explained import About, Bounds, Interval
 from roundwise.studies.replay import State
-from roundwise.studies.report.report import Arm, Course, Shown
+from roundwise.studies.report.model import Arm, Course, Shown
 from roundwise.studies.report.words import units_of
 
 MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 
 
-def measured(
-    state: State, answer: Any, courses: Sequence[Course], intervals: bool
-) -> tuple[list[Arm], list[Shown]]:
+def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
     """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
     settings, record = state.settings, state.trial.record
     rule = explained(settings.policy.stopping)
@@ -36,9 +34,7 @@ def measured(
             leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
             arms = _bounded(arms, bounds, spare, leader)
             arms = _compared(state, arms, bounds, claims)
-    found = [
-        _shown(state, each, None if spare is None else _known(float(spare[i]))) for i, each in enumerate(claims)
-    ]
+    found = [_shown(state, each, None if spare is None else _known(float(spare[i]))) for i, each in enumerate(claims)]
     sizes = {each.name: each for each in arms if each.difference is not None}
     found = [_as_compared(each, sizes.get(each.compares or "")) for each in found]
     since = {each.claim: each.shown_at for each in courses}
@@ -105,15 +101,15 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
         about, name = _about(state, claim), _other_than_control(state, _about(state, claim))
         if about is None or name is None:
             continue
-        arm, level = state.settings.arms.index(name), about.level
+        i, level = state.settings.arms.index(name), about.level
         if not (claim.shown and not about.below):
-            lower[arm] = min(lower[arm], level)
-        elif lower[arm] <= level:
-            lower[arm] = np.nextafter(level, np.inf)
+            lower[i] = min(lower[i], level)
+        elif lower[i] <= level:
+            lower[i] = np.nextafter(level, np.inf)
         if not (claim.shown and about.below):
-            upper[arm] = max(upper[arm], level)
-        elif upper[arm] >= level:
-            upper[arm] = np.nextafter(level, -np.inf)
+            upper[i] = max(upper[i], level)
+        elif upper[i] >= level:
+            upper[i] = np.nextafter(level, -np.inf)
     base, upper = arms[control], np.maximum(lower, upper)
     compared = []
     for arm, low, high in zip(arms, lower, upper, strict=True):
@@ -137,7 +133,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
 
 
 def _lifts(state: State, base: Arm, low: float, high: float) -> tuple[float, float] | None:
-    """Bounds on a difference as a share of the control's mean, which must be positive; None where that makes no sense."""
+    """Bounds on a difference as a share of the control's mean; None where means need not be positive."""
     if state.settings.noise.outcome.low < 0 or not base.mean or base.mean <= 0:
         return None
     if not base.lower or base.upper is None or base.lower <= 0:

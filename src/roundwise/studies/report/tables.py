@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roundwise.errors import InputError
-from roundwise.studies.report.report import Arm, Report, Shown
-from roundwise.studies.report.words import TINY, count, day, odds, visible
+from roundwise.errors import InputError, visible
+from roundwise.studies.report.model import Arm, Facts, Shown
+from roundwise.studies.report.words import TINY, Side, count, day, odds
 
 MOST = 60  # rows of a table for people; programs get all
 
@@ -33,11 +33,11 @@ ARM_COLUMNS = (
     "place",
 )
 CLAIM_COLUMNS = ("claim", "shown", "shown_at", "log_evidence", "log_bar", "estimate", "lower", "upper", "chance")
-CELL_COLUMNS = ("batch", "arm", "asked", "results", "mean", "counts")
-FILE_COLUMNS = ("file", "batch", "results", "rows", "at", "by", "sha256")
+CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
+FILE_COLUMNS = ("file", "round", "results", "rows", "at", "by", "sha256")
 
 
-def arm_records(report: Report) -> Records:
+def arm_records(report: Facts) -> Records:
     """All arms, the best first."""
     return [
         (
@@ -62,21 +62,19 @@ def arm_records(report: Report) -> Records:
     ]
 
 
-def claim_records(report: Report) -> Records:
+def claim_records(report: Facts) -> Records:
     """All that must be shown."""
     return [tuple(getattr(each, name) for name in CLAIM_COLUMNS) for each in report.claim_rows]
 
 
-def cell_records(report: Report) -> Records:
-    """What every batch brought of every arm."""
+def cell_records(report: Facts) -> Records:
+    """What every round brought of every arm."""
     return [tuple(getattr(each, name) for name in CELL_COLUMNS) for each in report.cells]
 
 
-def file_records(report: Report) -> Records:
+def file_records(report: Facts) -> Records:
     """Every file that counts or will."""
-    return [
-        (each.name, each.batch, each.results, each.rows, each.at, each.by, each.digest) for each in report.files
-    ]
+    return [(each.name, each.round, each.results, each.rows, each.at, each.by, each.digest) for each in report.files]
 
 
 def frame(columns: Sequence[str], records: Records) -> Any:
@@ -88,7 +86,7 @@ def frame(columns: Sequence[str], records: Records) -> Any:
     return pd.DataFrame(records, columns=list(columns))
 
 
-def plain_of(report: Report) -> dict[str, Any]:
+def plain_of(report: Facts) -> dict[str, Any]:
     """The report as JSON: names in place of indices, times as ISO 8601."""
 
     def records(columns: Sequence[str], rows: Records) -> list[dict[str, Any]]:
@@ -108,11 +106,11 @@ def plain_of(report: Report) -> dict[str, Any]:
         "results": report.results,
         "waiting": report.waiting,
         "budget": report.budget,
-        "batches": report.batches,
+        "rounds": report.rounds,
         "still_to_come": report.still_to_come,
         "arms": records(ARM_COLUMNS, arm_records(report)),
         "claims": records(CLAIM_COLUMNS, claim_records(report)),
-        "by_batch": records(CELL_COLUMNS, cell_records(report)),
+        "by_round": records(CELL_COLUMNS, cell_records(report)),
         "files": records(FILE_COLUMNS, file_records(report)),
         "bounds": report.ends,
         "level": report.level,
@@ -131,7 +129,7 @@ def plain_of(report: Report) -> dict[str, Any]:
     }
 
 
-def arm_table(report: Report) -> Table:
+def arm_table(report: Facts) -> Table:
     """The arms for people, the best first: only the columns that have something to say."""
     arms, units = report.ranked, report.units
 
@@ -172,13 +170,15 @@ def outside(arm: Arm) -> bool:
     )
 
 
-def claim_table(report: Report) -> Table:
+def claim_table(report: Facts) -> Table:
     """What must be shown, for people."""
     rows = report.claim_rows
     rows = rows if len(rows) <= MOST else tuple(sorted(rows, key=lambda each: each.log_evidence)[:MOST])
     chances = any(each.chance is not None for each in rows)
     sizes = any(each.estimate is not None or _bounded(each) for each in rows)
-    table = [["to be shown", "evidence", "needed", "", *(["so far"] if sizes else []), *(["forecast"] if chances else [])]]
+    table = [
+        ["to be shown", "evidence", "needed", "", *(["so far"] if sizes else []), *(["forecast"] if chances else [])]
+    ]
     for each in rows:
         won, bar = odds(each.log_evidence), odds(each.log_bar)
         if won == bar and not each.shown:
@@ -190,27 +190,28 @@ def claim_table(report: Report) -> Table:
     return table
 
 
-def file_table(report: Report) -> Table:
+def file_table(report: Facts) -> Table:
     """The files, the last first."""
-    rows = [["file", "batch", "results", "recorded", "by"]]
+    rows = [["file", "round", "results", "recorded", "by"]]
     for each in reversed(report.files[-MOST:]):
         when = "" if each.at is None else day(each.at)
-        rows.append([visible(each.name, 80), str(each.batch), count(each.results), when, each.by or ""])
+        rows.append([visible(each.name, 80), str(each.round), count(each.results), when, each.by or ""])
     return rows
 
 
-def batch_table(report: Report) -> Table:
-    """The batches: what was asked, what came."""
-    rows, found = [["batch", "asked", "results", "arms", ""]], {}
+def round_table(report: Facts) -> Table:
+    """The rounds: what was asked, what came."""
+    rows = [["round", "asked", "results", "arms", ""]]
+    found: dict[int, tuple[int, int, int, bool]] = {}
     for each in report.cells:
-        asked, came, arms, counts = found.get(each.batch, (0, 0, 0, True))
-        found[each.batch] = (asked + each.asked, came + each.results, arms + bool(each.results), each.counts)
-    for batch, (asked, came, arms, counts) in list(found.items())[-MOST:]:
-        rows.append([str(batch), count(asked), count(came), str(arms), "" if counts else "does not count yet"])
+        asked, came, arms, counts = found.get(each.round, (0, 0, 0, True))
+        found[each.round] = (asked + each.asked, came + each.results, arms + bool(each.results), each.counts)
+    for number, (asked, came, arms, counts) in list(found.items())[-MOST:]:
+        rows.append([str(number), count(asked), count(came), str(arms), "" if counts else "still open"])
     return rows
 
 
-def _between(report: Report, lower: float | None, upper: float | None) -> str:
+def _between(report: Facts, lower: float | None, upper: float | None) -> str:
     value = report.units.value
     if lower is None:
         return "no bound yet" if upper is None else f"at most {value(upper, 'up')}"
@@ -219,7 +220,7 @@ def _between(report: Report, lower: float | None, upper: float | None) -> str:
     return f"{value(lower, 'down').removesuffix(' %')} to {value(upper, 'up')}"
 
 
-def _against(report: Report, arm: Arm) -> str:
+def _against(report: Facts, arm: Arm) -> str:
     if arm.name == report.control:
         return "-"
     if arm.difference is None:
@@ -228,11 +229,11 @@ def _against(report: Report, arm: Arm) -> str:
     text = signed(arm.difference, gap(abs(arm.difference), "near"))
     if arm.difference_lower is None and arm.difference_upper is None:
         return text
-    ends = [
-        "?" if each is None else signed(each, gap(each, side).lstrip("-").removesuffix(" points"))
-        for each, side in ((arm.difference_lower, "down"), (arm.difference_upper, "up"))
-    ]
-    return f"{text} ({ends[0]} to {ends[1]})"
+
+    def end(value: float | None, side: Side) -> str:
+        return "?" if value is None else signed(value, gap(value, side).lstrip("-").removesuffix(" points"))
+
+    return f"{text} ({end(arm.difference_lower, 'down')} to {end(arm.difference_upper, 'up')})"
 
 
 def _lift(arm: Arm) -> str:
@@ -249,7 +250,7 @@ def signed(value: float, text: str) -> str:
     return f"-{text}" if value < 0 else f"+{text}" if value > 0 else text
 
 
-def _trailing(report: Report, arm: Arm) -> str:
+def _trailing(report: Facts, arm: Arm) -> str:
     """How far behind the leader: from what is shown to the bound."""
     if arm.trails_most == 0.0:
         return "leads"
@@ -261,35 +262,35 @@ def _trailing(report: Report, arm: Arm) -> str:
     return "no bound yet" if most is None else f"at most {most}"
 
 
-def _place(report: Report, arm: Arm) -> str:
+def _place(report: Facts, arm: Arm) -> str:
     row = next((each for each in report.claim_rows if each.arm == arm.name), None)
     if row is None or (not row.shown and report.status == "decided"):
         return arm.place
     if row.shown:
-        at = "" if row.shown_at is None else f", batch {row.shown_at}"
+        at = "" if row.shown_at is None else f", round {row.shown_at}"
         by = "" if arm.behind is None or arm.trails_most is not None else f"; behind by {at_least(report, arm.behind)}"
         return f"out{at}{by}"
     return f"{arm.place} ({odds(row.log_evidence).removesuffix(' : 1')} of {odds(row.log_bar)})"
 
 
-def at_least(report: Report, bound: float) -> str:
+def at_least(report: Facts, bound: float) -> str:
     """A bound from below in words; nothing is said of a size that is next to none."""
     return "more than 0" if bound < TINY else f"at least {report.units.gap(bound, 'down')}"
 
 
-def _waiting(report: Report, arm: Arm) -> str:
+def _waiting(report: Facts, arm: Arm) -> str:
     if not arm.waiting:
         return "-"
     mean = "" if arm.waiting_mean is None else f", {report.units.value(arm.waiting_mean, 'near')}"
     return f"{count(arm.waiting)}{mean}"
 
 
-def _stands(report: Report, claim: Shown) -> str:
+def _stands(report: Facts, claim: Shown) -> str:
     if not claim.shown:
         if claim.arm is not None and report.status == "decided":
             return "the only one left"
         return "open"
-    at = "" if claim.shown_at is None else f" in batch {claim.shown_at}"
+    at = "" if claim.shown_at is None else f" in round {claim.shown_at}"
     return f"shown{at}"
 
 
@@ -297,7 +298,7 @@ def _bounded(claim: Shown) -> bool:
     return claim.lower is not None or claim.upper is not None
 
 
-def _size(report: Report, claim: Shown) -> str:
+def _size(report: Facts, claim: Shown) -> str:
     """The estimate of what a claim is about, with its bound."""
     units = report.units
     gap = claim.arm is not None or claim.gap
@@ -305,7 +306,11 @@ def _size(report: Report, claim: Shown) -> str:
     if claim.arm is not None:  # how far the arm is behind the best
         if claim.lower is not None and claim.shown:
             return f"behind by {at_least(report, claim.lower)}"
-        return "" if claim.estimate is None else ("leads" if not claim.estimate else f"{say(claim.estimate, 'near')} behind")
+        return (
+            ""
+            if claim.estimate is None
+            else ("leads" if not claim.estimate else f"{say(claim.estimate, 'near')} behind")
+        )
     parts = [] if claim.estimate is None else [say(claim.estimate, "near")]
     parts += [] if claim.lower is None else [f"{_strictly('at least', 'above', claim)} {say(claim.lower, 'down')}"]
     parts += [] if claim.upper is None else [f"{_strictly('at most', 'below', claim)} {say(claim.upper, 'up')}"]
@@ -318,7 +323,7 @@ def _strictly(reached: str, passed: str, claim: Shown) -> str:
     return passed if agrees else reached
 
 
-def waiting_batches(report: Report) -> str:
-    """What is still to come of the open batch."""
+def waiting_words(report: Facts) -> str:
+    """What is still to come of the open round."""
     names = [f"{arm} {count(n)}" for arm, n in report.still_to_come.items()]
     return f"{', '.join(names[:30])}{', ...' if len(names) > 30 else ''}"

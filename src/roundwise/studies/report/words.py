@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
@@ -11,7 +10,6 @@ from roundwise.noise import Noise
 
 Side = Literal["near", "down", "up"]  # how to round: bounds are rounded away from what they bound
 TINY = 1e-12  # a bound that is nearer than this just agrees with the decision: no number is worth saying
-LONGEST = 2000  # letters of one sentence on a screen
 
 
 class Units(NamedTuple):
@@ -135,9 +133,9 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def batches(number: int) -> str:
-    """1 batch, 2 batches."""
-    return "1 batch" if number == 1 else f"{count(number)} batches"
+def rounds(number: int) -> str:
+    """1 round, 2 rounds."""
+    return "1 round" if number == 1 else f"{count(number)} rounds"
 
 
 def results(number: float) -> str:
@@ -158,17 +156,3 @@ def day(stamp: str | None) -> str:
         return "?"
     at = datetime.fromisoformat(stamp).astimezone(UTC)
     return f"{at.day} {at:%b %Y, %H:%M} UTC"
-
-
-_CONTROL = re.compile("[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-
-
-def visible(text: str, longest: int | None = None) -> str:
-    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
-
-    >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
-    ('a\\x1b[31mb', 'xxxxx... (9 letters)')
-    """
-    if longest is not None and len(text) > longest:
-        text = f"{text[:longest]}... ({len(text)} letters)"
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

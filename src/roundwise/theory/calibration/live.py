@@ -37,6 +37,10 @@ class Nowhere:
     def append(self, name: str, new: Sequence[tuple[str, dict[str, Any]]], expected: int) -> None:
         """Nothing to do: the study holds its state."""
 
+    def read(self, name: str) -> list[Any]:
+        """Nothing was kept."""
+        return []
+
     def close(self) -> None:
         """Nothing to give back."""
 
