@@ -64,7 +64,7 @@ class TestScreens:
     @pytest.mark.parametrize("command", ["status", "report", "log", "list"])
     def test_nothing_that_users_wrote_steers_a_terminal(self, here, command):
         with load_study("checkout") as study:
-            study.tell({"arm": ["green"], "count": [3], "successes": [1], ESCAPE: ["x"]}, settle=ESCAPE)
+            study.tell({"arm": ["green"], "count": [3], "successes": [1], ESCAPE: ["x"]}, round_over=ESCAPE)
             study.end(ESCAPE * 100)
         found = shell(here, command, *([] if command == "list" else ["checkout"]))
         assert (found.returncode, found.stderr) == (0, "")

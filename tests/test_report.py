@@ -72,9 +72,10 @@ def odd(study):
     """The report of a study whose arms have odd names, with notes."""
     live = study(arms=ODD, noise=Binary())
     live.ask()
-    live.tell({"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}, settle="<script>alert(1)</script>")
+    five = {"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}
+    live.tell(five, round_over="<script>alert(1)</script>")
     live.ask()
-    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, settle="enough")
+    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough")
     return live.report()
 
 
@@ -211,7 +212,7 @@ class TestForms:
         names = ("=1+1", "+cmd", "-x", "@sum", "plain")
         live = study(arms=names, noise=Binary())
         live.ask()
-        live.tell({"arm": names, "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}, settle="=HYPERLINK(1)")
+        live.tell({"arm": names, "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}, round_over="=HYPERLINK(1)")
         report = live.report()
         rows = list(csv.reader(io.StringIO(report.csv())))[1:]
         assert [row[0] for row in rows] == ["plain", "'@sum", "'-x", "'+cmd", "'=1+1"]
@@ -258,7 +259,7 @@ class TestTheFirstLine:
     def test_the_answer_with_its_size(self, study):
         live = study(noise=Binary(), arms=("Guest checkout", "Big button"))
         live.tell({"arm": live.ask().arms, "count": [30, 30], "successes": [20, 3]})
-        live.tell({"arm": live.ask().arms, "count": [400, 400], "successes": [250, 100]}, settle="enough")
+        live.tell({"arm": live.ask().arms, "count": [400, 400], "successes": [250, 100]}, round_over="enough")
         report = live.report()
         found = re.fullmatch(
             r"Guest checkout is best: 62.8 %, ahead of Big button by at least ([\d.]+) points", report.headline
@@ -275,7 +276,7 @@ class TestTheFirstLine:
         live.ask()
         live.tell({"arm": ARMS, "count": [30] * 4, "successes": [1, 15, 16, 2]})
         live.ask()
-        report = live.tell({"arm": ARMS, "count": [90] * 4, "successes": [3, 45, 48, 6]}, settle="x")
+        report = live.tell({"arm": ARMS, "count": [90] * 4, "successes": [3, 45, 48, 6]}, round_over="x")
         assert report.headline == "Not decided yet. c (53.3 %) or b (50.0 %) is the best; d and a are out"
 
     @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
     taken_from_memory()
-    for name in ("study", "status", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
+    for name in ("study", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
         import_module(f"roundwise.cli.{name}")  # registers its commands, in the order of the help
     if "" not in sys.path:
         sys.path.append("")  # modules of the user's own, where the command is run

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -89,7 +88,7 @@ class Above:
         """'Which of 4 arms have a mean above 0.5?'"""
         return f"Which of {len(names)} arms have a {wording.mean} above {wording.value(self.level)}?"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The indices above the level."""
         return np.flatnonzero(answer).tolist()
 

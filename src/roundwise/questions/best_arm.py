@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -168,7 +167,7 @@ class BestArm:
         near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
         return f"Which of {len(names)} arms has the highest {wording.mean}{near}?"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The index."""
         return int(answer)
 

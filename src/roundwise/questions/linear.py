@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -158,7 +157,7 @@ class Statements:
         compared = np.eye(arms)[others] - np.eye(arms)[control]
         return control if np.array_equal(np.unique(self.forms, axis=0), np.unique(compared, axis=0)) else None
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The indices of the statements that hold."""
         return np.flatnonzero(answer).tolist()
 
@@ -272,7 +271,7 @@ class Largest:
         """'Which of 2 scores (x, y) is the largest?'"""
         return f"Which of {_listed(self.names, 'score')} is the largest?"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The index."""
         return int(answer)
 

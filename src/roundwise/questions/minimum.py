@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,7 +103,7 @@ class MinimumBelow:
         """'Is the lowest mean of 4 arms below 0.5?'"""
         return f"Is the lowest {wording.mean} of {len(names)} arms below {wording.value(self.level)}?"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """True or false."""
         return bool(answer)
 
@@ -175,7 +174,7 @@ class AnyAbove:
         """'Does any of 4 arms have a mean above 0.5?'"""
         return f"Does any of {len(names)} arms have a {wording.mean} above {wording.value(self.level)}?"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """True or false."""
         return bool(answer)
 

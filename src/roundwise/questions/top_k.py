@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,7 +127,7 @@ class TopK:
         """'Which 2 of 4 arms have the highest means?'"""
         return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s?"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The indices of the top arms."""
         return np.flatnonzero(answer).tolist()
 

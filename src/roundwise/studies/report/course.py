@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roundwise.state import Trial
 from roundwise.stopping import explained
-from roundwise.studies.replay import State
+from roundwise.studies.count import restored
+from roundwise.studies.packing import Unreadable
 from roundwise.studies.report.model import Cell, Course
+from roundwise.studies.state import State
+from roundwise.studies.store import Entry
 
 MANY = 200  # claims (or batches) up to which their course is followed
 
@@ -17,7 +19,7 @@ def cells_of_batches(state: State) -> tuple[Cell, ...]:
     found = []
     for asked in state.asked:
         came = asked.batch
-        for arm, pulls, count, total in zip(state.settings.arms, asked.pulls, came.counts, came.totals, strict=True):
+        for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True):
             if pulls or count:
                 mean = float(total / count) if count else None
                 found.append(
@@ -33,47 +35,39 @@ def cells_of_batches(state: State) -> tuple[Cell, ...]:
     return tuple(found)
 
 
-def courses_of(state: State) -> tuple[Course, ...]:
-    """The evidence after every round for each claim that is made now."""
+def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
+    """The evidence after every round, as it was recorded, for each claim that is made now."""
     rule, problem, names = explained(state.settings.policy.stopping), state.settings.problem, state.settings.arms
     now = rule.claims(problem, state.trial, names)
-    steps = trials_after(state)
+    steps = [entry.payload for entry in entries if entry.kind == "counted"]
     if not now or len(now) > MANY or len(steps) > MANY:
         return ()
-    found: dict[str, list[tuple[int, float, bool]]] = {each.words: [] for each in now}
-    for batch, trial in steps:
+    found: dict[str, dict[int, tuple[float, bool]]] = {each.words: {} for each in now}
+    for payload in steps:
+        try:
+            trial = restored(state.settings, payload)
+        except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
+            continue
         for each in rule.claims(problem, trial, names):
             if each.words in found:
-                found[each.words].append((batch, each.evidence, each.shown))
+                found[each.words][int(payload["batch"])] = (each.evidence, each.shown)
     return tuple(
         Course(
             claim=words,
-            rounds=tuple(batch for batch, _, _ in steps),
-            log_evidence=tuple(evidence for _, evidence, _ in steps),
-            shown=bool(steps and steps[-1][2]),
-            shown_at=_since(steps),
+            rounds=tuple(steps),
+            log_evidence=tuple(evidence for evidence, _ in steps.values()),
+            shown=bool(steps) and list(steps.values())[-1][1],
+            shown_at=_since([(number, shown) for number, (_, shown) in steps.items()]),
         )
         for words, steps in found.items()
     )
 
 
-def trials_after(state: State) -> Sequence[tuple[int, Trial]]:
-    """Where the study stood after each batch that counts."""
-    counted = [each for each in state.asked if each.counted]
-    after = [each.before for each in state.asked if each.before is not None]
-    found = []
-    for asked in counted:
-        place = state.asked.index(asked) + 1
-        trial = after[place] if place < len(after) and len(after) == len(state.asked) else state.trial
-        found.append((asked.number, trial))
-    return found
-
-
-def _since(steps: list[tuple[int, float, bool]]) -> int | None:
+def _since(steps: list[tuple[int, bool]]) -> int | None:
     """The round from which on a claim was shown all the time, if it is."""
     first = None
-    for batch, _, shown in reversed(steps):
+    for number, shown in reversed(steps):
         if not shown:
             break
-        first = batch
+        first = number
     return first

@@ -38,7 +38,7 @@ def events_of(entries: Sequence[Entry]) -> list[Event]:
     found, batch = [], None
     for entry in entries:
         payload = entry.payload if isinstance(entry.payload, dict) else {}
-        batch = payload.get("batch", batch if entry.kind in ("told", "settled", "counted", "decided") else None)
+        batch = payload.get("batch", batch if entry.kind in ("told", "round_over", "counted", "decided") else None)
         told = payload.get("results") if isinstance(payload.get("results"), dict) else None
         found.append(
             Event(
@@ -71,8 +71,12 @@ def _what(kind: str, payload: dict[str, Any]) -> str:
         return f"asked for {count(_asked(payload) or 0)} results"
     if kind == "told":
         return "recorded"
-    if kind == "settled":
+    if kind == "round_over":
         return f"the rest was given up: {why}"
+    if kind == "counted":
+        return "counted"
+    if kind == "later":
+        return "recorded, after the decision"
     if kind == "decided":
         return f"decided: {payload.get('words', '?')}"
     if kind == "amended":
@@ -80,7 +84,8 @@ def _what(kind: str, payload: dict[str, Any]) -> str:
         return f"{payload.get('name', '?')} {what}: {why}"
     if kind == "closed":
         return f"closed: {why}"
-    return f"{kind}: {why}" if why else kind
+    about = [str(payload[each]) for each in ("arm", "budget", "text", "why") if payload.get(each) not in (None, "")]
+    return f"{kind.replace('_', ' ')}{': ' if about else ''}{', '.join(about)}"
 
 
 def _asked(payload: dict[str, Any]) -> int | None:

@@ -12,25 +12,26 @@ from roundwise.errors import said
 from roundwise.questions.base import Wording, asks, cells_of
 from roundwise.stopping import exacting
 from roundwise.studies.guarantee import Guarantee, guarantee_of, standing
-from roundwise.studies.replay import State
 from roundwise.studies.report.course import cells_of_batches, courses_of
-from roundwise.studies.report.events import Event
+from roundwise.studies.report.events import Event, events_of
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
 from roundwise.studies.report.model import Told
 from roundwise.studies.report.notes import conclusion_of, dangers_of, extent, notes_of
 from roundwise.studies.report.report import Report
 from roundwise.studies.report.sizes import measured
 from roundwise.studies.report.words import clause, ends, share, units_of
+from roundwise.studies.state import State
+from roundwise.studies.store import Entry
 from roundwise.studies.store.log import stamp
 
 
-def report_of(state: State, intervals: bool, events: Sequence[Event] = ()) -> Report:
-    """The report of a study; `intervals` takes up to a few seconds. Dates and people come from the `events`."""
-    settings, trial = state.settings, state.trial
+def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
+    """The report of a study; `intervals` takes up to a few seconds. Dates and people come from the `entries`."""
+    settings, record, events = state.settings, state.record, events_of(entries)
     question = settings.question
     verdict = state.decided or state.verdict()
     status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
-    courses = courses_of(state)
+    courses = courses_of(state, entries)
     rows, claims = measured(state, None if verdict is None else verdict["answer"], courses, intervals)
     courses = tuple(each._replace(claim=row.claim) for each, row in zip(courses, claims, strict=bool(courses)))
     widths = [each.upper - each.lower for each in rows if each.lower is not None and each.upper is not None]
@@ -58,10 +59,10 @@ def report_of(state: State, intervals: bool, events: Sequence[Event] = ()) -> Re
         answer=found.answer,
         headline=headline_of(found, _why(state)),
         delta=settings.delta,
-        results=int(trial.record.samples),
+        results=int(record.samples),
         waiting=0 if waiting is None else int(waiting.counts.sum()),
         budget=settings.budget,
-        rounds=int(trial.record.batches),
+        rounds=int(state.trial.record.batches),
         still_to_come={} if waiting is None else _by_name(settings.arms, waiting.outstanding),
         arm_rows=tuple(rows),
         claim_rows=tuple(claims),
@@ -112,7 +113,7 @@ def _files(state: State, events: Sequence[Event]) -> tuple[Told, ...]:
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
     found = []
     for asked in state.asked:
-        for each in asked.told:
+        for each in asked.files:
             event = recorded.get(each.digest)
             found.append(
                 Told(
@@ -173,8 +174,8 @@ def _next(state: State, verdict: dict[str, Any] | None) -> str:
     if waiting is None:
         return said("`study.ask()` says what to do next.", f"`roundwise ask {name}` says what to do next.")
     tell = said("`study.tell(...)`", f"`roundwise tell {name} FILE`")
-    if waiting.told:
-        give_up = said("`study.tell(settle=REASON)`", f"`roundwise tell {name} --settle REASON`")
+    if waiting.files:
+        give_up = said("`study.close_round(REASON)`", f"`roundwise tell {name} --round-over REASON`")
         return (
             f"{int(waiting.outstanding.sum())} results of round {waiting.number} are still to come: tell them with "
             f"{tell}, or {give_up} if they will not."

@@ -55,11 +55,12 @@ def open_words(found: Findings) -> str:
         others = [each.claim for each in found.claims if each.shown and each not in beats]
         more = f"; {few(others, 6)}" if others else ""
         return f"Shown: {ahead} against {found.control}{more}; open: {few(waiting, 6)}"
-    if not waiting:
-        return f"Shown: {few(shown, 6)}"
-    if not shown:
-        return f"Nothing is shown yet; open: {few(waiting, 6)}"
-    return f"Shown: {few(shown, 6)}; open: {few(waiting, 6)}"
+    gone = [each.claim for each in found.claims if each.given_up and not each.shown]
+    waiting = [each for each in waiting if each not in gone]
+    parts = [f"Shown: {few(shown, 6)}"] if shown else ["Nothing is shown yet"]
+    parts += [f"open: {few(waiting, 6)}"] if waiting else []
+    parts += [f"given up: {few(gone, 6)}"] if gone else []
+    return "; ".join(parts)
 
 
 def _may_be_best(found: Findings) -> str:

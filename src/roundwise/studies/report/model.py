@@ -46,6 +46,7 @@ class Shown:
     lower: float | None = None
     upper: float | None = None
     chance: float | None = None  # a forecast, where a rule makes one
+    given_up: bool = False  # whether no more results go to it
     spare: float | None = None  # by how much it holds, at least
     arm: str | None = None  # that it would rule out, if it says so of one
     gap: bool = False  # whether what it is about is a difference of means

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roundwise.stopping import exacting
-from roundwise.studies.drift import SURPRISING, disagreement
-from roundwise.studies.guarantee import compares, dealt_alike, disagreeing, emptied, short
-from roundwise.studies.replay import State
+from roundwise.studies.drift import SURPRISING
+from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, emptied
 from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
 from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
+from roundwise.studies.state import State
 
 
 def dangers_of(state: State, arms_out: bool) -> list[str]:
@@ -21,27 +21,21 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
     if doubt is not None:
         said.append(sentence(capital(doubt)))
     for each in state.amendments:
-        what = "withdrawn" if each["results"] is None else "corrected"
+        what = "withdrawn" if each["withdrawn"] else "corrected"
         said.append(
             f"{each['name']} of round {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
             "nothing to do with what the results were; it is void if they were corrected because of what they showed."
         )
-    for asked in short(state):
-        missing = int((asked.pulls - asked.counts).clip(min=0).sum())
+    for each in state.short:
         said.append(
-            f"Round {asked.number} was closed with {count(missing)} of {count(asked.pulls.sum())} results missing "
-            f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
+            f"Round {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
+            f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
         )
     if emptied(state):
         said.append(
             f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "
             "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
             "each other, and at results that were chosen by their values."
-        )
-    if dealt_alike(state):
-        said.append(
-            "The files of round 1 were recorded by an earlier version, which dealt the rows of each into parts in the "
-            "same way. The guarantee holds if they came in an order that has nothing to do with their values."
         )
     return said + _disagreement(state)
 
@@ -62,10 +56,12 @@ def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
             f"* The mean of {few(strange)} lies outside its own bounds: a mean counts all results alike, the bounds "
             "come from the bets of the decision, round by round."
         )
-    told = [each for asked in state.asked for each in asked.told]
-    if state.settings.noise.needs == "rows" and any(each.values is None for each in told):
+    if state.settings.noise.needs == "rows" and state.sums_only:
         said.append("Some results came as sums only: for those the range alone is used, which needs more results.")
-    return said + gathered([(each.name, note) for each in told for note in each.notes])
+    if state.later:
+        came = count(sum(float(each.counts.sum()) for _, each in state.later))
+        said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")
+    return said + gathered([(note.partition(":")[0], note) for note in state.notes])
 
 
 def gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
@@ -89,7 +85,7 @@ def _moved(state: State) -> list[str]:
     """That all arms moved together, where that does not matter to the decision."""
     if disagreeing(state) is not None or not compares(state):
         return []
-    moved = disagreement(state.settings.problem, state.batches, False)
+    moved = disagreement_of(state, False)
     if moved is None or moved.chance >= SURPRISING:
         return []
     return [
@@ -104,12 +100,11 @@ def _disagreement(state: State) -> list[str]:
     if found is None:
         return []
     settings, shifts = state.settings, compares(state)
-    counted = [each for each in state.asked if each.complete]
     beyond = ", beyond a shift of all arms together," if shifts else ""
     return [
         f"The rounds do not agree: the means of the same arm differ between rounds{beyond} as chance does once in "
         f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in round "
-        f"{counted[found.batch].number} most of all. If something other than chance moved "
+        f"{found.batch} most of all. If something other than chance moved "
         f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
         "guarantee does not hold."
     ]

@@ -13,9 +13,9 @@ from roundwise.arrays import Floats
 from roundwise.questions import Statements
 from roundwise.stopping import Claim, explained
 from roundwise.stopping.explained import About, Bounds, Interval
-from roundwise.studies.replay import State
 from roundwise.studies.report.model import Arm, Course, Shown
 from roundwise.studies.report.words import units_of
+from roundwise.studies.state import State
 
 MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
@@ -23,7 +23,7 @@ MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 
 def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
     """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
-    settings, record = state.settings, state.trial.record
+    settings, record = state.settings, state.record
     rule = explained(settings.policy.stopping)
     claims = rule.claims(settings.problem, state.trial, settings.arms)
     arms, spare = _arms(state), None
@@ -47,8 +47,8 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
 
 def _arms(state: State) -> list[Arm]:
     """What came back of every arm; also what is recorded and does not count yet."""
-    record, waiting = state.trial.record, state.outstanding
-    open_ = None if waiting is None or not waiting.told else waiting.batch
+    record, waiting = state.record, state.outstanding
+    open_ = None if waiting is None or not waiting.files else waiting.batch
     found = []
     for i, name in enumerate(state.settings.arms):
         n, more = int(record.counts[i]), 0 if open_ is None else int(open_.counts[i])
@@ -143,7 +143,7 @@ def _lifts(state: State, base: Arm, low: float, high: float) -> tuple[float, flo
 
 def _shown(state: State, claim: Claim, spare: float | None) -> Shown:
     """A claim with the size of what it is about; what a rule computes itself stays."""
-    means, counts = state.trial.record.means, state.trial.record.counts
+    means, counts = state.record.means, state.record.counts
     estimate = lower = upper = None
     gap, about = False, _about(state, claim)
     if claim.left is not None:
@@ -168,6 +168,7 @@ def _shown(state: State, claim: Claim, spare: float | None) -> Shown:
         lower=lower if own["lower"] is None else own["lower"],
         upper=upper if own["upper"] is None else own["upper"],
         chance=own["chance"],
+        given_up=bool(getattr(claim, "given_up", False)),
         spare=spare,
         arm=claim.left,
         gap=gap,
