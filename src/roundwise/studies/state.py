@@ -241,12 +241,12 @@ class State:
         if self.outstanding is not None or self.trial.done or self.decided is not None:
             return None
         policy, budget = self.settings.policy, self.settings.budget
-        needs = f"the rule of {policy.name} needs every batch just as it was planned"
+        needs = f"the rule of {policy.name} needs every round just as it was planned"
         if self.broken:
-            return f"{self.so_far.other or 'a batch did not come back as it was planned'}, and {needs}"
+            return f"{self.so_far.other or 'a round did not come back as it was planned'}, and {needs}"
         whole = self.whole_plan
         if exacting(policy.stopping) and not np.array_equal(self.planned, whole):
-            return f"the budget of {budget} results does not cover the next batch of {int(whole.sum())}, and {needs}"
+            return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
         return f"the budget of {budget} results is used up" if self.spent else None
 
     def holds(self, digest: str) -> int | None:

@@ -9,7 +9,10 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, show
+
+FEW = 50  # rounds up to which bounds are computed at once; later `status` has them, and telling takes no longer
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -17,7 +20,7 @@ def tell(
     name: Name,
     files: Annotated[list[Path] | None, typer.Argument(help="CSV, Excel or Parquet files with results.")] = None,
     round_over: Annotated[
-        str | None, typer.Option("--round-over", help="Close the batch although results are missing; say why.")
+        str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="New results that came out the same as some that are recorded.")
@@ -30,5 +33,8 @@ def tell(
 
     with load_study(name, storage) as study:
         report = study.tell(*(files or []), round_over=round_over, again=again)
-    told = ", ".join(str(each) for each in files or [])
+        told = ", ".join(str(each) for each in files or [])
+        recorded(f"{told or 'that the rest will not come'} is recorded")
+        if report.rounds <= FEW:
+            report = study.report()
     show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
