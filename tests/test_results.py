@@ -18,12 +18,12 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from roundwise.studies.results.told import packed, unpacked
 
 from expectations import row_table
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
 from roundwise.noise import bounded
 from roundwise.studies.results import Results, batch_of, deal, frames, read_results, text
-from roundwise.studies.results.told import packed, unpacked
 
 ARMS = ["red", "blue", "green"]
 NOISE = Gaussian(1.0)

@@ -16,6 +16,20 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, question_from
 from roundwise.cli.output import check_output, print_json, print_table
+from roundwise.cli.reading import (
+    ArmColumn,
+    AverageIds,
+    Cumulative,
+    IdColumn,
+    IgnoreArms,
+    ItemColumn,
+    Missing,
+    New,
+    OutcomeColumn,
+    TimeColumn,
+    columns_of,
+    words_of,
+)
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import Question, Statements
@@ -65,6 +79,11 @@ def new(
     max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a batch.")] = None,
     min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
     budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
+    arm_column: ArmColumn = None,
+    outcome_column: OutcomeColumn = None,
+    id_column: IdColumn = None,
+    time_column: TimeColumn = None,
+    item_column: ItemColumn = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -89,6 +108,7 @@ def new(
         max_batch=max_batch,
         min_per_arm=min_per_arm,
         budget=budget,
+        columns=columns_of(arm_column, outcome_column, id_column, time_column, item_column),
         storage=storage,
     ) as study:
         guarantee = str(guarantee_of(study.state))
@@ -144,21 +164,30 @@ def ask(
 @app.command(rich_help_panel=STUDIES)
 def tell(
     name: Name,
-    files: Annotated[list[Path] | None, typer.Argument(help="CSV, Excel or Parquet files with results.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="CSV, JSON, Excel or Parquet files with results.")] = None,
     settle: Annotated[
         str | None, typer.Option("--settle", help="Close the batch although results are missing; say why.")
     ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="New results that came out the same as some that are recorded.")
-    ] = False,
+    arm_column: ArmColumn = None,
+    outcome_column: OutcomeColumn = None,
+    id_column: IdColumn = None,
+    time_column: TimeColumn = None,
+    item_column: ItemColumn = None,
+    ignore_arms: IgnoreArms = None,
+    missing: Missing = None,
+    cumulative: Cumulative = False,
+    again: New = False,
+    average_ids: AverageIds = False,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Record results: rows arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
     from roundwise.studies import load_study
 
+    columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column)
+    words = words_of(columns, ignore_arms, missing, cumulative, again, average_ids)
     with load_study(name, storage) as study:
-        report = study.tell(*(files or []), settle=settle, again=again)
+        report = study.tell(*(files or []), settle=settle, **words)
     told = ", ".join(str(each) for each in files or [])
     _print(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
 

@@ -63,8 +63,12 @@ def guarantee_of(state: State) -> Guarantee:
         conditions.append(
             f"the {what} of {entry['name']} in batch {entry['batch']} has nothing to do with what results showed"
         )
-    if dealt_alike(state):
-        conditions.append("the rows in the files of batch 1 came in an order that has nothing to do with their values")
+    for asked in state.asked:
+        if asked.missing.any():
+            conditions.append(
+                f"the reason why outcomes of batch {asked.number} are missing has nothing to do with what they would "
+                "have been"
+            )
     if disagreeing(state) is not None:
         conditions.append("the batches differ from each other by chance")
     return Guarantee(tuple(conditions), tuple(reasons))
@@ -73,12 +77,6 @@ def guarantee_of(state: State) -> Guarantee:
 def short(state: State) -> list[Asked]:
     """The batches that were settled although results were missing."""
     return [each for each in state.asked if each.settled is not None and (each.counts < each.pulls).any()]
-
-
-def dealt_alike(state: State) -> bool:
-    """Whether the first batch came in several files that an earlier version dealt into parts all alike."""
-    told = state.asked[0].told if state.asked else []
-    return len(told) > 1 and all(each.parts and each.dealt == "alike" for each in told)
 
 
 def compares(state: State) -> bool:

@@ -49,10 +49,15 @@ class Asked:
         return np.sum([each.counts for each in self.told], axis=0) if self.told else np.zeros_like(self.pulls)
 
     @property
+    def missing(self) -> Floats:
+        """How many came back without an outcome, for each arm."""
+        return sum((each.missing for each in self.told if each.missing is not None), np.zeros_like(self.pulls))
+
+    @property
     def outstanding(self) -> Floats:
-        """How much is missing, for each arm."""
+        """How much is still to come, for each arm."""
         over = self.settled is not None or self.amended
-        return np.zeros_like(self.pulls) if over else np.maximum(self.pulls - self.counts, 0.0)
+        return np.zeros_like(self.pulls) if over else np.maximum(self.pulls - self.counts - self.missing, 0.0)
 
     @property
     def complete(self) -> bool:

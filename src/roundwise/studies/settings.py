@@ -15,6 +15,7 @@ from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.spec import made, plain
+from roundwise.studies.results.columns import NAMELESS, Columns
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Settings:
     policy: Policy  # with its limits
     seed: int  # drawn when the study is created; deals the rows of the first batch into parts
     budget: int | None = None  # results after which nothing more is asked for
+    columns: Columns = NAMELESS  # what the columns of its files are called
 
     def __post_init__(self) -> None:
         self.policy.check(self.problem)
@@ -70,6 +72,7 @@ class Settings:
             "limits": limits,
             "seed": self.seed,
             **({} if self.budget is None else {"budget": self.budget}),
+            **({"columns": self.columns.payload()} if self.columns != NAMELESS else {}),
         }
 
     @classmethod
@@ -86,6 +89,7 @@ class Settings:
             policy,
             int(payload["seed"]),
             payload.get("budget"),
+            Columns.from_payload(payload.get("columns", {})),
         )
 
 

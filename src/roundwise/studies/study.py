@@ -9,17 +9,16 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import numpy as np
 
-from roundwise.arrays import Floats
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy, Wager
 from roundwise.questions import Question
 from roundwise.studies.replay import Asked, State, replayed
-from roundwise.studies.results import Results, read_results
+from roundwise.studies.results import Columns, Earlier, Options, Results, Words, read_results
 from roundwise.studies.settings import Settings, arm_names, within_limits
 from roundwise.studies.store import Conflict, StudyExists, open_store
 from roundwise.studies.store.log import Head, extended, written
@@ -48,18 +47,20 @@ def create_study(
     storage: str | None = None,
     load_if_exists: bool = False,
     seed: int | None = None,
+    columns: Columns | None = None,
 ) -> Study:
     """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
 
     `policy` is Wager unless said otherwise. After `budget` results nothing more is asked for: the study is then
     undecided, and its report says what has not been ruled out. An old study must have been created with the same
     settings. `seed` deals the rows of the first batch into parts: it is drawn, unless it is given to have the same
-    study again, and must then be chosen before the results are known.
+    study again, and must then be chosen before the results are known. `columns` are what the columns of its files are
+    called, where they have names of their own.
     """
     names = arm_names(arms)
     chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
     drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
-    settings = Settings(question, names, noise, delta, chosen, drawn, budget)
+    settings = Settings(question, names, noise, delta, chosen, drawn, budget, columns or Columns())
     settings.check_kept()
     store = open_store(storage)
     try:
@@ -123,24 +124,23 @@ class Study:
 
         return self._write(asked)
 
-    def tell(self, *sources: Any, settle: str | None = None, again: bool = False) -> Report:
+    def tell(self, *sources: Any, settle: str | None = None, **words: Unpack[Words]) -> Report:
         """Record results of the outstanding batch: files or data frames; `settle` says why the rest will not come.
 
-        What has the same contents as something recorded is refused, unless it is said that these are new results that
-        came out the same `again`.
+        What looks like results that are recorded is refused, unless it is said that it is a `cumulative` total, of
+        which the difference counts, or that these are new results that came out the same `again`. `columns`,
+        `ignore_arms`, `missing` and `average_ids` say more of the files (see `Options`).
         """
+        options = Options(**words)
         if not sources and settle is None:
             raise InputError("Give the results: a file or a data frame.")
         if settle is not None:
             _reasoned(settle)
 
         def told(state: State) -> tuple[New, Callable[[State], Report]]:
-            alone = len(sources) == 1 and bool(state.asked) and not state.asked[-1].told
-            whole = state.asked[-1].pulls if alone else None
-            read = [  # a file told before says so
-                self._read(state, source, first=len(state.asked) <= 1, file=state.files + i, whole=whole, again=again)
-                for i, source in enumerate(sources, 1)
-            ]
+            read: list[Results] = []
+            for i, source in enumerate(sources, 1):  # a file told before says so
+                read.append(self._read(state, source, len(state.asked) <= 1, state.files + i, options, read))
             asked = self._waiting(state)
             for i, results in enumerate(read):
                 if results.digest in {each.digest for each in read[:i]}:
@@ -157,8 +157,9 @@ class Study:
 
         return self._write(told)
 
-    def amend(self, replaces: str, source: Any | None, why: str) -> Report:
+    def amend(self, replaces: str, source: Any | None, why: str, **words: Unpack[Words]) -> Report:
         """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased."""
+        options = Options(**words)
         _reasoned(why)
 
         def amended(state: State) -> tuple[New, Callable[[State], Report]]:
@@ -166,7 +167,8 @@ class Study:
                 raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
             old = self._recorded(state, replaces)
             first = state.holds(old.digest) == 1
-            results = None if source is None else self._read(state, source, first, file=state.files + 1)
+            file = state.files + 1
+            results = None if source is None else self._read(state, source, first, file, options, replaces=old)
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
@@ -259,21 +261,38 @@ class Study:
         return state.outstanding
 
     def _read(
-        self, state: State, source: Any, first: bool, file: int, whole: Floats | None = None, again: bool = False
+        self,
+        state: State,
+        source: Any,
+        first: bool,
+        file: int,
+        options: Options,
+        before: Sequence[Results] = (),
+        replaces: Results | None = None,
     ) -> Results:
-        """What a file brought; it is dealt by its number, unless it is all by itself the `whole` first batch."""
+        """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
         parts = settings.policy.first(settings.problem, ()).parts if first else 1
+        told = [each for asked in state.asked for each in asked.told if each is not replaces]
+        waiting = None if state.outstanding is None else state.outstanding.outstanding
         results = read_results(
-            source, settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
+            source,
+            settings.arms,
+            settings.noise,
+            parts=parts,
+            seed=settings.seed,
+            file=file,
+            columns=settings.columns,
+            options=options,
+            earlier=Earlier([*told, *before], waiting),
         )
         recorded = state.holds(results.digest)
         if recorded is None:
             return results
-        if not again:
+        if not options.again:
             raise InputError(
                 f"{results.name} was already recorded as batch {recorded} (same contents). Nothing was changed. If "
-                "these are new results that came out the same, say so: `--again` (in Python `again=True`)."
+                "these are new results that came out the same, say so: `--new` (in Python `again=True`)."
             )
         note = f"{results.name} has the same contents as a file of batch {recorded}, and was told as new results."
         digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own

@@ -14,7 +14,6 @@ from roundwise.studies.drift import SURPRISING, disagreement
 from roundwise.studies.guarantee import (
     Guarantee,
     compares,
-    dealt_alike,
     disagreeing,
     emptied,
     guarantee_of,
@@ -143,11 +142,6 @@ def _warnings(state: State, shown: list[Claim]) -> list[str]:
             f"Every {'arm' if _of_arms(shown) else 'answer'} has been ruled out, which happens to the right one with "
             "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
             "each other, and at results that were chosen by their values."
-        )
-    if dealt_alike(state):
-        said.append(
-            "The files of batch 1 were recorded by an earlier version, which dealt the rows of each into parts in the "
-            "same way. The guarantee holds if they came in an order that has nothing to do with their values."
         )
     said += _disagreement(state)
     needs = state.settings.noise.needs

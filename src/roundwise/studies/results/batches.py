@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.state import Batch, Table, joined
-from roundwise.studies.results.lots import Lots, dealt, mixed, pooled
+from roundwise.studies.results.lots import Lots, dealt, pooled
 from roundwise.studies.results.names import Index
 from roundwise.studies.results.recorded import Results
 from roundwise.studies.results.sums import Sums
@@ -44,8 +44,9 @@ def parts_of(results: Sequence[Results], parts: int, dealing: int = 0) -> tuple[
 
     The same files give the same dealing each time, another number of the dealing gives another.
     """
-    seed = int(mixed(np.array([each.seed % 2**64 for each in results], dtype=np.uint64)).sum() & np.uint64(2**63 - 1))
-    counts, totals = (sum(each.counts for each in results), sum(each.totals for each in results))
+    seed = results[0].seed
+    nothing = np.zeros(len(results[0].counts))
+    counts, totals = sum((each.counts for each in results), nothing), sum((each.totals for each in results), nothing)
     if not any(each.lots is not None for each in results):
         laws = {"binary" if each.form == "successes" and each.law is None else each.law for each in results}
         if laws == {"binary"} and (counts <= _DRAWN).all():
@@ -74,8 +75,7 @@ def lots_of(results: Sequence[Results]) -> Lots | None:
     size = len(results[0].counts)
     found = [each.lots if each.lots is not None else _zeros_and_ones(each) for each in results]
     every = [each for each in found if each is not None]
-    seed = int(results[0].seed)
-    return pooled(every, size, seed) if len(every) == len(results) else None
+    return pooled(every, size, results[0].seed) if len(every) == len(results) else None
 
 
 def _zeros_and_ones(each: Results) -> Lots | None:

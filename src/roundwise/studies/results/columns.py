@@ -63,6 +63,9 @@ class Columns:
         return cls(**{each.name: payload.get(each.name) for each in fields(cls)})
 
 
+NAMELESS = Columns()  # names that every table may have
+
+
 class Layout(NamedTuple):
     """Where the columns are, by what they mean."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import NamedTuple
 
@@ -31,11 +31,22 @@ class Earlier:
     told: Sequence[Results] = ()
     waiting: Floats | None = None  # (K)
 
+    @classmethod
+    def of(
+        cls, files: Iterable[tuple[Sequence[str], Results]], arms: Sequence[str], waiting: Floats | None = None
+    ) -> Earlier:
+        """The files with the arms that each was told for, as results of the present arms."""
+        return cls([_of_arms(each, names, arms) for names, each in files], waiting)
+
     @cached_property
     def ids(self) -> Hashes:
         """Of all rows, ascending."""
         found = [each.hashes for each in self.told if each.ids is not None]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
+
+    def holds(self, digest: str) -> bool:
+        """Whether a file of the same contents is among them."""
+        return any(each.digest == digest for each in self.told)
 
     def has(self, ids: Hashes) -> Bools:
         """Which ids are among them."""
@@ -52,12 +63,12 @@ class Earlier:
 
     # --- rows
 
-    def repeated_rows(self, name: str, spool: Spool, seed: int, cumulative: bool) -> int:
+    def repeated_rows(self, name: str, spool: Spool, arms: Sequence[str], seed: int, cumulative: bool) -> int:
         """How many rows at the start of a file are recorded; an error if that is so and nobody said what it means."""
         starts = {each.start for each in self.told if each.start is not None}
         if not cumulative:
             telling = {each.start for each in self.told if each.start is not None and each.start.telling}
-            found = marks(spool.after(), [each.rows for each in telling], seed)
+            found = marks(spool.after(), [each.rows for each in telling], arms, seed)
             same = [each.rows for each in telling if found.get(each.rows) == each.mark]
             if same:
                 raise refusal(
@@ -72,7 +83,7 @@ class Earlier:
             raise refusal(name, "sums are recorded, which rows cannot be compared with.", "Give sums again, or --new.")
         skipped, left = 0, set(starts)
         while left and skipped < spool.rows:
-            found = marks(spool.after(skipped), [each.rows for each in left], seed)
+            found = marks(spool.after(skipped), [each.rows for each in left], arms, seed)
             same_starts = [each for each in left if found.get(each.rows) == each.mark]
             if not same_starts:
                 break
@@ -95,7 +106,8 @@ class Earlier:
         if not self.told:
             return file
         if not cumulative:
-            fits = self.waiting is not None and np.array_equal(file.counts, self.waiting)
+            some = file.counts > 0
+            fits = self.waiting is None or np.array_equal(file.counts[some], self.waiting[some])  # just what was asked
             last = _amounts(self.told[-1])
             if not fits and any(file.contains(each, low, high) for each in (last, self.together)):
                 raise refusal(name, "this looks like a running total: no arm has less than what is recorded.", WHICH)
@@ -154,6 +166,21 @@ class Amounts(NamedTuple):
 def nothing_new(name: str, rows: int) -> DataError:
     """All that a file brings is recorded."""
     return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded. Nothing was changed.")
+
+
+def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:
+    """The sums of the arms that are wanted; 0 of those that were not there."""
+    if list(names) == list(wanted):
+        return each
+    place = {name: i for i, name in enumerate(names)}
+    at = np.array([place.get(name, len(names)) for name in wanted], dtype=np.int64)
+
+    def taken(values: Floats | None) -> Floats | None:
+        return None if values is None else np.append(values, 0.0)[at]
+
+    counts, totals = np.append(each.counts, 0.0)[at], np.append(each.totals, 0.0)[at]
+    scatter, missing = taken(each.scatter), taken(each.missing)
+    return replace(each, counts=counts, totals=totals, scatter=scatter, missing=missing, lots=None)
 
 
 def _amounts(each: Results) -> Amounts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -29,11 +29,11 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 
 
 class Cells(NamedTuple):
-    """Some lines that have an arm: their numbers, the arm of each, and the cells of the other columns by what they are."""
+    """Some lines that have an arm: their numbers, the arm of each, and the cells of the other columns."""
 
     lines: Sequence[int]
-    index: Index
-    columns: dict[str, Sequence[Any]]
+    arms: Index
+    columns: Mapping[str, Sequence[Any]]
 
 
 def with_arms(sheet: Sheet, names: Names, plan: Layout, chunk: Chunk) -> Cells:
@@ -52,7 +52,7 @@ def taken(cells: Cells, good: Bools) -> Cells:
     """Some of the lines."""
     places = np.flatnonzero(good).tolist()
     columns = {role: [column[k] for k in places] for role, column in cells.columns.items()}
-    return Cells([cells.lines[k] for k in places], cells.index[good], columns)
+    return Cells([cells.lines[k] for k in places], cells.arms[good], columns)
 
 
 def _unfolded(names: Names, roles: Sequence[str], chunk: Chunk) -> Cells:
@@ -84,9 +84,9 @@ class SumLines:
         plan = self._plan
         for chunk in chunks:
             cells = with_arms(self._sheet, self._names, plan, chunk)
-            if not len(cells.index):
+            if not len(cells.arms):
                 continue
-            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.index)
+            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
             found = {}
             for role, reader in self._numbers.items():
                 found[role], _ = reader.read(cells.lines, cells.columns[role])
@@ -100,7 +100,7 @@ class SumLines:
             elif plan.squares:
                 within = checks.squares(lines, plan.titles, counts, totals, found["squares"])
             good = lines.good
-            own = cells.index[good], counts[good], totals[good], None if within is None else within[good]
+            own = cells.arms[good], counts[good], totals[good], None if within is None else within[good]
             if self._contents is not None:
                 self._contents.add([self._names.arms[i] for i in own[0].tolist()], *own[1:], None)
             yield own
@@ -150,11 +150,11 @@ class RowLines:
         plan = Layout("wide" if self._wide else "rows", dict.fromkeys(self._roles, 0), {}, ())
         for chunk in chunks:
             cells = with_arms(self._sheet, self._names, plan, chunk)
-            if not len(cells.index):
+            if not len(cells.arms):
                 continue
             values, missing = self._numbers.read(cells.lines, cells.columns["outcome"])
             if self._wide and self._options.missing is None and missing.any():  # not asked of this arm
-                np.add.at(self._empty, cells.index[missing], 1.0)
+                np.add.at(self._empty, cells.arms[missing], 1.0)
                 cells, values, missing = taken(cells, ~missing), values[~missing], missing[~missing]
             items = self._items(cells)
             ids = self._ids(cells, items)
@@ -164,21 +164,21 @@ class RowLines:
                     self.skipped += int(old.sum())
                     cells, values, missing, ids = taken(cells, ~old), values[~old], missing[~old], ids[~old]
                     items = None if items is None else items[~old]
-            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.index)
+            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
             if missing.any():
-                np.add.at(self.missing, cells.index[missing], 1.0)
+                np.add.at(self.missing, cells.arms[missing], 1.0)
                 self._first_missing = self._first_missing or int(cells.lines[int(np.argmax(missing))])
                 lines.good &= ~missing
             checks.numbers(lines, self._title, cells.columns["outcome"], values)
             checks.outcomes(lines, self._noise, self._title, values)
             if ids is not None:
-                self.ids.add(cells.lines, cells.index, ids, lines.good)
+                self.ids.add(cells.lines, cells.arms, ids, lines.good)
             if self._pairs is not None and items is not None:
-                self._pairs.add(cells.lines, cells.index, with_arm(items, cells.index), lines.good)
+                self._pairs.add(cells.lines, cells.arms, with_arm(items, cells.arms), lines.good)
             if "time" in cells.columns:
                 self._clock(cells.columns["time"])
             good = lines.good
-            index, values = cells.index[good], values[good]
+            index, values = cells.arms[good], values[good]
             items = None if items is None else items[good]
             if self._contents is not None:
                 own = None if ids is None else ids[good]
@@ -275,15 +275,15 @@ class RowLines:
         role = "id" if "id" in cells.columns else "item"
         nameless = np.array([no_value(cell) for cell in cells.columns[role]], dtype=np.bool_)
         if nameless.any():
-            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.index)
+            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
             lines.refuse(
                 f"no {role}", nameless, lambda k: (f"there is no {role} in this row.", "Add it, or remove the row.")
             )
         if role == "id":
             found = hashes(cells.columns["id"], self._seed)
-            return with_arm(found, cells.index) if self._wide else found
+            return with_arm(found, cells.arms) if self._wide else found
         assert items is not None
-        return with_arm(items, cells.index)
+        return with_arm(items, cells.arms)
 
     def _clock(self, cells: Sequence[Any]) -> None:
         """The first and the last time so far, of those that are written as ISO 8601."""

@@ -18,7 +18,7 @@ from roundwise.studies.results.lots import Chunks, mixed
 from roundwise.studies.results.names import Index
 from roundwise.studies.results.packing import Hashes
 
-_ROW = np.dtype([("arm", "<u4"), ("value", "<f8")])
+_ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
 
 
 def key_of(seed: int) -> bytes:
@@ -39,15 +39,16 @@ def with_arm(items: Hashes, arms: Index) -> Hashes:
     return mixed(items ^ mixed(arms.astype(np.uint64)))
 
 
-def marks(rows: Chunks, sizes: Sequence[int], seed: int) -> dict[int, str]:
-    """The marks of the first rows, for each of the sizes that there are rows for (ascending)."""
+def marks(rows: Chunks, sizes: Sequence[int], arms: Sequence[str], seed: int) -> dict[int, str]:
+    """The marks of the first rows, for each of the sizes that there are rows for; by the names of the arms."""
+    codes = hashes(arms, seed)
     running = hashlib.blake2b(digest_size=8, key=key_of(seed))
     found: dict[int, str] = {}
     at, wanted = 0, iter(sorted(set(sizes)))
     size = next(wanted, None)
-    for arms, values, _ in rows:
-        packed = np.empty(len(arms), dtype=_ROW)
-        packed["arm"], packed["value"] = arms, values + 0.0
+    for index, values, _ in rows:
+        packed = np.empty(len(index), dtype=_ROW)
+        packed["arm"], packed["value"] = codes[index], values + 0.0
         start = 0
         while size is not None and size <= at + len(packed):
             running.update(packed[start : size - at].tobytes())

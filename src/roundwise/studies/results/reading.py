@@ -90,7 +90,7 @@ def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack)
         if start and path.lower().endswith(suffix):
             raise refusal(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")
     if start.startswith(b"\x1f\x8b"):
-        file = cast(BinaryIO, stack.enter_context(gzip.open(file)))
+        file = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
         try:
             start = _start(file)
         except (OSError, EOFError, ValueError):
@@ -200,7 +200,7 @@ class _Reader:
         low, high = (0.0, 1.0) if zero_one else self.noise.outcome[:2]
         known = plan.form != "sums" or plan.squares
         amounts = Amounts(sums.counts, sums.totals, sums.scatter if known else None)
-        if not self.options.again:
+        if not self.options.again and not self.earlier.holds(reader.digest()):
             new = self.earlier.new_sums(sheet.name, amounts, low, high, self.options.cumulative)
             if new is not amounts:
                 if not new.counts.any():
@@ -229,17 +229,18 @@ class _Reader:
         for index, values, items in reader.read(self._chunks()):
             spool.put(index, values, items)
         reader.refuse(spool.rows)
+        same = not self.options.again and self.earlier.holds(reader.digest())  # which the study refuses
         if reader.repeated and self.options.average_ids:
             spool = reader.averaged(spool)
             self.stack.callback(spool.close)
         skipped = 0
-        if self.earlier.told and not self.options.again and not reader.with_ids:
-            skipped = self.earlier.repeated_rows(sheet.name, spool, self.seed, self.options.cumulative)
+        if self.earlier.told and not self.options.again and not reader.with_ids and not same:
+            skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
             if skipped:
                 self._note_cumulative(skipped, spool.rows - skipped)
         missing = reader.missing - self._recorded_missing(size) * bool(skipped)
         missing = np.maximum(missing, 0.0)
-        if spool.rows <= skipped and not missing.any():
+        if spool.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + reader.skipped)
         sums = Sums(size)
         zero_one = True
@@ -251,7 +252,7 @@ class _Reader:
         width = None if self.noise.needs == "rows" or reader.has_items else width_for(size)
         start = None
         if not reader.with_ids and spool.rows:
-            mark = marks(spool.after(), [spool.rows], self.seed)[spool.rows]
+            mark = marks(spool.after(), [spool.rows], self.names.arms, self.seed)[spool.rows]
             start = Start(spool.rows, mark, surprising(sums.counts, sums.totals, zero_one))
         return Results(
             sheet.name,

@@ -230,7 +230,7 @@ def _is_row(problems: Problems, line: int, row: list[str], width: int) -> bool:
         remedy = (
             "If the file was cut, write it again; else complete the line."
             if few
-            else "Quote cells that hold the delimiter; numbers with a decimal comma need semicolons between the columns."
+            else "Quote cells that hold the delimiter; numbers with a decimal comma need semicolons between columns."
         )
         problems.one("too few cells" if few else "too many cells", line, found, remedy)
     return not (few or many)
