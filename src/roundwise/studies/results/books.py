@@ -17,6 +17,7 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 from roundwise.studies.results.cells import blank
 from roundwise.studies.results.frames import digest_of
 from roundwise.studies.results.sheets import Chunk, Sheet, damaged, empty
+from roundwise.studies.results.words import quoted
 
 ROWS = 2000  # handed over at once
 LARGEST = 1 << 30  # bytes of a sheet, unpacked
@@ -44,7 +45,8 @@ def excel_sheet(name: str, file: BinaryIO) -> Sheet:
         raise empty(name)
     width = max(place for place, cell in head.items() if not blank(cell)) + 1
     header = ["" if blank(cell := head.get(place)) else _title(cell) for place in range(width)]
-    notes = [f"{name}: only the first of {titles} sheets was read."] if titles > 1 else []
+    more = f"{name}: only the first of {len(titles)} sheets, {quoted(titles[0])}, was read."
+    notes = [more] if len(titles) > 1 else []
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         lines: list[int] = []
@@ -80,19 +82,18 @@ def excel_sheet(name: str, file: BinaryIO) -> Sheet:
     return sheet
 
 
-def _first_sheet(book: zipfile.ZipFile) -> tuple[int, str]:
-    """How many sheets there are, and the part of the zip that holds the first of them."""
+def _first_sheet(book: zipfile.ZipFile) -> tuple[list[str], str]:
+    """The names of the sheets, and the part of the zip that holds the first of them."""
     links = {
         each.get("Id", ""): each.get("Target", "")
         for each in _elements(book, "xl/_rels/workbook.xml.rels", "Relationship")
     }
-    sheets = [
-        next(value for key, value in each.attrib.items() if key.rpartition("}")[2] == "id" and "}" in key)
-        for each in _elements(book, "xl/workbook.xml", "sheet")
-    ]
+    sheets = _elements(book, "xl/workbook.xml", "sheet")
     if not sheets:
         raise ValueError("it has no sheets")
-    return len(sheets), posixpath.normpath(posixpath.join("/xl", links[sheets[0]])).lstrip("/")
+    link = next((value for key, value in sheets[0].attrib.items() if key.endswith("}id")), "")
+    part = posixpath.normpath(posixpath.join("/xl", links[link])).lstrip("/")
+    return [each.get("name", "") for each in sheets], part
 
 
 def _elements(book: zipfile.ZipFile, part: str, tag: str) -> list[Element]:

@@ -110,7 +110,7 @@ def layout(
     wide = _wide(where, titles, arms, places)
     if wide is not None:
         return wide
-    guessed = _guessed(where, titles, places, guess)
+    guessed = {} if _no_header(titles, arms) else _guessed(where, titles, places, guess)
     has = places.keys() | guessed.keys()
     places |= guessed
     complete: list[tuple[Literal["rows", "sums", "successes"], tuple[str, ...]]] = []
@@ -204,6 +204,11 @@ def _wide(where: str, titles: Sequence[str], arms: Collection[str], places: Mapp
         raise refusal(where, f"there are two columns {quoted(twice)}.", "Give every arm one column.")
     every = {**{f"arm {title}": i for title, i in at}, **extras}
     return _layout("wide", tuple(every), every, titles)
+
+
+def _no_header(titles: Sequence[str], arms: Collection[str]) -> bool:
+    """Whether the first line looks like results."""
+    return any(title in arms or title[:1].isdigit() for title in titles)
 
 
 def _guessed(where: str, titles: Sequence[str], places: Mapping[str, int], guess: Guess | None) -> dict[str, int]:

@@ -75,8 +75,8 @@ class Ids:
                 "Remove those ids: who was in several arms cannot tell them apart.",
             )
 
-    def averaged(self, spool: Spool) -> Spool:
-        """The rows with one for each id: the mean of its rows, where the first of them stood."""
+    def average(self, spool: Spool, found: Spool) -> None:
+        """Put the rows into another spool, one for each id: the mean of its rows, where the first stood."""
         rows = self._rows()
         ids, arms = rows.ids[rows.good], rows.arms[rows.good]
         values = np.concatenate([values for _, values, _ in spool.after()])
@@ -85,9 +85,7 @@ class Ids:
         means = np.where(counts == 1, values[first], np.bincount(which, values) / counts)  # one row keeps its bits
         order = np.argsort(first, kind="stable")
         first = first[order]
-        found = Spool()
         found.put(arms[first], means[order], np.concatenate(items)[first] if items else None)
-        return found
 
     def packed(self) -> str:
         """All ids, each once, for the record."""

@@ -202,7 +202,7 @@ class RowLines:
                 self._first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no {shown(self._title)} ({arms})"
                 f"{', the first of them here' if many > 1 else ''}.",
-                "Complete them; or say why they are missing, and they are counted as missing: --missing REASON "
+                "Complete the table; or say why, and they are counted as missing: --missing REASON "
                 "(in Python missing=...).",
             )
         if not self._options.average_ids:
@@ -217,9 +217,9 @@ class RowLines:
             raise DataError(f"{self._sheet.name} has a header but no results. Give one line for each result or arm.")
         self._notes()
 
-    def averaged(self, spool: Spool) -> Spool:
-        """The rows with one for each id, the mean of its rows."""
-        found = self.ids.averaged(spool)
+    def average(self, spool: Spool, found: Spool) -> None:
+        """Put the rows into another spool, with one for each id: the mean of its rows."""
+        self.ids.average(spool, found)
         for index, values, _ in found.after():
             lines = checks.Lines(self._sheet, self._names.arms, range(1, len(index) + 1), index)
             wrong = (values != np.floor(values)) if self._noise.outcome.whole else np.zeros(len(index), dtype=np.bool_)
@@ -236,7 +236,6 @@ class RowLines:
         self._sheet.notes.append(
             f"{self._sheet.name}: {spool.rows - found.rows} rows were averaged with others of the same id."
         )
-        return found
 
     def packed_ids(self) -> str | None:
         """The ids of all rows, for the record."""
@@ -310,7 +309,7 @@ def written(sheet: Sheet, columns: Sequence[Numbers]) -> None:
                 f"({sheet.unit} {seen['plain']}).",
                 "Write all of them in one way.",
             )
-        for text, value in column.examples.values():
+        for text, value in (column.examples[kind] for kind in ("percent", "thousands") if kind in column.examples):
             sheet.notes.append(f"{sheet.name}: '{shown(text)}' was read as {value:.15g}.")
     points = [column.seen["point"] for column in columns if "point" in column.seen]
     commas = [column.seen["comma"] for column in columns if "comma" in column.seen]

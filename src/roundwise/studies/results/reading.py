@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,7 +29,7 @@ from roundwise.studies.results.names import EVERY, Names
 from roundwise.studies.results.objects import is_json, json_sheet
 from roundwise.studies.results.options import Options
 from roundwise.studies.results.recorded import Form, Law, Results, Start
-from roundwise.studies.results.sheets import Chunk, Sheet, is_frame, is_path, opened, unreadable
+from roundwise.studies.results.sheets import Chunk, Sheet, damaged, is_frame, is_path, opened, unreadable
 from roundwise.studies.results.sums import Sums
 from roundwise.studies.results.text import text_sheet
 from roundwise.studies.results.words import listed, quoted, refusal, shown
@@ -93,10 +94,8 @@ def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack)
         file = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
         try:
             start = _start(file)
-        except (OSError, EOFError, ValueError):
-            start = b""  # said when it is read
-        except Exception as error:
-            raise refusal(name, f"cannot be unpacked ({shown(error)}).", "Write it again.") from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise damaged(name, "a compressed file", error) from None
     return json_sheet(name, file) if is_json(start) else text_sheet(name, file, known)
 
 
@@ -223,16 +222,15 @@ class _Reader:
 
     def _rows(self) -> Results:
         sheet, size = self.sheet, len(self.names.arms)
-        spool = Spool()
-        self.stack.callback(spool.close)
+        spool = self._spool()
         reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
         for index, values, items in reader.read(self._chunks()):
             spool.put(index, values, items)
         reader.refuse(spool.rows)
         same = not self.options.again and self.earlier.holds(reader.digest())  # which the study refuses
         if reader.repeated and self.options.average_ids:
-            spool = reader.averaged(spool)
-            self.stack.callback(spool.close)
+            every, spool = spool, self._spool()
+            reader.average(every, spool)
         skipped = 0
         if self.earlier.told and not self.options.again and not reader.with_ids and not same:
             skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
@@ -272,6 +270,11 @@ class _Reader:
             start=start,
             times=reader.times,
         )
+
+    def _spool(self) -> Spool:
+        found = Spool()
+        self.stack.callback(found.close)
+        return found
 
     def _recorded_missing(self, size: int) -> Floats:
         found = np.zeros(size)
