@@ -220,7 +220,8 @@ class TestMissing:
                 study.tell(rows)
             report = study.tell(rows, missing="drop-out")
             assert (report.batches, report.samples) == (1, 57)
-            assert "why outcomes of batch 1 are missing" in report.guarantee
+            assert "the reasons why 3 outcomes are missing have nothing to do with" in report.guarantee
+            assert study.state.lost == {"a": 1, "b": 2}
 
     def test_a_file_with_nothing_else(self, tell):
         found = tell(table("placebo,", "placebo,"), missing="lost")

@@ -13,6 +13,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Chances,
+    Claims,
     Counts,
     Gaussian,
     InputError,
@@ -30,7 +32,7 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.policies import POLICIES
+from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, TopTwo
 from roundwise.spec import NOISES, QUESTIONS, made, plain
 
 
@@ -47,6 +49,8 @@ ASKED = [
     AnyAbove(2.0),
     Statements([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]], [0.1, 0.0], ("first", "second")),
     Statements.against_control(3, 1, 0.2),
+    Claims.against_control(3, 1, 0.2, futility=0.4),
+    Claims.against_control(3, 1, 1.5, scale="odds-ratio", weights=[1.0, 2.0]),
     Largest([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], [0.5, 0.0], ("left", "right")),
 ]
 
@@ -81,9 +85,12 @@ RULES = [
     PET(guess=4.0, test_every_batch=True, stopping=GLR(Pairwise())),
     TrackAndStop(tracking="C", forced=False, stopping=GLR(Counts())),
     RoundRobin(),
+    Chances(eta=0.5, cash=0.02),
     TriBBAI(),
     OptBBAI(),
     OptBBAI(c=4.0),
+    *(each() for each in POLICIES.values() if each not in (Wager, PET, TrackAndStop, RoundRobin, TriBBAI, OptBBAI)),
+    *(Agarwal(gap=0.3, rounds=4), BatchRacing(batch=70, most=5), LUCB(batch=8), TopTwo(batch=3, share=0.4)),
 ]
 
 

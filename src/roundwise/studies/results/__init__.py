@@ -8,13 +8,14 @@ file brought; `batches` joins files and deals their rows into parts. Nothing hea
 
 from roundwise.studies.results.batches import batch_of, lots_of, parts_of
 from roundwise.studies.results.columns import Columns
-from roundwise.studies.results.earlier import Earlier
+from roundwise.studies.results.earlier import Amounts, Earlier
 from roundwise.studies.results.lots import Lots
 from roundwise.studies.results.options import Options, Words
 from roundwise.studies.results.reading import read_results
 from roundwise.studies.results.recorded import Form, Results
 
 __all__ = [
+    "Amounts",
     "Columns",
     "Earlier",
     "Form",

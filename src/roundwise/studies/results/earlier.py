@@ -30,6 +30,7 @@ class Earlier:
 
     told: Sequence[Results] = ()
     waiting: Floats | None = None  # (K)
+    total: Amounts | None = None  # of all results, where not all files are here
 
     @classmethod
     def of(
@@ -58,8 +59,8 @@ class Earlier:
 
     @cached_property
     def together(self) -> Amounts:
-        """The sums of all of them."""
-        return reduce(Amounts.plus, [_amounts(each) for each in self.told])
+        """The sums of all results."""
+        return self.total if self.total is not None else reduce(Amounts.plus, [_amounts(each) for each in self.told])
 
     # --- rows
 

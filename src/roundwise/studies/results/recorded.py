@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -63,6 +63,11 @@ class Results:
     def deals(self) -> bool:
         """Whether it can be dealt into parts."""
         return self.lots is not None or self.law is not None or self.form == "successes"
+
+    @property
+    def slim(self) -> Results:
+        """The same without rows and ids, which may be many."""
+        return replace(self, lots=None, ids=None)
 
     @cached_property
     def hashes(self) -> Hashes:
