@@ -15,13 +15,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from roundwise.errors import DataError, InputError, whole_number
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.change import Change, names_after, with_arms
-from roundwise.studies.results import Part, Results
+from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked, of_arms, pulls_of
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
@@ -190,12 +188,8 @@ def _reopened(state: State, payload: dict[str, Any], entry: Entry) -> None:
 def _results(arms: tuple[str, ...], payload: Any) -> Results:
     """What a file brought, for the arms there are."""
     results = Results.from_payload(payload)
-    every: list[Results | Part] = [results, *results.parts]
-    arrays = [each for sums in every for each in (sums.counts, sums.totals, sums.scatter) if each is not None]
-    if any(np.shape(each) != (len(arms),) for each in arrays):
+    if len(results.counts) != len(arms):
         raise ValueError("results of other arms")
-    if not all(np.isfinite(each).all() for each in (results.counts, results.totals)) or (results.counts < 0).any():
-        raise ValueError("numbers that are none")
     return results
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from roundwise.problem import Problem
@@ -27,6 +27,8 @@ class SoFar:
     other: str | None = None  # how a batch first came back otherwise than it was planned
     agreement: Agreement | None = None  # None if it cannot be read
     refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
+    lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
+    ends: tuple[Mapping[str, Any], ...] = ()  # what the first and the last file brought, and their arms
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
         """With one more batch."""
@@ -36,6 +38,8 @@ class SoFar:
             notes=with_notes(self.notes, asked),
             sums_only=self.sums_only or sums_only(asked),
             other=self.other or other_than_planned(asked),
+            lost=with_lost(self.lost, asked),
+            ends=_ends(self.ends, asked),
         )
         if self.agreement is not None:
             batch = of_arms(asked.batch, asked.arms, names)
@@ -58,6 +62,8 @@ class SoFar:
             "other": self.other,
             "agreement": packed(self.agreement),
             "refolded": self.refolded,
+            **({"lost": dict(self.lost)} if self.lost else {}),
+            "ends": [dict(each) for each in self.ends],
         }
 
     @classmethod
@@ -77,6 +83,8 @@ class SoFar:
             payload["other"],
             kept if isinstance(kept, Agreement) else None,
             bool(payload["refolded"]),
+            {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
+            tuple(payload["ends"]),
         )
 
 
@@ -89,6 +97,22 @@ def shortfall(asked: Asked) -> dict[str, Any]:
         "missing": asked.missing,
         "why": asked.closed_early,
     }
+
+
+def with_lost(lost: Mapping[str, int], asked: Asked) -> dict[str, int]:
+    """The results without an outcome with those of a batch."""
+    found = dict(lost)
+    for arm, number in zip(asked.arms, asked.lost.tolist(), strict=True):
+        if number:
+            found[arm] = found.get(arm, 0) + int(number)
+    return found
+
+
+def _ends(ends: tuple[Mapping[str, Any], ...], asked: Asked) -> tuple[Mapping[str, Any], ...]:
+    """The first and the last file, by which a running total is known."""
+    new = [{"arms": list(asked.arms), "results": replace(each.slim, notes=()).payload()} for each in asked.files]
+    every = [*ends, *new]
+    return tuple(every if len(every) < 2 else (every[0], every[-1]))
 
 
 def with_notes(notes: tuple[str, ...], asked: Asked) -> tuple[str, ...]:

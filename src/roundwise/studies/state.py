@@ -19,7 +19,7 @@ from roundwise.studies.packing import Unreadable
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
-from roundwise.studies.so_far import SoFar, shortfall, sums_only, with_notes
+from roundwise.studies.so_far import SoFar, shortfall, sums_only, with_lost, with_notes
 from roundwise.trial import conclusion, stuck
 
 
@@ -184,6 +184,14 @@ class State:
         """The batches that were closed although results were missing."""
         new = [shortfall(each) for each in self._uncounted if each.short]
         return [*(dict(each) for each in self.so_far.short), *new]
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """How many results have no outcome, by the name of the arm."""
+        lost = dict(self.so_far.lost)
+        for each in self._uncounted:
+            lost = with_lost(lost, each)
+        return lost
 
     @property
     def notes(self) -> list[str]:

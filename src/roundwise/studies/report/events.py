@@ -94,7 +94,7 @@ def _asked(payload: dict[str, Any]) -> int | None:
 
 
 def _results(told: dict[str, Any]) -> int | None:
-    from roundwise.studies.results.told import unpacked
+    from roundwise.studies.results.packing import unpacked
 
     try:
         return int(unpacked(told["counts"]).sum())
