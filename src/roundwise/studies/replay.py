@@ -69,6 +69,8 @@ def begun(name: str, settings: Settings, created: str = "") -> State:
 def _created(entry: Entry) -> State:
     try:
         return begun(entry.study, Settings.from_payload(entry.payload), str(entry.at))
+    except InputError as error:  # a sentence, for instance on a module that is not imported
+        raise DataError(f"The study '{entry.study}' cannot be made from its record: {error}") from None
     except (*WRONG, RecursionError) as error:
         raise _senseless(entry.study, entry, error) from None
 
