@@ -263,7 +263,7 @@ def test_a_study_of_ones_own_is_read_in_another_process(here, recipes, limits):
     with create_study("exam", storage=URL, **settings) as study:
         assert study.state.settings.payload()["question"] == {"name": "my_question:Podium"}
         report = finished(study, np.random.default_rng(1))
-        assert (report.status, report.answer, report.guarantee) == ("decided", [0, 1], "kept")
+        assert (report.status, report.answer, report.guarantee) == ("decided", list(NAMES[:2]), "kept")
     with load_study("exam", URL) as again:
         found = again.state.settings
     assert (found.question, found.noise) == (question.Podium(), noise.Marks(5.0))
@@ -292,7 +292,7 @@ def test_a_study_with_bets_in_an_own_noise_model(here, recipes):
     with create_study("exam", question=question.Podium(), arms=NAMES, noise=noise.Marks(5.0), storage=URL) as study:
         finished(study, np.random.default_rng(2))
         report = study.report()
-        assert (report.answer, report.guarantee) == ([0, 1], "kept")
+        assert (report.answer, report.guarantee) == (list(NAMES[:2]), "kept")
         with pytest.raises(DataError, match="outcome 7 of arm 'ann' is impossible"):
             study.amend(study.state.asked[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
 
@@ -304,7 +304,7 @@ def test_a_study_from_the_command_line(roundwise, here):
     own = [word for name in MODULES[:3] for word in ("--own", name)]
     code, out, err = elsewhere(here, *own, "ask", "exam", "--storage", URL, "--json")
     assert code == 0, err
-    assert json.loads(out)["pulls"] == {"ann": 10, "bob": 10, "cleo": 10}
+    assert json.loads(out)["results"] == {"ann": 10, "bob": 10, "cleo": 10}
     code, _, err = roundwise("new", "other", "-q", "best-arm", "--arms", "a,b", "--noise", "marks", "--storage", URL)
     assert code == 2
     assert "There is no noise model called 'marks'" in err
