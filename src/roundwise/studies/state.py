@@ -128,7 +128,7 @@ class State:
     @property
     def _folded(self) -> int:
         """The number of the last batch that was looked at, also if it was not counted because all was decided."""
-        return -1 if self.checkpoint is None else int(self.checkpoint["through"])
+        return 0 if self.checkpoint is None else int(self.checkpoint["through"])
 
     def count(self) -> dict[str, Any]:
         """Count what is complete (all anew, where that is needed), and what to record of it."""
@@ -208,10 +208,9 @@ class State:
         pulls, out = self.trial.plan.pulls, self.settings.left_out
         if not out:
             return pulls
-        kept = np.where(np.isin(self.settings.arms, out), 0.0, pulls)
-        alike = np.where(np.isin(self.settings.arms, out), 0.0, 1.0)
-        whole = pulls.sum()
-        return limited(np.ceil(whole * (kept / kept.sum() if kept.any() else alike / alike.sum())), whole, 0.0)
+        stays = ~np.isin(self.settings.arms, out)
+        wanted = np.where(stays, pulls if pulls[stays].any() else 1.0, 0.0)
+        return limited(wanted * pulls.sum(), float(pulls.sum()), 0.0)
 
     @property
     def whole_plan(self) -> Floats:

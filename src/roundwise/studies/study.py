@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roundwise._version import RULES
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, said, whole_number
 from roundwise.noise import Noise
@@ -105,7 +106,8 @@ class Study(Changing):
             if state.outstanding is not None:
                 return [], lambda after: (after.outstanding, after)
             planned, whole = state.planned, state.whole_plan
-            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": [int(each) for each in planned]}
+            pulls = [int(each) for each in planned]
+            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": pulls, "rules": RULES}
             if not np.array_equal(planned, whole):
                 payload["planned"] = [int(each) for each in whole]
             if state.settings.by_number:
@@ -192,7 +194,8 @@ class Study(Changing):
                     "Nothing was changed."
                 )
             batch, old = self._recorded(state, replaces)
-            results = None if source is None else self._read(state, source, batch == 1, file=state.files + 1)
+            arms = next(each.arms for each in state.asked if each.number == batch)
+            results = None if source is None else self._read(state, source, batch == 1, state.files + 1, arms=arms)
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
@@ -255,13 +258,20 @@ class Study(Changing):
         return state.outstanding
 
     def _read(
-        self, state: State, source: Any, first: bool, file: int, whole: Floats | None = None, again: bool = False
+        self,
+        state: State,
+        source: Any,
+        first: bool,
+        file: int,
+        whole: Floats | None = None,
+        again: bool = False,
+        arms: tuple[str, ...] | None = None,
     ) -> Results:
         """What a file brought; it is dealt by its number, unless it is all by itself the `whole` first batch."""
         settings = state.settings
         parts = settings.policy.first(settings.problem, ()).parts if first else 1
         results = read_results(
-            source, settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
+            source, arms or settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
         )
         recorded = self._held(state, results.digest)
         if recorded is None:
