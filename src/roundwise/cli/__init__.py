@@ -15,7 +15,6 @@ from roundwise.cli.app import app
 from roundwise.cli.output import UnprintedError, taken_from_memory
 from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
 
-
 INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
 
 
