@@ -168,7 +168,7 @@ class TestFiles:
         with pytest.raises(InputError, match="a device or a pipe"):
             check_output(type(here)("/dev/null"))
 
-    @pytest.mark.parametrize("name", ["results.csv", "results.json", "results.xlsx", "notes.md", "page.html"])
+    @pytest.mark.parametrize("name", ["results.csv", "results.json", "results.xlsx", "r.md", "page.html"])
     def test_a_file_of_the_users_is_not_replaced(self, here, name):
         book = openpyxl.Workbook()
         book.active.append(["arm", "outcome"])
@@ -219,7 +219,7 @@ class TestFiles:
             assert found.returncode == 0, found.stderr
         assert len(list(inside.iterdir())) == 5
         assert not (here / "up.jsonl").exists()
-        assert file_name("con\x00/..\\x", ".md").name == "con__.._x.md"
+        assert file_name("con\x00/..\\x", ".jsonl").name == "con__.._x.jsonl"
 
     def test_formulas_in_the_plan(self, here):
         with create_study("f", question=BestArm(), arms=["=cmd|' /C calc'!A0", "b"], noise=Binary()):
