@@ -315,7 +315,7 @@ class TestPython:
 
     def test_reprs(self, here):
         study = load_study("checkout")
-        assert repr(study) == "<Study 'checkout': Not decided yet. No results yet>"
+        assert repr(study) == "<Study 'checkout': Not decided yet. 30 results wait for the rest of their round>"
         assert study._repr_html_().startswith("<style>")
         (here / "roundwise.db").rename(here / "gone.db")
         assert repr(study) == "<Study 'checkout'>"
