@@ -155,7 +155,9 @@ class TestForms:
         assert plain["by_round"] == odd.by_round.replace({np.nan: None}).to_dict("records")
 
     def test_claims_have_a_table_of_their_own_where_they_are_not_about_single_arms(self, study):
-        report = finished(study(question=TopK(2)), World(Gaussian(1.0), (0.0, 1.0, 2.0, 0.1)))
+        live = study(question=TopK(2))
+        finished(live, World(Gaussian(1.0), (0.0, 1.0, 2.0, 0.1)))
+        report = live.report()
         arms, claims, *_ = pipes(report.markdown())
         assert arms == shown(report, "arms")
         assert claims == shown(report, "claims")

@@ -106,7 +106,7 @@ class TestCommands:
         table(tmp_path / "1.csv", ("red", 30, 15), ("green", 30, 24))
         out = works("tell", "checkout", "1.csv")
         assert "Recorded 1.csv" in out
-        assert "Outstanding: blue: 30." in out
+        assert "Still to come: blue 30." in out
         assert "30 results of round 1 are still to come" in out
         assert "blue 30" in works("status", "checkout")
         works("ask", "checkout", "--out", "batch.csv")
