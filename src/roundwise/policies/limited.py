@@ -92,19 +92,19 @@ def _nothing(like: Batch) -> Batch:
 
 def limited(
     pulls: Floats,
-    max_batch: float | None,
+    max_batch: float | Floats | None,
     min_per_arm: float,
     urgent: Floats | None = None,
     so_far: Record | None = None,
 ) -> Floats:
     """At least the minimum of each arm that is pulled, then what is urgent, then as much of the rest as there is room.
 
-    What does not come out even goes to the arms with the fewest results `so_far` for what they want. (K)->(K)
+    What does not come out even goes to the arms with the fewest results `so_far` for what they want. (K),()->(K)
     """
     least = np.where(pulls > 0, math.ceil(min_per_arm), 0.0)
     if max_batch is None:
         return np.maximum(pulls, least)
-    room = np.maximum(math.floor(max_batch) - least.sum(axis=-1), 0.0)
+    room = np.maximum(np.floor(max_batch) - least.sum(axis=-1), 0.0)
     first = np.zeros_like(pulls)
     if urgent is not None:
         first = _apportioned(np.clip(urgent - least, 0.0, pulls), room, so_far)

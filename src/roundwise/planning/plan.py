@@ -1,0 +1,395 @@
+"""A plan: what a study will take, before the first result.
+
+First the front of settings, then a few runs of every row (they are shown at once), then the rest and, where the answer
+is too dear, what could be asked instead. Every number follows from the settings and the seed, never from the clock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roundwise.errors import InputError, whole_number
+from roundwise.noise import Noise
+from roundwise.planning.ahead import Paths, ahead, joined_paths
+from roundwise.planning.bound import lower_bound
+from roundwise.planning.costs import Costs
+from roundwise.planning.expected import Expected, given, ladder, scenarios
+from roundwise.planning.fixed import FixedDesign, fixed_design
+from roundwise.planning.front import Setting, front_of, policy_words
+from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget
+from roundwise.planning.quantities import one_for_each, quantities, quantity
+from roundwise.planning.rows import Row, row_of
+from roundwise.planning.words import command, in_words, protocol
+from roundwise.planning.worlds import Unreliable, world_of
+from roundwise.policies import Policy, Wager
+from roundwise.problem import Problem
+from roundwise.questions import Question
+from roundwise.simulation.environments import Environment, numbered
+from roundwise.studies.settings import Settings, arm_names, within_limits
+
+FIRST = 40  # runs of the first numbers
+FOLLOWED = 100  # runs that are followed past the budget where rounds are many
+WORK = 40_000  # runs times rounds of a row: where rounds are many, fewer runs must do
+PLAN_FORMAT = "roundwise plan 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is planned: a study as `new` would create it, and what is expected and paid."""
+
+    name: str
+    question: Question
+    names: tuple[str, ...]
+    noise: Noise
+    delta: float
+    policy: Policy  # with its limits
+    budget: int | None
+    costs: Costs
+    missing: float
+    deviation: float | None  # of one result, where the noise model does not say it
+    power: float  # of the fixed design
+    seed: int
+
+    @property
+    def problem(self) -> Problem:
+        """The problem in arrays."""
+        return Problem(self.question, len(self.names), self.delta, self.noise)
+
+    @property
+    def settings(self) -> Settings:
+        """What the study would be created with; its own seed is drawn then."""
+        return Settings(self.question, self.names, self.noise, self.delta, self.policy, 0, self.budget)
+
+    def world(self, means: Sequence[float]) -> Environment:
+        """Results as they would come back."""
+        world = world_of(self.noise, np.asarray(means, dtype=np.float64), self.deviation)
+        return Unreliable(world, self.missing) if self.missing else world
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan:
+    """What a study will take: a row for everything that is expected, the settings to use, words to copy."""
+
+    wish: Wish  # with the recommended settings
+    rows: tuple[Row, ...]
+    target: int  # the row that the settings are chosen for
+    front: tuple[Setting, ...]
+    instead: tuple[Instead, ...]
+    runs: int  # of each row, unless its rounds are many
+
+    @property
+    def row(self) -> Row:
+        """The row that the settings are chosen for."""
+        return self.rows[self.target]
+
+    @property
+    def recommended(self) -> Setting | None:
+        """The recommended settings."""
+        return next((each for each in self.front if each.recommended), None)
+
+    @property
+    def fixed_design(self) -> FixedDesign | None:
+        """What a fixed design needs in that row."""
+        return self.row.fixed
+
+    @property
+    def lower_bound(self) -> float | None:
+        """What no method can stay below in that row."""
+        return self.row.lower_bound
+
+    @cached_property
+    def words(self) -> str:
+        """What it means, in a few sentences."""
+        return in_words(self.wish, self.rows, self.row, [each.words for each in self.instead])
+
+    @property
+    def protocol(self) -> str:
+        """A paragraph for a protocol."""
+        return protocol(self.wish, self.row)
+
+    @property
+    def command(self) -> str:
+        """The command that creates the study."""
+        return command(self.wish) or f"roundwise new {self.wish.name} --from-plan FILE"
+
+    def plain(self) -> dict[str, Any]:
+        """The plan as JSON; `settings` is what `new --from-plan` reads."""
+        settings = {key: value for key, value in self.wish.settings.payload().items() if key != "seed"}
+        return {
+            "format": PLAN_FORMAT,
+            "name": self.wish.name,
+            "rows": [row.plain() for row in self.rows],
+            "target": self.target,
+            "recommended": {
+                "policy": policy_words(self.wish.policy),
+                "front": [each.plain() for each in self.front],
+                "settings": settings,
+            },
+            "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
+            "lower_bound": self.lower_bound,
+            "instead": [each.plain() for each in self.instead],
+            "words": self.words,
+            "protocol": self.protocol,
+            "command": self.command,
+            "seed": self.wish.seed,
+            "runs": self.runs,
+        }
+
+    def json(self) -> str:
+        """The plan as JSON text; numbers without end are null."""
+        return json.dumps(_finite(self.plain()), indent=2, allow_nan=False)
+
+    def text(self) -> str:
+        """The plan for a terminal."""
+        from roundwise.planning.page import text_of
+
+        return text_of(self)
+
+    def html(self) -> str:
+        """The plan as a page of its own."""
+        from roundwise.planning.page import page_of
+
+        return page_of(self)
+
+    def _repr_html_(self) -> str:
+        """The plan in a notebook."""
+        from roundwise.planning.page import html_of
+
+        return html_of(self)
+
+    def figure(self) -> Any:
+        """A figure for a protocol: the front, the distribution of results and rounds, power by lead."""
+        from roundwise.planning.figure import figure_of
+
+        return figure_of(self)
+
+
+Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
+
+
+def plan(
+    question: Question,
+    *,
+    arms: Sequence[str] | int,
+    noise: Noise,
+    delta: str | float = 0.05,
+    policy: Policy | None = None,
+    max_batch: float | None = None,
+    min_per_arm: float = 0.0,
+    budget: int | None = None,
+    around: str | float | None = None,
+    leads: str | Sequence[str | float] | None = None,
+    means: str | Sequence[str | float] | None = None,
+    scenario: str | Path | None = None,
+    target: str | float | None = None,
+    sample_cost: str | float | Sequence[float] | Mapping[str, float] | None = None,
+    batch_cost: str | float = 0.0,
+    batch_days: str | float | None = None,
+    missing: str | float = 0.0,
+    deviation: float | None = None,
+    power: str | float = 0.9,
+    runs: int = 2000,
+    seed: int = 1,
+    name: str = "study",
+    progress: Progress | None = None,
+) -> StudyPlan:
+    """What a study will take: results, rounds, days and cost, typically and in 19 of 20 studies, and the best settings.
+
+    What is expected is said in one of three ways: `around` with a ladder of `leads` (chosen, unless given), `means`, or
+    `scenario`, a CSV file with a column for each arm. Rates may be written in per cent. `target` is the lead (or, with
+    scenarios, the name of the row) that the settings are chosen for. `deviation` is that of one result where the noise
+    model leaves it open. The same seed gives the same plan.
+
+    >>> from roundwise import BestArm, Binary
+    >>> found = plan(BestArm(), arms=3, noise=Binary(), around="30%", leads="10%", runs=100)
+    >>> bool(found.rows[0].samples.typical < found.rows[0].samples.p95)
+    True
+    """
+    names = arm_names(numbered(whole_number("arms", arms, 2)) if isinstance(arms, int) else arms)
+    chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
+    lost = quantity(missing, "missing")
+    if not 0 <= lost < 1:
+        raise InputError(f"`missing` is {lost:g}, but must be a share of the results: at least 0 and below 1.")
+    strength = quantity(power, "power")
+    if not 0 < strength < 1:
+        raise InputError(f"`power` is {strength:g}, but must lie between 0 and 1.")
+    wish = Wish(
+        name=name,
+        question=question,
+        names=names,
+        noise=noise,
+        delta=quantity(delta, "delta"),
+        policy=chosen,
+        budget=None if budget is None else whole_number("budget", budget, 1),
+        costs=Costs(
+            sample=None if sample_cost is None else tuple(one_for_each(sample_cost, names, "sample cost").tolist()),
+            batch=quantity(batch_cost, "batch_cost"),
+            days=None if batch_days is None else quantity(batch_days, "batch_days"),
+        ),
+        missing=lost,
+        deviation=deviation,
+        power=strength,
+        seed=whole_number("seed", seed, 0),
+    )
+    _ = wish.settings  # what `new` would refuse is refused here
+    expected = _expected(wish, around, leads, means, scenario)
+    return _planned(wish, expected, _target(expected, target, question), whole_number("runs", runs, 1), progress)
+
+
+def _expected(
+    wish: Wish,
+    around: str | float | None,
+    leads: str | Sequence[str | float] | None,
+    means: str | Sequence[str | float] | None,
+    scenario: str | Path | None,
+) -> tuple[Expected, ...]:
+    if sum(each is not None for each in (around, means, scenario)) > 1:
+        raise InputError("Say what is expected in one way: around (with leads), means, or a table of scenarios.")
+    if leads is not None and (means is not None or scenario is not None):
+        raise InputError("Leads go with `around`; means and scenarios say it all by themselves.")
+    if means is not None:
+        found = given(quantities(means, "means"), wish.names)
+    elif scenario is not None:
+        found = scenarios(Path(scenario), wish.names)
+    else:
+        centre = None if around is None else quantity(around, "around")
+        steps = None if leads is None else quantities(leads, "leads").tolist()
+        found = ladder(wish.question, wish.names, wish.noise, centre, steps, wish.deviation)
+    for each in found:
+        wish.world(each.means)  # means that cannot be are refused
+    return found
+
+
+def _target(expected: Sequence[Expected], target: str | float | None, question: Question) -> int:
+    """The row that matters: the one asked for, a difference that matters to the user, or the middle of the ladder."""
+    labels = [each.label for each in expected]
+    if isinstance(target, str) and target in labels:
+        return labels.index(target)
+    leads = [each.lead for each in expected]
+    ahead_by = [i for i, each in enumerate(leads) if each]
+    wanted = quantity(target, "target") if target is not None else getattr(question, "tolerance", None)
+    if wanted:
+        near = [i for i in ahead_by if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
+        if near:
+            return near[0]
+        if target is not None:
+            raise InputError(f"`target` is {target!r}, which is no row of this plan: {', '.join(labels)}.")
+    return ahead_by[len(ahead_by) // 2] if ahead_by else 0
+
+
+def _planned(
+    wish: Wish, expected: Sequence[Expected], target: int, runs: int, progress: Progress | None
+) -> StudyPlan:
+    """First the settings, then a few runs of every row, then the rest; and what could be asked instead."""
+    front = _front(wish, expected[target])
+    for each in front:
+        if each.recommended:
+            wish = dataclasses.replace(wish, policy=each.policy)
+    lots: list[list[Paths]] = [[] for _ in expected]
+    easy_first = sorted(range(len(expected)), key=lambda i: -(expected[i].lead or 0.0))
+    parts = [
+        (lower_bound(wish.problem, each.means, wish.deviation), fixed_design(wish.problem, each.means, **_fixed(wish)))
+        for each in expected
+    ]
+
+    def made(instead: tuple[Instead, ...] = ()) -> StudyPlan:
+        rows = []
+        for each, paths, (bound, fixed) in zip(expected, lots, parts, strict=True):
+            row = row_of(wish.problem, each, joined_paths(paths), wish.costs, wish.budget, bound, fixed)
+            rows.append(_with_looks(wish, row))
+        return StudyPlan(
+            wish=wish, rows=tuple(rows), target=target, front=front, instead=instead, runs=max(row.runs for row in rows)
+        )
+
+    for i in easy_first:
+        lots[i].append(_run(wish, expected[i], min(FIRST, runs), 0, None))
+    if progress is not None:
+        progress(made(), FIRST / max(runs, FIRST))
+    for number, i in enumerate(easy_first, 1):
+        steps = max(lots[i][0].steps, 1)
+        rest = min(runs - FIRST, WORK // steps)
+        if rest > 0:
+            lots[i].append(_run(wish, expected[i], rest, 1, None if steps <= 15 else FOLLOWED - FIRST))
+        if progress is not None and number < len(expected):
+            progress(made(), number / (len(expected) + 1))
+    found = made()
+    others = _others(wish, found)
+    return made(others) if others else found
+
+
+def _fixed(wish: Wish) -> dict[str, Any]:
+    return {"power": wish.power, "deviation": wish.deviation}
+
+
+def _with_looks(wish: Wish, row: Row) -> Row:
+    """The row with a group-sequential design of as many looks as it typically has rounds."""
+    if row.fixed is None or not math.isfinite(row.batches.typical) or row.batches.typical < 2:
+        return row
+    looks = int(row.batches.typical)
+    fixed = fixed_design(wish.problem, row.expected.means, looks=looks, **_fixed(wish))
+    return dataclasses.replace(row, fixed=fixed)
+
+
+def _run(wish: Wish, expected: Expected, runs: int, block: int, beyond: int | None) -> Paths:
+    hopeless = not _answerable(wish, expected)
+    return ahead(
+        wish.problem,
+        wish.policy,
+        wish.world(expected.means),
+        runs=runs,
+        seed=wish.seed,
+        block=block,
+        budget=wish.budget,
+        beyond=0 if hopeless else beyond,
+        most_rounds=1 if hopeless and wish.budget is None else 400,
+    )
+
+
+def _answerable(wish: Wish, expected: Expected) -> bool:
+    """Whether these means have an answer that results can show: no ties, nothing on a level."""
+    return bool(np.isfinite(wish.question.complexity(np.asarray(expected.means)).value))
+
+
+def _front(wish: Wish, expected: Expected) -> tuple[Setting, ...]:
+    if not _answerable(wish, expected):
+        return ()
+    return front_of(wish.problem, wish.policy, wish.world(expected.means), wish.costs, seed=wish.seed)
+
+
+def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
+    """What could be asked instead, where the target is out of reach."""
+    row = found.row
+    dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
+    if not dear:
+        return ()
+    others = instead_of(
+        wish.problem,
+        wish.policy,
+        row.expected,
+        row.samples,
+        wish.budget,
+        seed=wish.seed,
+        deviation=wish.deviation,
+        missing=wish.missing,
+    )
+    more = larger_budget(row.samples, row.batches, wish.budget)
+    return others if more is None else (*others, more)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

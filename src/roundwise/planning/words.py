@@ -1,0 +1,209 @@
+"""A plan in words: what it means, a paragraph for a protocol, and the command that creates the study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from shlex import quote
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian
+from roundwise.planning.expected import control_of
+from roundwise.planning.front import policy_words
+from roundwise.planning.quantities import exact, share, whole
+from roundwise.policies import Wager
+from roundwise.questions import Question
+
+if TYPE_CHECKING:
+    from roundwise.planning.plan import Wish
+    from roundwise.planning.rows import Row
+
+
+def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
+    """What the table says, as one would tell it to a colleague."""
+    said = [] if wish.budget is None else [_with_budget(wish, rows)]
+    if target.answerable:
+        time = f" ({_days(target.days.p95)})" if target.days is not None else ""
+        money = f", at a cost of {whole(target.cost.p95)}" if target.cost is not None else ""
+        said.append(
+            f"For {_what(target)} plan {whole(target.samples.p95)} results in {whole(target.batches.p95)} "
+            f"{_rounds(target.batches.p95)}{time}{money}: 19 of 20 studies end by then, half of them with "
+            f"{whole(target.samples.typical)} in {whole(target.batches.typical)}."
+        )
+    else:
+        said.append(f"With {_what(target)} no number of results is sure to give an answer.")
+    if target.claims:
+        shown = [each for each in target.claims if each.true]
+        if shown and target.at_least_one is not None:
+            within = "" if wish.budget is None else f" within {exact(wish.budget)} results"
+            said.append(
+                f"At least one true claim is shown in {share(target.at_least_one)} of such studies{within}, "
+                f"a false one in {share(target.any_false or 0.0)}."
+            )
+    if instead:
+        said.append(f"Or ask for less: {'; or '.join(instead)}.")
+    return " ".join(said)
+
+
+def _with_budget(wish: Wish, rows: Sequence[Row]) -> str:
+    assert wish.budget is not None
+    chances = [(row, row.within_budget or 0.0) for row in rows]
+    sure = [row for row, chance in chances if chance >= 0.9 and row.answerable]
+    rare = [row for row, chance in chances if chance <= 0.2 and row.answerable]
+    some = [(row, chance) for row, chance in chances if 0.2 < chance < 0.9]
+    said = []
+    if sure:
+        easiest = min(sure, key=lambda row: row.expected.lead if row.expected.lead is not None else 0.0)
+        said.append(f"you will almost surely have an answer for {_what(easiest)}")
+    said += [f"in {share(chance)} of such studies for {_what(row)}" for row, chance in some]
+    if rare:
+        hardest = max(rare, key=lambda row: row.expected.lead if row.expected.lead is not None else 0.0)
+        said.append(f"hardly ever for {_what(hardest)}")
+    if not said:
+        said = ["you will not have an answer for anything in this table"]
+    return f"With {exact(wish.budget)} results {', '.join(said)}."
+
+
+def _what(row: Row) -> str:
+    if row.expected.lead is None:
+        return "these means" if row.expected.label == "as expected" else f"'{row.expected.label}'"
+    return "a lead of " + row.expected.label.removeprefix("+") if row.expected.lead else "options that are all alike"
+
+
+def _days(days: float) -> str:
+    return f"{whole(days)} {'day' if days == 1 else 'days'}"
+
+
+def _rounds(number: float) -> str:
+    return "round" if number == 1 else "rounds"
+
+
+ASKED = {
+    "best-arm": "which option is best",
+    "top-k": "which options are the best {k}",
+    "above": "which options lie above {level:g}",
+    "any-above": "whether any option lies above {level:g}",
+    "minimum-below": "whether any option lies below {level:g}",
+    "statements": "which of the statements hold",
+    "largest": "which score is largest",
+}
+
+
+def asked(question: Question, names: Sequence[str]) -> str:
+    """What is asked, in words."""
+    control = control_of(question)
+    if control is not None:
+        margin = float(np.asarray(question.levels)[0])  # type: ignore[attr-defined]
+        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "")
+    known = {name: getattr(question, name, 0) for name in ("k", "level")}
+    said = ASKED.get(question.name, question.name).format(**known)
+    tolerance = getattr(question, "tolerance", 0.0)
+    return said + (f" (any within {tolerance:g} of the best will do)" if tolerance else "")
+
+
+def protocol(wish: Wish, target: Row) -> str:
+    """A paragraph to copy into a protocol."""
+    options = ", ".join(wish.names) if len(wish.names) <= 8 else f"{', '.join(wish.names[:3])}, ... ({len(wish.names)} in all)"
+    first = int(wish.policy.first(wish.problem, ()).pulls.sum())
+    most = getattr(wish.policy, "max_batch", None)
+    limits = f", of at most {exact(most)} results each" if most is not None else ""
+    share_missing = f" We expect {share(wish.missing)} of the results to be missing." if wish.missing else ""
+    ends = "when everything is settled" + (
+        "" if wish.budget is None else f", or after {exact(wish.budget)} results; what is not ruled out by then is reported"
+    )
+    power = ""
+    if target.answerable:
+        chance = ""
+        if wish.budget is not None and target.within_budget is not None:
+            chance = f"; an answer within {exact(wish.budget)} results has probability {share(target.within_budget)}"
+        power = (
+            f" If {_if(target)}, simulation ({target.runs} runs) gives a median of {whole(target.samples.typical)} "
+            f"results in {whole(target.batches.typical)} rounds, and at most {whole(target.samples.p95)} results in "
+            f"{whole(target.batches.p95)} rounds in 19 of 20 studies{chance}."
+        )
+    return (
+        f"The study asks {asked(wish.question, wish.names)}, among {options}. {_outcome(wish.noise)} Results are "
+        f"collected in rounds{limits}, the first of {exact(first)} results in equal shares; after each round the next is "
+        f"planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong answer is at "
+        f"most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
+    )
+
+
+def _if(row: Row) -> str:
+    if row.expected.lead is None:
+        return f"the means are {', '.join(f'{each:g}' for each in row.expected.means)}"
+    return f"the lead is {row.expected.label.removeprefix('+')}" if row.expected.lead else "all options are alike"
+
+
+def _rule(wish: Wish) -> str:
+    if isinstance(wish.policy, Wager):
+        bar = f"{1 / wish.delta:.0f} : 1 (1/{wish.delta:g})"
+        return (
+            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
+            f"round; an answer is excluded when it reaches {bar}."
+        )
+    return f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."
+
+
+def _outcome(noise: Noise) -> str:
+    if isinstance(noise, Binary):
+        return "A result is yes or no."
+    if isinstance(noise, Poisson):
+        return "A result is a count, taken as Poisson."
+    if isinstance(noise, Bounded):
+        return f"A result is a number between {noise.low:g} and {noise.high:g}."
+    if isinstance(noise, Gaussian):
+        return f"A result is taken as normal with the known deviation {noise.sigma:g}."
+    if isinstance(noise, SubGaussian):
+        return f"A result has tails no heavier than a normal one with deviation {noise.sigma:g}."
+    return "A result is taken as normal with an unknown deviation." if noise.name == "unknown-variance" else ""
+
+
+def command(wish: Wish) -> str | None:
+    """The words of `roundwise new` that create the study; None where they need a file."""
+    question = _question_options(wish.question, wish.names)
+    noise = noise_options(wish.noise)
+    if question is None or noise is None:
+        return None
+    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise]
+    words += ["--delta", f"{wish.delta:g}"]
+    if policy_words(wish.policy) != "wager":
+        words += ["--policy", policy_words(wish.policy)]
+    most, least = getattr(wish.policy, "max_batch", None), getattr(wish.policy, "min_per_arm", 0.0)
+    words += [] if most is None else ["--max-batch", f"{most:g}"]
+    words += ["--min-per-arm", f"{least:g}"] if least else []
+    words += [] if wish.budget is None else ["--budget", str(int(wish.budget))]
+    return " ".join(quote(each) for each in words)
+
+
+def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
+    found = ["--question", question.name]
+    control = control_of(question)
+    if question.name == "statements" and control is not None:
+        margin = float(np.asarray(question.levels)[0])  # type: ignore[attr-defined]
+        return [*found, "--control", names[control], *(["--margin", f"{margin:g}"] if margin else [])]
+    if question.name in ("statements", "largest"):
+        return None
+    for option in ("k", "level", "tolerance"):
+        value = getattr(question, option, None)
+        if value is not None and not (option == "tolerance" and value == 0):
+            found += [f"--{option}", f"{value:g}"]
+    return found
+
+
+def noise_options(noise: Noise) -> list[str] | None:
+    """The options of a noise model on the command line."""
+    if isinstance(noise, Binary):
+        return ["--binary"]
+    if isinstance(noise, Poisson):
+        return ["--counts"]
+    if isinstance(noise, Bounded):
+        return ["--range", f"{noise.low:g}", f"{noise.high:g}"]
+    if isinstance(noise, Gaussian):
+        return ["--sigma", f"{noise.sigma:g}", "--normal"]
+    if isinstance(noise, SubGaussian):
+        return ["--sigma", f"{noise.sigma:g}"]
+    return ["--normal"] if noise.name == "unknown-variance" else None
+
+
