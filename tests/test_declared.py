@@ -1,14 +1,30 @@
 """Rules of their own: they decide only on batches that came back as planned, and promise only what is proved."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from roundwise import GLR, BestArm, GaussianArms, InputError, OptBBAI, Problem, TriBBAI, Wager, create_study, simulate
+from roundwise import (
+    GLR,
+    BestArm,
+    GaussianArms,
+    InputError,
+    OptBBAI,
+    Plan,
+    Problem,
+    RoundwiseError,
+    TopK,
+    TriBBAI,
+    Wager,
+    create_study,
+    simulate,
+)
 from roundwise.betting.rule import Betting
+from roundwise.policies.base import everywhere, undeclared
 from roundwise.policies.limited import Limited
-from roundwise.state import Batch
+from roundwise.state import Batch, Declaration
 from roundwise.stopping import Declared, Exacting
 from roundwise.studies import replayed
 from roundwise.studies.store import open_store
@@ -29,7 +45,7 @@ class TestTrial:
         for number in range(batches):
             counts = change(number, trial.plan.pulls.copy())
             trial = advance(self.problem, policy, trial, Batch(counts, counts * [1.0, 0.0, 0.0]))
-            if trial.done.all() or (trial.plan.declared >= 0).all():
+            if trial.done.all() or trial.plan.declared.made.all():
                 return trial
         raise AssertionError("nothing was declared")
 
@@ -57,6 +73,70 @@ class TestTrial:
         assert isinstance(Declared(), Exacting)
         assert not isinstance(GLR(), Exacting)
         assert not isinstance(Betting(), Exacting)
+
+
+UNION = Declared(proof="Hoeffding's inequality and a union over arms and rounds")
+ONE_BEST = BestArm()
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """Top-k: arms that are surely in or surely out are pulled no more; with a union over arms and rounds.
+
+    After round r an arm that is still open has n r results, and its mean is within sigma sqrt(2 ln(2 / e) / n r) of the
+    true one, e = delta / (K r (r + 1)), but for a probability of e: delta in all.
+    """
+
+    n: int = 50
+    stopping: Declared = UNION
+    name = "elimination"
+
+    def check(self, problem):
+        assert isinstance(problem.question, TopK)
+
+    def first(self, problem, runs):
+        return Plan(everywhere(runs, problem.arms, self.n), np.ones(runs, bool), declared=undeclared(problem, runs))
+
+    def next(self, problem, trial):
+        means, rounds = trial.record.means, trial.record.counts / self.n
+        share = problem.delta / (problem.arms * rounds * (rounds + 1))
+        radius = problem.sigma * np.sqrt(2 * np.log(2 / share) / trial.record.counts)
+        below = ((means - radius)[..., :, None] > (means + radius)[..., None, :]).sum(axis=-1)
+        above = ((means - radius)[..., None, :] > (means + radius)[..., :, None]).sum(axis=-1)
+        k = problem.question.k
+        inside, outside = below >= problem.arms - k, above >= k
+        declared = Declaration(inside.sum(axis=-1) == k, inside)
+        return Plan(np.where(inside | outside, 0.0, self.n), trial.plan.may_stop, declared=declared)
+
+
+class TestAnyAnswer:
+    """What is declared is an answer of the question: here a mask over the arms."""
+
+    MEANS = (1.0, 0.9, 0.2, 0.1, -0.5)
+
+    @pytest.mark.parametrize("policy", [Elimination(), Limited(Elimination(), max_batch=70)], ids=["whole", "limited"])
+    def test_simulated(self, policy):
+        (runs,) = simulate(TopK(2), GaussianArms(self.MEANS), [policy], runs=40, delta=0.1)
+        assert runs.decided.all()
+        assert runs.correct.mean() > 0.9
+        assert runs.answer.shape == (40, 5)
+        assert len(np.unique(runs.samples)) > 5  # runs end one by one
+        assert runs.doubt is None
+
+    def test_live(self, live):
+        found = live(Elimination(), means=self.MEANS[:3], question=TopK(1))
+        report = found.go(most=500)
+        assert (report.status, report.guarantee) == ("decided", "kept")
+        assert report.answer in ([0], [1])
+
+    def test_it_is_in_every_plan(self):
+        @dataclass(frozen=True)
+        class Forgetful(Elimination):
+            def first(self, problem, runs):
+                return super().first(problem, runs)._replace(declared=None)
+
+        with pytest.raises(RoundwiseError, match="has a `Declaration` in every plan, also the first"):
+            simulate(TopK(2), GaussianArms(self.MEANS), [Forgetful()], runs=3)
 
 
 class Lossy(GaussianArms):
@@ -128,12 +208,10 @@ class Live(NamedTuple):
 def live(tmp_path):
     made = []
 
-    def make(policy, means=(0.02, 0.0, 0.0), seed=0, **options):
+    def make(policy, means=(0.02, 0.0, 0.0), seed=0, question=ONE_BEST, **options):
         url = f"sqlite:///{tmp_path}/{len(made)}.db"
         arms = GaussianArms(means)
-        study = create_study(
-            "s", question=BestArm(), arms=ARMS, noise=arms.noise, policy=policy, storage=url, **options
-        )
+        study = create_study("s", question=question, arms=ARMS, noise=arms.noise, policy=policy, storage=url, **options)
         made.append(study)
         return Live(study, World(arms.noise, means, seed, names=ARMS, form="sums"))
 

@@ -9,9 +9,17 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
+
+
+class Declaration(NamedTuple):
+    """The answer of a policy that stops by its own rule, and whether it is given yet."""
+
+    made: Bools  # ()
+    answer: NDArray[Any]  # as the question has it; of no meaning until it is made
 
 
 class Plan(NamedTuple):
@@ -21,7 +29,7 @@ class Plan(NamedTuple):
     may_stop: Bools  # (), whether the stopping rule is asked before this batch is pulled
     memory: Any = None  # a named tuple of the policy, or None
     parts: int = 1  # into how many parts of the order in which rows came the batch is to be cut
-    declared: Floats | None = None  # (), the answer of a policy that stops by its own rule; -1 until then
+    declared: Declaration | None = None  # in every plan of a policy that stops by its own rule
 
 
 class Batch(NamedTuple):

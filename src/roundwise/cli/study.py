@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.cli.app import STUDIES, app
-from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, policy_from, question_from
+from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, question_from
 from roundwise.cli.output import check_output, print_json, print_table
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import Question, Statements
+from roundwise.spec import made
 
 if TYPE_CHECKING:
     from roundwise.studies.store import Entry
@@ -56,6 +57,9 @@ def new(
     ] = None,
     binary: Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")] = False,
     counts: Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")] = False,
+    noise: Annotated[
+        str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")
+    ] = None,
     delta: Delta = 0.05,
     policy: Annotated[str, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = "wager",
     max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a batch.")] = None,
@@ -74,14 +78,14 @@ def new(
 
     names = arm_names(_arm_list(arms, arms_file))
     asked = _question(question, names, k, level, file, tolerance, control, margin)
-    noise = _noise(sigma, normal, value_range, binary, counts)
+    found = _noise(sigma, normal, value_range, binary, counts, noise)
     with create_study(
         name,
         question=asked,
         arms=names,
-        noise=noise,
+        noise=found,
         delta=delta,
-        policy=policy_from(policy),
+        policy=made("policy", policy, trusted=True),
         max_batch=max_batch,
         min_per_arm=min_per_arm,
         budget=budget,
@@ -376,14 +380,21 @@ def _question(
 
 
 def _noise(
-    sigma: float | None, normal: bool, value_range: tuple[float, float] | None, binary: bool, counts: bool
+    sigma: float | None,
+    normal: bool,
+    value_range: tuple[float, float] | None,
+    binary: bool,
+    counts: bool,
+    named: str | None,
 ) -> Noise:
-    chosen = [sigma is not None, value_range is not None, binary, counts, normal and sigma is None]
-    if sum(chosen) != 1:
+    chosen = [sigma is not None, value_range is not None, binary, counts, normal and sigma is None, named is not None]
+    if sum(chosen) != 1 or (named is not None and normal):
         raise InputError(
             "Say what results look like with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
-            "--normal (deviation unknown), --counts."
+            "--normal (deviation unknown), --counts, --noise NAME."
         )
+    if named is not None:
+        return made("noise", named, trusted=True)
     if sigma is not None:
         return Gaussian(sigma) if normal else SubGaussian(sigma)
     if value_range is not None:

@@ -17,7 +17,7 @@ from roundwise.arrays import Floats, zeros
 from roundwise.policies.base import checked, whole
 from roundwise.policies.tri_bbai import check_best_arm, first_stage, passes, second_stage
 from roundwise.problem import Problem
-from roundwise.state import Plan, Trial
+from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
 RECALLED = 32.0  # the constant c, from memory
@@ -96,7 +96,12 @@ class OptBBAI:
                 np.where(memory.left == 0, self.round_pulls(problem, r, np.zeros(r.shape))[..., None], 0.0),
             ),
         )
-        return Plan(pulls, trial.plan.may_stop, memory, declared=declared)
+        return Plan(
+            pulls,
+            trial.plan.may_stop,
+            memory,
+            declared=Declaration(np.asarray(declared >= 0), declared.astype(np.intp)),
+        )
 
     def round_pulls(self, problem: Problem, r: Floats, doubted: Floats) -> Floats:
         """d_r = c/eps_r^2 ln(2/gamma_r), gamma_r = delta_r squared l_r times, delta_r = delta/(40 pi^2 K r^2)."""
@@ -146,7 +151,7 @@ class OptBBAI:
         return pulls
 
     def _checked(self, memory: Elimination, means: Floats) -> tuple[Elimination, Floats]:
-        """Declare the best of a checked round if an arm eliminated in it turns out to be within eps_r/2 of the best."""
+        """What to declare, or -1: the best of a checked round if an arm eliminated in it is within eps_r/2 of the best."""
         now = memory.stage == 5
         declared = np.full(memory.stage.shape, -1.0)
         for r in range(1, ROUNDS + 1):

@@ -19,7 +19,8 @@ from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
 from roundwise.noise import Needs
 from roundwise.questions.base import finite
-from roundwise.simulation.outcomes import read_outcomes
+from roundwise.simulation.tables import read_outcomes
+from roundwise.spec import Given, kind_of, made, settings, worded
 from roundwise.state import Batch, Table
 
 Generator = np.random.Generator
@@ -285,6 +286,14 @@ def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
     if isinstance(environment, Replay) and not environment.replacement:
         return "no guarantee: drawn without replacement, results depend on each other"
     return noise.doubt(assumed, environment.noise)
+
+
+def assumed(given: Given, environment: Environment, sigma: float | None = None) -> noise.Noise:
+    """The noise model that a user names; a sigma that it does not name is this one, or that of the environment."""
+    fields = dict(worded("noise", given) if isinstance(given, str) else given)
+    if "sigma" not in fields and "sigma" in settings(kind_of("noise", str(fields.get("name", "")), trusted=True)):
+        fields["sigma"] = environment.sigma if sigma is None else sigma
+    return made("noise", fields, trusted=True)
 
 
 def numbered(arms: int) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from roundwise.policies import POLICIES, Policy, Wager
 from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
 from roundwise.questions import Question
-from roundwise.spec import noise_of, noise_spec, policy_of, policy_spec, question_of, question_spec
+from roundwise.spec import made, plain
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,16 @@ class Settings:
                 raise InputError(f"The budget is {self.budget} results, but {arms} arms need one each at least.")
 
     def check_kept(self) -> None:
-        """Raise an InputError unless the policy can be made again from what is recorded of it."""
-        if Settings.from_payload(self.payload()).policy != self.policy:
+        """Raise an InputError unless the same study can be made again from what is recorded of it."""
+        again = Settings.from_payload(self.payload())
+        if again.policy != self.policy:
             raise InputError(
                 f"The policy '{self.policy.name}' has settings that cannot be recorded. "
-                f"Use one of {', '.join(POLICIES)} with a stopping rule of its own."
+                f"Use one of {', '.join(POLICIES)}, or one of your own, with its usual stopping rule or a threshold."
+            )
+        if again.payload() != self.payload():
+            raise InputError(
+                "The question or the noise model comes out otherwise when it is made again from its fields."
             )
 
     @property
@@ -57,11 +62,11 @@ class Settings:
             limits = {"max_batch": policy.max_batch, "min_per_arm": policy.min_per_arm}
         inner = policy.policy if isinstance(policy, Limited) else policy
         return {
-            "question": question_spec(self.question),
+            "question": plain(self.question),
             "arms": list(self.arms),
-            "noise": noise_spec(self.noise),
+            "noise": plain(self.noise),
             "delta": self.delta,
-            "policy": policy_spec(inner),
+            "policy": plain(inner),
             "limits": limits,
             "seed": self.seed,
             **({} if self.budget is None else {"budget": self.budget}),
@@ -70,13 +75,13 @@ class Settings:
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Settings:
         """The settings that `payload` was made of."""
-        policy = policy_of(payload["policy"])
+        policy = made("policy", payload["policy"])
         if payload["limits"]:
             policy = Limited(policy, **payload["limits"])
         return cls(
-            question_of(payload["question"]),
+            made("question", payload["question"]),
             tuple(payload["arms"]),
-            noise_of(payload["noise"]),
+            made("noise", payload["noise"]),
             float(payload["delta"]),
             policy,
             int(payload["seed"]),

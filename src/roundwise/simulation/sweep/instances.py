@@ -12,7 +12,8 @@ from typing import Any
 
 from roundwise.errors import InputError, unknown
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, RandomGaps, Replay
-from roundwise.simulation.sweep.settings import is_number, several, text
+from roundwise.simulation.sweep.settings import several, text
+from roundwise.spec import is_number
 
 KEYS = ("name", "means", "random", "data", "instance", "replacement", "rewards", "sigma")
 REWARDS = ("gaussian", "binary", "poisson")
