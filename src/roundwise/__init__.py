@@ -20,12 +20,14 @@ from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwi
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
+    from roundwise.planning import StudyPlan, plan
     from roundwise.studies import Study, create_study, load_study
     from roundwise.studies.report import Report
     from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
+        "roundwise.planning": ("StudyPlan", "plan"),
         "roundwise.studies": ("Study", "create_study", "load_study"),
         "roundwise.studies.report": ("Report",),
         "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
@@ -84,6 +86,7 @@ __all__ = [
     "StoreError",
     "Study",
     "StudyExists",
+    "StudyPlan",
     "SubGaussian",
     "Sum",
     "Summary",
@@ -101,5 +104,6 @@ __all__ = [
     "create_study",
     "load_study",
     "overview",
+    "plan",
     "simulate",
 ]

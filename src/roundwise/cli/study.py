@@ -37,7 +37,12 @@ Why = Annotated[str, typer.Option("--why", help="The reason, which is recorded."
 @app.command(rich_help_panel=STUDIES)
 def new(
     name: Name,
-    question: Annotated[str, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")],
+    question: Annotated[
+        str | None, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")
+    ] = None,
+    from_plan: Annotated[
+        Path | None, typer.Option("--from-plan", help="As a plan recommends, in place of all that follows.")
+    ] = None,
     arms: Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")] = None,
     arms_file: Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")] = None,
     k: TopSize = None,
@@ -76,27 +81,52 @@ def new(
     from roundwise.studies.guarantee import KEPT, guarantee_of
     from roundwise.studies.settings import arm_names
 
-    names = arm_names(_arm_list(arms, arms_file))
-    asked = _question(question, names, k, level, file, tolerance, control, margin)
-    found = _noise(sigma, normal, value_range, binary, counts, noise)
+    forecast = None
+    if from_plan is not None:
+        from roundwise.planning import read_plan
+
+        if question is not None or arms is not None or arms_file is not None:
+            raise InputError("Give either --from-plan FILE, or the words of a study; a plan has them all.")
+        planned, forecast = read_plan(from_plan)
+        names, asked, found, delta, budget = (
+            planned.arms,
+            planned.question,
+            planned.noise,
+            planned.delta,
+            planned.budget,
+        )
+        sampling = planned.policy
+    else:
+        if question is None:
+            raise InputError("Give --question, or --from-plan FILE.")
+        names = arm_names(_arm_list(arms, arms_file))
+        asked = _question(question, names, k, level, file, tolerance, control, margin)
+        found = _noise(sigma, normal, value_range, binary, counts, noise)
+        sampling = made("policy", policy, trusted=True)
     with create_study(
         name,
         question=asked,
         arms=names,
         noise=found,
         delta=delta,
-        policy=made("policy", policy, trusted=True),
+        policy=sampling,
         max_batch=max_batch,
         min_per_arm=min_per_arm,
         budget=budget,
         storage=storage,
     ) as study:
         guarantee = str(guarantee_of(study.state))
+        if forecast is None:
+            from roundwise.planning import first_line
+
+            forecast = first_line(study.state.settings)
     promise = f"error at most {delta:g}" if guarantee == KEPT else f"error aimed at {delta:g}"
     stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
     next_ = f"`roundwise ask {quote(name)}` says what to do first."
     plain = {"study": name, "question": asked.name, "arms": names, "delta": delta, "guarantee": guarantee}
-    text = f"Created '{name}': {asked.name} of {len(names)} arms, {promise}.\n{stands}Next: {next_}"
+    plain["forecast"] = forecast
+    ahead = "" if forecast is None else f"Forecast: {forecast}; `roundwise plan -h` says how to ask for more.\n"
+    text = f"Created '{name}': {asked.name} of {len(names)} arms, {promise}.\n{stands}{ahead}Next: {next_}"
     _print({**plain, "next": next_} if as_json else None, text)
 
 

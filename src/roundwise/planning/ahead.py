@@ -153,9 +153,7 @@ def ahead(
     followed = ~crossed | np.isfinite(needed.batches)
     undecided = ~needed.decided
     needed.counts[undecided], needed.batches[undecided] = np.inf, np.inf
-    return Paths(
-        needed=needed.ends, limited=within.ends, crossed=crossed, followed=followed, truth=truth, steps=steps
-    )
+    return Paths(needed=needed.ends, limited=within.ends, crossed=crossed, followed=followed, truth=truth, steps=steps)
 
 
 def rounds_of(policy: Policy, pulls: Floats) -> Floats:

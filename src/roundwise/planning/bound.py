@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roundwise.noise import Gaussian
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
 from roundwise.simulation.summary import lower_bound_at
@@ -15,6 +14,7 @@ from roundwise.simulation.summary import lower_bound_at
 def lower_bound(problem: Problem, means: Sequence[float], deviation: float | None = None) -> float | None:
     """T* kl(delta, 1 - delta): exact for normal results; for others with the smallest deviation of an arm, about.
 
+    >>> from roundwise.noise import Gaussian
     >>> from roundwise.questions import BestArm
     >>> round(lower_bound(Problem(BestArm(), 2, 0.05, Gaussian()), [0.2, 0.0]) or 0)
     530

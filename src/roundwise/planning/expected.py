@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from roundwise.noise import Binary, Noise, Poisson, range_of_means
 from roundwise.planning.quantities import amount, quantity
 from roundwise.planning.worlds import deviations
 from roundwise.questions import Question
+from roundwise.simulation.tables import read_rows
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 
@@ -105,27 +105,15 @@ def control_of(question: Question) -> int | None:
 
 def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
     """The rows of a CSV table: a column for each arm, with its mean, and if wanted a column `name` (or `scenario`)."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if any(word.strip() for word in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read as a CSV table ({error}).") from None
-    if len(rows) < 2:
-        raise DataError(f"{path}: the table is empty; it needs a line with the names of the arms and one a scenario.")
-    head = [word.strip() for word in rows[0]]
-    missing = [name for name in names if name not in head]
-    if missing:
-        raise DataError(f"{path}, line 1: no column for the arm '{missing[0]}'.")
-    label = next((i for i, word in enumerate(head) if word not in names and word.lower() in ("name", "scenario")), None)
+    head, rows = read_rows(path, names)
+    label = next((word for word in head if word not in names and word.lower() in ("name", "scenario")), None)
     found = []
-    for line, row in enumerate(rows[1:], 2):
-        if len(row) != len(head):
-            raise DataError(f"{path}, line {line}: {len(row)} values where line 1 names {len(head)} columns.")
+    for number, (line, row) in enumerate(rows, 1):
         try:
-            means = tuple(quantity(row[head.index(name)], name) for name in names)
+            means = tuple(quantity(row[name], name) for name in names)
         except InputError as error:
             raise DataError(f"{path}, line {line}: {error}") from None
-        found.append(Expected(label=f"scenario {line - 1}" if label is None else row[label].strip(), means=means))
+        found.append(Expected(label=f"scenario {number}" if label is None else row[label], means=means))
     return tuple(found)
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from roundwise.errors import InputError
+from roundwise.planning.page import Shown
 from roundwise.planning.quantities import exact
-
-if TYPE_CHECKING:
-    from roundwise.planning.plan import StudyPlan
 
 BLUE, RED, GREY = "#3a6ea5", "#b22222", "#8a8a8a"
 
 
-def figure_of(plan: StudyPlan) -> Any:
+def figure_of(plan: Shown) -> Any:
     """Four panels; one that has nothing to show is left out."""
     try:
         from matplotlib.figure import Figure
@@ -41,7 +40,18 @@ def figure_of(plan: StudyPlan) -> Any:
     return figure
 
 
-def _front(plan: StudyPlan, axes: Any) -> None:
+def drawing_of(figure: Any) -> str:
+    """A figure as SVG to stand in a page; the same figure gives the same text."""
+    import matplotlib as mpl
+
+    target = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "roundwise", "svg.fonttype": "none"}):
+        figure.savefig(target, format="svg", metadata={"Date": None})
+    text = target.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _front(plan: Shown, axes: Any) -> None:
     front = [each for each in plan.front if each.front]
     axes.plot([each.mean_batches for each in front], [each.mean_samples for each in front], "-o", color=BLUE, ms=4)
     for each in plan.front:
@@ -49,8 +59,8 @@ def _front(plan: StudyPlan, axes: Any) -> None:
             axes.plot(each.mean_batches, each.mean_samples, "o", ms=10, mfc="none", mec=RED, mew=2, label="recommended")
         elif not each.front:
             axes.plot(each.mean_batches, each.mean_samples, "x", color=GREY, label=f"{each.words} (as given)")
-    if plan.lower_bound is not None:
-        axes.axhline(plan.lower_bound, color=GREY, linestyle=":", linewidth=1, label="no method needs fewer")
+    if plan.row.lower_bound is not None:
+        axes.axhline(plan.row.lower_bound, color=GREY, linestyle=":", linewidth=1, label="no method needs fewer")
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.set_xlabel("rounds, on average")
@@ -60,7 +70,7 @@ def _front(plan: StudyPlan, axes: Any) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def _results(plan: StudyPlan, axes: Any) -> None:
+def _results(plan: Shown, axes: Any) -> None:
     """How many studies have an answer by so many results."""
     most = 0.0
     for i, row in enumerate(plan.rows):
@@ -70,10 +80,18 @@ def _results(plan: StudyPlan, axes: Any) -> None:
             wide = 2.2 if i == plan.target else 1.2
             shade = BLUE if i == plan.target else GREY
             axes.plot(values, np.linspace(1, len(values), len(values)), color=shade, linewidth=wide)
-            axes.annotate(row.expected.label, (values[len(values) // 2], len(values) // 2), fontsize=8, color=shade,
-                          xytext=(4, -2), textcoords="offset points")
+            axes.annotate(
+                row.expected.label,
+                (values[len(values) // 2], len(values) // 2),
+                fontsize=8,
+                color=shade,
+                xytext=(4, -2),
+                textcoords="offset points",
+            )
     if plan.wish.budget is not None:
-        axes.axvline(plan.wish.budget, color=RED, linestyle="--", linewidth=1, label=f"budget {exact(plan.wish.budget)}")
+        axes.axvline(
+            plan.wish.budget, color=RED, linestyle="--", linewidth=1, label=f"budget {exact(plan.wish.budget)}"
+        )
         axes.legend(frameon=False, fontsize=8, loc="lower right")
     if most > 0:
         axes.set_xscale("log")
@@ -84,22 +102,26 @@ def _results(plan: StudyPlan, axes: Any) -> None:
     axes.set_title("Results until the answer", loc="left", fontsize=10)
 
 
-def _rounds(plan: StudyPlan, axes: Any) -> None:
+def _rounds(plan: Shown, axes: Any) -> None:
     row = plan.row
     if row.rounds:
-        numbers, shares = zip(*row.rounds, strict=True)
-        width = 0.8 * max(1.0, (numbers[-1] - numbers[0]) / 60)
-        axes.bar(numbers, [100 * each for each in shares], color=BLUE, width=width)
-        if numbers[-1] - numbers[0] < 12:
-            axes.set_xticks(range(numbers[0], numbers[-1] + 1))
+        first, last = row.rounds[0][0], row.rounds[-1][0]
+        step = math.ceil((last - first + 1) / 20)  # rounds a bar
+        shares: dict[int, float] = {}
+        for number, each in row.rounds:
+            place = first + (number - first) // step * step
+            shares[place] = shares.get(place, 0.0) + 100 * each
+        axes.bar([place + (step - 1) / 2 for place in shares], list(shares.values()), color=BLUE, width=0.85 * step)
+        if last - first < 12:
+            axes.set_xticks(range(first, last + 1))
     axes.set_xlabel("rounds")
     axes.set_ylabel("studies, %")
     axes.set_title(f"Rounds until the answer, for {row.expected.label}", loc="left", fontsize=10)
 
 
-def _by_lead(plan: StudyPlan, axes: Any) -> None:
+def _by_lead(plan: Shown, axes: Any) -> None:
     """The chance of an answer within the budget, or of each claim; without a budget, the results by lead."""
-    rows = plan.rows
+    rows = sorted(plan.rows, key=lambda row: row.expected.lead or 0.0)
     places = range(len(rows))
     axes.set_xticks(list(places), [row.expected.label.removeprefix("nothing, ") for row in rows], fontsize=8)
     if rows[0].claims:

@@ -1,9 +1,8 @@
 """What a fixed design of the same error needs: results dealt out in fixed shares, one look at the end, no betting.
 
 Normal approximations, as in every textbook of sample sizes. For each comparison j that the right answer consists of,
-with gap_j > 0 between what is compared and its offset, and N results in all, the estimate has the variance v_j/N (v0_j/N
-at the offset), and the comparison is shown if it exceeds z sqrt(v0_j/N). So one comparison is shown with probability
-`power` if
+with gap_j > 0 between what is compared and its offset, and N results in all, the estimate has the variance v_j/N (at
+the offset v0_j/N), and the comparison is shown if it exceeds z sqrt(v0_j/N). So one is shown with this `power` if
 
     N = (z sqrt(v0) + z_power sqrt(v))^2 / gap^2.
 
@@ -100,7 +99,9 @@ def fixed_design(
         if gaps[best] <= 0:
             return None
         critical = dunnett(problem.delta, tuple(_correlations(forms, weights, control)))
-        samples = float(((critical * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]) ** 2)
+        samples = float(
+            ((critical * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]) ** 2
+        )
         method = "one look, Dunnett" if number > 1 else "one look"
     elif not (gaps > 0).all():
         return None

@@ -87,7 +87,9 @@ def policy_words(policy: Policy) -> str:
     inner: Any = getattr(policy, "policy", policy)
     plain = type(inner)()
     changed = [
-        f"{each.name}={value:g}" if isinstance(value, float | int) and not isinstance(value, bool) else f"{each.name}={value}"
+        f"{each.name}={value:g}"
+        if isinstance(value, float | int) and not isinstance(value, bool)
+        else f"{each.name}={value}"
         for each in dataclasses.fields(inner)
         if each.name not in ("stopping", "max_batch", "min_per_arm")
         and (value := getattr(inner, each.name)) != getattr(plain, each.name)
@@ -135,5 +137,3 @@ def _marked(settings: Iterable[Setting]) -> list[Setting]:
         )
         for one in found
     ]
-
-

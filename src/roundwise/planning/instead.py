@@ -94,14 +94,10 @@ def larger_budget(samples: Spread, batches: Spread, budget: float | None) -> Ins
     if budget is None or not np.isfinite(samples.p95) or samples.p95 <= budget:
         return None
     words = f"a budget of {whole(samples.p95)} in place of {exact(budget)}: an answer in 19 of 20 studies"
-    return Instead(
-        kind="budget", words=words, value=samples.p95, samples=samples, batches=batches, within_budget=0.95
-    )
+    return Instead(kind="budget", words=words, value=samples.p95, samples=samples, batches=batches, within_budget=0.95)
 
 
-def _others(
-    problem: Problem, expected: Expected
-) -> list[tuple[str, float, str, Problem, tuple[float, ...]]]:
+def _others(problem: Problem, expected: Expected) -> list[tuple[str, float, str, Problem, tuple[float, ...]]]:
     """Easier questions at the same means: kind, its number, words, problem, means."""
     question, means = problem.question, np.asarray(expected.means)
     if not isinstance(question, BestArm):

@@ -65,7 +65,9 @@ def one_for_each(
     if found.size == 1:
         return np.full(len(names), found[0])
     if found.size != len(names):
-        raise InputError(f"The {what} has {found.size} numbers, but there are {len(names)} arms. Give one, or one each.")
+        raise InputError(
+            f"The {what} has {found.size} numbers, but there are {len(names)} arms. Give one, or one each."
+        )
     return found
 
 

@@ -22,7 +22,7 @@ LEVELS = np.linspace(0.01, 0.99, 99)
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """A number that varies from run to run: half of the runs need no more than is typical, 19 of 20 no more than p95."""
+    """A number that varies: half of the runs need no more than is typical, 19 of 20 no more than p95."""
 
     typical: float
     p95: float
@@ -154,7 +154,8 @@ def powers(
     right = np.asarray(held, dtype=np.bool_)
     each = ends.shown.mean(axis=0)
     claims = tuple(
-        Power(claim=name, true=bool(true), power=float(power)) for name, true, power in zip(names, held, each, strict=True)
+        Power(claim=name, true=bool(true), power=float(power))
+        for name, true, power in zip(names, held, each, strict=True)
     )
     one = float(ends.shown[:, right].any(axis=-1).mean()) if right.any() else None
     every = float(ends.shown[:, right].all(axis=-1).mean()) if right.any() else None

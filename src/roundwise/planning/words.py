@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from shlex import quote
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.planning.expected import control_of
 from roundwise.planning.front import policy_words
 from roundwise.planning.quantities import exact, share, whole
+from roundwise.planning.rows import Row
+from roundwise.planning.wish import Wish
 from roundwise.policies import Wager
 from roundwise.questions import Question
-
-if TYPE_CHECKING:
-    from roundwise.planning.plan import Wish
-    from roundwise.planning.rows import Row
+from roundwise.spec import name_of, plain
 
 
 def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
@@ -104,13 +102,19 @@ def asked(question: Question, names: Sequence[str]) -> str:
 
 def protocol(wish: Wish, target: Row) -> str:
     """A paragraph to copy into a protocol."""
-    options = ", ".join(wish.names) if len(wish.names) <= 8 else f"{', '.join(wish.names[:3])}, ... ({len(wish.names)} in all)"
+    options = (
+        ", ".join(wish.names)
+        if len(wish.names) <= 8
+        else f"{', '.join(wish.names[:3])}, ... ({len(wish.names)} in all)"
+    )
     first = int(wish.policy.first(wish.problem, ()).pulls.sum())
     most = getattr(wish.policy, "max_batch", None)
     limits = f", of at most {exact(most)} results each" if most is not None else ""
     share_missing = f" We expect {share(wish.missing)} of the results to be missing." if wish.missing else ""
     ends = "when everything is settled" + (
-        "" if wish.budget is None else f", or after {exact(wish.budget)} results; what is not ruled out by then is reported"
+        ""
+        if wish.budget is None
+        else f", or after {exact(wish.budget)} results; what is not ruled out by then is reported"
     )
     power = ""
     if target.answerable:
@@ -124,9 +128,9 @@ def protocol(wish: Wish, target: Row) -> str:
         )
     return (
         f"The study asks {asked(wish.question, wish.names)}, among {options}. {_outcome(wish.noise)} Results are "
-        f"collected in rounds{limits}, the first of {exact(first)} results in equal shares; after each round the next is "
-        f"planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong answer is at "
-        f"most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
+        f"collected in rounds{limits}, the first of {exact(first)} results in equal shares; after each round the next "
+        f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong answer "
+        f"is at most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
     )
 
 
@@ -157,16 +161,17 @@ def _outcome(noise: Noise) -> str:
         return f"A result is taken as normal with the known deviation {noise.sigma:g}."
     if isinstance(noise, SubGaussian):
         return f"A result has tails no heavier than a normal one with deviation {noise.sigma:g}."
-    return "A result is taken as normal with an unknown deviation." if noise.name == "unknown-variance" else ""
+    return (
+        noise.words if not isinstance(noise, UnknownVariance) else "A result is taken as normal, its deviation unknown."
+    )
 
 
 def command(wish: Wish) -> str | None:
     """The words of `roundwise new` that create the study; None where they need a file."""
     question = _question_options(wish.question, wish.names)
-    noise = noise_options(wish.noise)
-    if question is None or noise is None:
+    if question is None:
         return None
-    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise]
+    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise_options(wish.noise)]
     words += ["--delta", f"{wish.delta:g}"]
     if policy_words(wish.policy) != "wager":
         words += ["--policy", policy_words(wish.policy)]
@@ -192,7 +197,7 @@ def _question_options(question: Question, names: Sequence[str]) -> list[str] | N
     return found
 
 
-def noise_options(noise: Noise) -> list[str] | None:
+def noise_options(noise: Noise) -> list[str]:
     """The options of a noise model on the command line."""
     if isinstance(noise, Binary):
         return ["--binary"]
@@ -204,6 +209,8 @@ def noise_options(noise: Noise) -> list[str] | None:
         return ["--sigma", f"{noise.sigma:g}", "--normal"]
     if isinstance(noise, SubGaussian):
         return ["--sigma", f"{noise.sigma:g}"]
-    return ["--normal"] if noise.name == "unknown-variance" else None
-
-
+    if noise == UnknownVariance():
+        return ["--normal"]
+    fields = {key: value for key, value in plain(noise).items() if key != "name"}
+    settings = ",".join(f"{key}={value}" for key, value in fields.items())
+    return ["--noise", name_of(noise) + (f":{settings}" if settings else "")]

@@ -1,17 +1,14 @@
-"""A plan: what a study will take, before the first result.
+"""How a plan is made: settings first, a few runs of every row, which are shown at once, then the rest.
 
-First the front of settings, then a few runs of every row (they are shown at once), then the rest and, where the answer
-is too dear, what could be asked instead. Every number follows from the settings and the seed, never from the clock.
+Every number follows from what was asked and the seed, never from the clock. Where the answer is too dear, it looks for
+what could be asked instead.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,155 +20,21 @@ from roundwise.planning.ahead import Paths, ahead, joined_paths
 from roundwise.planning.bound import lower_bound
 from roundwise.planning.costs import Costs
 from roundwise.planning.expected import Expected, given, ladder, scenarios
-from roundwise.planning.fixed import FixedDesign, fixed_design
-from roundwise.planning.front import Setting, front_of, policy_words
+from roundwise.planning.fixed import fixed_design
+from roundwise.planning.front import Setting, front_of
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget
 from roundwise.planning.quantities import one_for_each, quantities, quantity
 from roundwise.planning.rows import Row, row_of
-from roundwise.planning.words import command, in_words, protocol
-from roundwise.planning.worlds import Unreliable, world_of
+from roundwise.planning.study_plan import StudyPlan
+from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, Wager
-from roundwise.problem import Problem
 from roundwise.questions import Question
-from roundwise.simulation.environments import Environment, numbered
-from roundwise.studies.settings import Settings, arm_names, within_limits
+from roundwise.simulation.environments import numbered
+from roundwise.studies.settings import arm_names, within_limits
 
 FIRST = 40  # runs of the first numbers
 FOLLOWED = 100  # runs that are followed past the budget where rounds are many
 WORK = 40_000  # runs times rounds of a row: where rounds are many, fewer runs must do
-PLAN_FORMAT = "roundwise plan 1"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What is planned: a study as `new` would create it, and what is expected and paid."""
-
-    name: str
-    question: Question
-    names: tuple[str, ...]
-    noise: Noise
-    delta: float
-    policy: Policy  # with its limits
-    budget: int | None
-    costs: Costs
-    missing: float
-    deviation: float | None  # of one result, where the noise model does not say it
-    power: float  # of the fixed design
-    seed: int
-
-    @property
-    def problem(self) -> Problem:
-        """The problem in arrays."""
-        return Problem(self.question, len(self.names), self.delta, self.noise)
-
-    @property
-    def settings(self) -> Settings:
-        """What the study would be created with; its own seed is drawn then."""
-        return Settings(self.question, self.names, self.noise, self.delta, self.policy, 0, self.budget)
-
-    def world(self, means: Sequence[float]) -> Environment:
-        """Results as they would come back."""
-        world = world_of(self.noise, np.asarray(means, dtype=np.float64), self.deviation)
-        return Unreliable(world, self.missing) if self.missing else world
-
-
-@dataclass(frozen=True, kw_only=True)
-class StudyPlan:
-    """What a study will take: a row for everything that is expected, the settings to use, words to copy."""
-
-    wish: Wish  # with the recommended settings
-    rows: tuple[Row, ...]
-    target: int  # the row that the settings are chosen for
-    front: tuple[Setting, ...]
-    instead: tuple[Instead, ...]
-    runs: int  # of each row, unless its rounds are many
-
-    @property
-    def row(self) -> Row:
-        """The row that the settings are chosen for."""
-        return self.rows[self.target]
-
-    @property
-    def recommended(self) -> Setting | None:
-        """The recommended settings."""
-        return next((each for each in self.front if each.recommended), None)
-
-    @property
-    def fixed_design(self) -> FixedDesign | None:
-        """What a fixed design needs in that row."""
-        return self.row.fixed
-
-    @property
-    def lower_bound(self) -> float | None:
-        """What no method can stay below in that row."""
-        return self.row.lower_bound
-
-    @cached_property
-    def words(self) -> str:
-        """What it means, in a few sentences."""
-        return in_words(self.wish, self.rows, self.row, [each.words for each in self.instead])
-
-    @property
-    def protocol(self) -> str:
-        """A paragraph for a protocol."""
-        return protocol(self.wish, self.row)
-
-    @property
-    def command(self) -> str:
-        """The command that creates the study."""
-        return command(self.wish) or f"roundwise new {self.wish.name} --from-plan FILE"
-
-    def plain(self) -> dict[str, Any]:
-        """The plan as JSON; `settings` is what `new --from-plan` reads."""
-        settings = {key: value for key, value in self.wish.settings.payload().items() if key != "seed"}
-        return {
-            "format": PLAN_FORMAT,
-            "name": self.wish.name,
-            "rows": [row.plain() for row in self.rows],
-            "target": self.target,
-            "recommended": {
-                "policy": policy_words(self.wish.policy),
-                "front": [each.plain() for each in self.front],
-                "settings": settings,
-            },
-            "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
-            "lower_bound": self.lower_bound,
-            "instead": [each.plain() for each in self.instead],
-            "words": self.words,
-            "protocol": self.protocol,
-            "command": self.command,
-            "seed": self.wish.seed,
-            "runs": self.runs,
-        }
-
-    def json(self) -> str:
-        """The plan as JSON text; numbers without end are null."""
-        return json.dumps(_finite(self.plain()), indent=2, allow_nan=False)
-
-    def text(self) -> str:
-        """The plan for a terminal."""
-        from roundwise.planning.page import text_of
-
-        return text_of(self)
-
-    def html(self) -> str:
-        """The plan as a page of its own."""
-        from roundwise.planning.page import page_of
-
-        return page_of(self)
-
-    def _repr_html_(self) -> str:
-        """The plan in a notebook."""
-        from roundwise.planning.page import html_of
-
-        return html_of(self)
-
-    def figure(self) -> Any:
-        """A figure for a protocol: the front, the distribution of results and rounds, power by lead."""
-        from roundwise.planning.figure import figure_of
-
-        return figure_of(self)
-
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
 
@@ -286,9 +149,7 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
     return ahead_by[len(ahead_by) // 2] if ahead_by else 0
 
 
-def _planned(
-    wish: Wish, expected: Sequence[Expected], target: int, runs: int, progress: Progress | None
-) -> StudyPlan:
+def _planned(wish: Wish, expected: Sequence[Expected], target: int, runs: int, progress: Progress | None) -> StudyPlan:
     """First the settings, then a few runs of every row, then the rest; and what could be asked instead."""
     front = _front(wish, expected[target])
     for each in front:
@@ -383,13 +244,3 @@ def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
     )
     more = larger_budget(row.samples, row.batches, wish.budget)
     return others if more is None else (*others, more)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
