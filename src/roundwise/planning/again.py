@@ -174,15 +174,20 @@ def _ahead(state: State, runs: int, seed: int) -> Paths:
 
 
 def data_of(state: State, told: Batch | None) -> Data:
-    """All that came back, with what has come of the outstanding batch."""
-    batches = [*state.batches, *([] if told is None else [told])]
-    nothing = np.zeros(len(state.settings.arms))
-    scatters = [(each.scatter, np.maximum(each.counts - 1.0, 0.0)) for each in batches if each.scatter is not None]
+    """All that came back, with what has come of the outstanding batch; squares as far as the stopping rule keeps them."""
+    record = state.trial.record
+    past = getattr(getattr(state.trial.kept, "known", None), "past", None)
+    known = past is not None and bool(past.freedom.any())
+    scatter, freedom = (past.scatter, past.freedom) if known else (None, None)
+    if told is not None and told.scatter is not None:
+        within = np.maximum(told.counts - 1.0, 0.0)
+        scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)
+    nothing = np.zeros_like(record.counts)
     return Data(
-        counts=np.sum([each.counts for each in batches], axis=0) if batches else nothing,
-        totals=np.sum([each.totals for each in batches], axis=0) if batches else nothing,
-        scatter=np.sum([each for each, _ in scatters], axis=0) if scatters else None,
-        freedom=np.sum([each for _, each in scatters], axis=0) if scatters else None,
+        counts=record.counts + (nothing if told is None else told.counts),
+        totals=record.totals + (nothing if told is None else told.totals),
+        scatter=scatter,
+        freedom=freedom,
     )
 
 

@@ -30,9 +30,11 @@ class Costs:
         return bool(self.sample and any(self.sample)) or self.batch > 0
 
     def of(self, counts: Floats, batches: Floats) -> Floats:
-        """What these results and rounds cost. (K)->()"""
+        """What these results and rounds cost; what never ends has no price. (K)->()"""
         prices = np.zeros(counts.shape[-1]) if self.sample is None else np.asarray(self.sample)
-        return np.asarray((counts * prices).sum(axis=-1) + self.batch * batches)
+        ends = np.isfinite(batches)
+        cost = np.where(ends[..., None], counts, 0.0) @ prices + self.batch * np.where(ends, batches, 0.0)
+        return np.where(ends, cost, np.inf)
 
     @property
     def price_of_batch(self) -> float | None:
