@@ -13,6 +13,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Chances,
+    Claims,
     Counts,
     Gaussian,
     InputError,
@@ -47,6 +49,8 @@ ASKED = [
     AnyAbove(2.0),
     Statements([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]], [0.1, 0.0], ("first", "second")),
     Statements.against_control(3, 1, 0.2),
+    Claims.against_control(3, 1, 0.2, futility=0.4),
+    Claims.against_control(3, 1, 1.5, scale="odds-ratio", weights=[1.0, 2.0]),
     Largest([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], [0.5, 0.0], ("left", "right")),
 ]
 
@@ -81,6 +85,7 @@ RULES = [
     PET(guess=4.0, test_every_batch=True, stopping=GLR(Pairwise())),
     TrackAndStop(tracking="C", forced=False, stopping=GLR(Counts())),
     RoundRobin(),
+    Chances(eta=0.5, cash=0.02),
     TriBBAI(),
     OptBBAI(),
     OptBBAI(c=4.0),

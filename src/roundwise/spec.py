@@ -24,7 +24,7 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import POLICIES, Policy
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.stopping import GLR, THRESHOLDS, Threshold
 
 Kind = Literal["question", "noise", "policy", "threshold"]
@@ -32,7 +32,7 @@ Given = Mapping[str, object] | str
 Thing = Question | Noise | Policy | Threshold
 
 QUESTIONS: dict[str, type[Question]] = {
-    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest)
+    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims)
 }
 NOISES: dict[str, type[Noise]] = {
     each.name: each for each in (Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance)

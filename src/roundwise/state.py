@@ -30,6 +30,8 @@ class Plan(NamedTuple):
     memory: Any = None  # a named tuple of the policy, or None
     parts: int = 1  # into how many parts of the order in which rows came the batch is to be cut
     declared: Declaration | None = None  # in every plan of a policy that stops by its own rule
+    left: Floats | None = None  # (), results that will be asked for after this batch, where a budget says how many
+    last: Bools | None = None  # (), whether it was said before its results that this batch is the last
 
 
 class Batch(NamedTuple):

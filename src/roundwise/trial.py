@@ -37,6 +37,8 @@ def advance(problem: Problem, policy: Policy, trial: Trial, batch: Batch) -> Tri
     trial = _step(problem, policy, trial, batch)
     for _ in range(100):
         idle = ~trial.done & ~stuck(problem, policy, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
+        if trial.plan.last is not None:
+            idle &= ~trial.plan.last  # nothing is left of the budget
         if not idle.any():
             return trial
         trial = merged(idle, _step(problem, policy, trial, mapped(np.zeros_like, batch)), trial)

@@ -21,6 +21,7 @@ from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
+from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, cells_of
@@ -35,7 +36,9 @@ class Betting:
     shifts: bool = True  # estimates from differences within batches, where the question compares arms
 
     def check(self, problem: Problem) -> None:
-        """Every question and every noise model has its bets."""
+        """Every question and every noise model has its bets; claims have a rule of their own."""
+        if cells_of(problem.question) not in LEDGERS:
+            raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""

@@ -151,7 +151,7 @@ class OptBBAI:
         return pulls
 
     def _checked(self, memory: Elimination, means: Floats) -> tuple[Elimination, Floats]:
-        """What to declare, or -1: the best of a checked round if an arm eliminated in it is within eps_r/2 of the best."""
+        """What to declare, or -1: the best of a checked round if one it eliminated is within eps_r/2 of the best."""
         now = memory.stage == 5
         declared = np.full(memory.stage.shape, -1.0)
         for r in range(1, ROUNDS + 1):

@@ -44,6 +44,7 @@ Cells = Literal[  # what the means fall into, each with its answer: bets are mad
     "sides of a level",  # one for each set of arms: those above
     "some above a level",  # one for each arm, and one for none
     "some below a level",
+    "claims",  # one for each claim: that it is false; several may be true at once (`betting.claims`)
     "candidates",  # any answers that are intersections of half-spaces
 ]
 

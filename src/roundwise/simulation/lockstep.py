@@ -18,7 +18,9 @@ from roundwise.arrays import Floats, stacked, take
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import known_sigma
 from roundwise.policies import Policy
+from roundwise.policies.rounds import within
 from roundwise.problem import Problem
+from roundwise.questions.claims import Claims
 from roundwise.simulation.environments import Environment, mismatch
 from roundwise.simulation.summary import Runs, lower_bound_at
 from roundwise.state import Batch, Trial, joined
@@ -77,6 +79,7 @@ def blocks(
     if not (max_samples > 0 and max_batches > 0):
         raise InputError("`max_samples` and `max_batches` must be positive.")
     limits = (min(max_samples, 2.0**53), max_batches)
+    policy = within(policy, max_samples)
     size = block_size(problem.arms)
     setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
     number = number_of_blocks(problem.arms, runs)
@@ -132,7 +135,10 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     truth = stacked([world.means for world in worlds])
     assumed = known_sigma(problem.noise)
     sigma = environment.sigma if assumed is None else assumed
-    complexity = problem.question.complexity(truth, sigma=sigma).value
+    question = problem.question
+    complexity = np.full(len(truth), np.nan)
+    if not (isinstance(question, Claims) and question.odds):
+        complexity = question.complexity(truth, sigma=sigma).value
     bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
     exact = environment.noise.outcome.normal and sigma == environment.sigma
     ends = np.cumsum([job.size for job in lot])
@@ -183,6 +189,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         alive, trial = alive[rest], take(trial, rest)
     seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
     correct = decided & problem.question.correct(answer, truth)
+    shown = question.true_shown(answer, truth) if isinstance(question, Claims) else None
     doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
     bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
     return [
@@ -200,6 +207,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
             {key: column[start:end] for key, column in seen.items()},
             doubt,
             bound_for,
+            None if shown is None else shown[start:end],
         )
         for start, end in pairwise([0, *ends])
     ]

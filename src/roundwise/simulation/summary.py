@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from roundwise.arrays import Bools, Floats, total
 from roundwise.problem import Problem
 from roundwise.questions.base import Question, Tolerant
+from roundwise.questions.claims import Claims
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -33,6 +34,7 @@ class Runs:
     watched: dict[str, NDArray[Any]] = field(default_factory=dict)
     doubt: str | None = None  # why there is no guarantee, or None
     bound_for: str | None = None  # of which rewards the lower bound speaks, unless of these
+    true_shown: Floats | None = None  # (runs), how many true claims were shown, if the question is of claims
 
     @property
     def summary(self) -> Summary:
@@ -53,6 +55,8 @@ class Runs:
             "lower_bound": self.lower_bound,
             "guarantee": np.full(len(self.samples), self.doubt is None),
         }
+        if self.true_shown is not None:
+            table["true_shown"] = self.true_shown.astype(np.int64)
         if self.counts is not None:
             table |= {f"count_{i}": column.astype(np.int64) for i, column in enumerate(self.counts.T)}
         return table | self.watched
@@ -82,6 +86,9 @@ class Summary:
     samples_over_lower_bound: float | None  # mean of the runs' ratios; None if a run is undecided or has none
     doubt: str | None  # why there is no guarantee, or None
     bound_for: str | None  # of which rewards the lower bound speaks, unless of these
+    true_shown_mean: float | None = None  # true claims shown, if the question is of claims
+    true_shown_se: float | None = None
+    each_shown: tuple[float, ...] = ()  # how often each claim was shown, then each opposite
 
     def plain(self) -> dict[str, Any]:
         """The summary as JSON."""
@@ -102,7 +109,11 @@ class Summary:
             "samples_over_lower_bound": self.samples_over_lower_bound,
             "guarantee": self.doubt is None,
             "caveat": self.doubt,
+            **({} if self.true_shown_mean is None else {"claims": self._claims()}),
         }
+
+    def _claims(self) -> dict[str, Any]:
+        return {"true_shown": {"mean": self.true_shown_mean, "se": self.true_shown_se}, "shown": list(self.each_shown)}
 
 
 def summarised(runs: Runs) -> Summary:
@@ -125,6 +136,9 @@ def summarised(runs: Runs) -> Summary:
         _over_lower_bound(runs),
         runs.doubt,
         runs.bound_for,
+        None if runs.true_shown is None else float(runs.true_shown.mean()),
+        None if runs.true_shown is None else standard_error(runs.true_shown),
+        () if runs.true_shown is None else tuple(runs.answer.mean(axis=0).tolist()),
     )
 
 
@@ -198,6 +212,8 @@ def lower_bound_at(
     [212000, 605]
     """
     values = np.asarray(means, dtype=np.float64)
+    if isinstance(question, Claims):  # whoever shows nothing is not wrong
+        return np.zeros(values.shape[:-1])
     if not (isinstance(question, Tolerant) and several_right(question, values).any()):
         known = question.complexity(values, sigma=sigma).value if complexity is None else complexity
         return sample_lower_bound(known, delta)
@@ -277,4 +293,5 @@ def joined_runs(parts: list[Runs]) -> Runs:
         {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched},
         first.doubt,
         first.bound_for,
+        None if first.true_shown is None else column("true_shown"),
     )
