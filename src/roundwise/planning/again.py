@@ -10,13 +10,15 @@ import numpy as np
 
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.noise import range_of_means
-from roundwise.planning.ahead import MOST_ROUNDS, Paths, Start, ahead
+from roundwise.planning.ahead import MOST_ROUNDS, Ends, Start, ahead
 from roundwise.planning.allowed import Data, allowed_world
 from roundwise.planning.expected import ladder
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Spread, quantile, spread
 from roundwise.planning.worlds import world_of
-from roundwise.state import Batch
+from roundwise.policies import Policy, Rounds
+from roundwise.policies.rounds import Round
+from roundwise.state import Batch, Trial
 from roundwise.studies.replay import State
 from roundwise.studies.settings import Settings
 
@@ -99,12 +101,11 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1) -> Outlook:
     ended = _ended(state)
     if ended is not None:
         nothing = Spread(typical=0.0, p95=0.0)
-        paths, samples, batches, between = None, nothing, nothing, (0.0, 0.0)
+        ends, samples, batches, between = None, nothing, nothing, (0.0, 0.0)
     else:
-        paths = _ahead(state, runs, seed)
-        ends, weights = paths.limited if settings.budget is not None else paths.needed, np.ones(runs)
-        samples, batches = spread(ends.samples, weights), spread(ends.batches, weights)
-        low, high = quantile(ends.batches, weights, np.array(BETWEEN))
+        ends = _ahead(state, runs, seed)
+        samples, batches = spread(ends.samples), spread(ends.batches)
+        low, high = quantile(ends.batches, np.array(BETWEEN))
         between = (float(low), float(high))
     return Outlook(
         study=state.name,
@@ -112,12 +113,12 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1) -> Outlook:
         rounds=int(record.batches),
         budget=settings.budget,
         ended=ended,
-        runs=0 if paths is None else runs,
+        runs=0 if ends is None else runs,
         samples=samples,
         batches=batches,
         between=between,
-        next_is_last=0.0 if paths is None else float((paths.limited.decided & (paths.limited.batches == 1)).mean()),
-        within_budget=None if settings.budget is None or paths is None else float(paths.limited.decided.mean()),
+        next_is_last=0.0 if ends is None else float((ends.decided & (ends.batches == 1)).mean()),
+        within_budget=None if settings.budget is None or ends is None else float(ends.decided.mean()),
     )
 
 
@@ -143,13 +144,12 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
         world = world_of(noise, means)
     except RoundwiseError:
         return None
-    paths = ahead(
-        settings.problem, settings.policy, world, runs=runs, seed=1, budget=settings.budget, beyond=0, most_rounds=LONG
-    )
-    if settings.budget is not None and paths.crossed.mean() > 0.5:
-        chance = share(float(paths.limited.decided.mean()))
+    policy = settings.policy if settings.budget is None else Rounds(settings.policy, settings.budget)
+    ends = ahead(settings.problem, policy, world, runs=runs, seed=1, most_rounds=LONG)
+    if settings.budget is not None and ends.decided.mean() < 0.5:
+        chance = share(float(ends.decided.mean()))
         return f"if the lead is {row.label.removeprefix('+')}, an answer within the budget in {chance} of such studies"
-    samples, rounds = spread(paths.needed.samples, paths.weights), spread(paths.needed.batches, paths.weights)
+    samples, rounds = spread(ends.samples), spread(ends.batches)
     if not math.isfinite(samples.typical):
         return None
     plural = "" if rounds.typical == 1 else "s"
@@ -157,28 +157,35 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
     return f"if the lead is {lead}, about {whole(samples.typical)} results in {whole(rounds.typical)} round{plural}"
 
 
-def _ahead(state: State, runs: int, seed: int) -> Paths:
+def _ahead(state: State, runs: int, seed: int) -> Ends:
     settings = state.settings
+    policy, trial = acting(settings, state.trial)
     told = None if state.outstanding is None or not state.outstanding.told else state.outstanding.batch
     return ahead(
         settings.problem,
-        settings.policy,
+        policy,
         allowed_world(settings.noise, data_of(state, told), seed),
         runs=runs,
         seed=seed,
-        start=Start(state.trial, told),
-        budget=settings.budget,
-        beyond=0,
+        start=Start(trial, told),
         most_rounds=LONG if settings.budget is None else MOST_ROUNDS,
     )
 
 
+def acting(settings: Settings, trial: Trial) -> tuple[Policy, Trial]:
+    """The policy within the budget, and the trial as it knows it."""
+    if settings.budget is None or isinstance(trial.plan.memory, Round):
+        return settings.policy, trial
+    policy = Rounds(settings.policy, settings.budget)
+    cut = np.zeros(np.shape(trial.done), dtype=np.bool_)
+    return policy, trial._replace(plan=policy._within(trial.plan, trial.record, cut))
+
+
 def data_of(state: State, told: Batch | None) -> Data:
-    """All that came back, with what has come of the outstanding batch; squares as far as the stopping rule keeps them."""
-    record = state.trial.record
-    past = getattr(getattr(state.trial.kept, "known", None), "past", None)
-    known = past is not None and bool(past.freedom.any())
-    scatter, freedom = (past.scatter, past.freedom) if known else (None, None)
+    """All that came back, also of the outstanding batch; squares as far as the stopping rule keeps them."""
+    record, kept = state.trial.record, state.trial.kept
+    past = getattr(kept, "past", getattr(getattr(kept, "known", None), "past", None))
+    scatter, freedom = (None, None) if past is None or not past.freedom.any() else (past.scatter, past.freedom)
     if told is not None and told.scatter is not None:
         within = np.maximum(told.counts - 1.0, 0.0)
         scatter, freedom = (told.scatter, within) if scatter is None else (scatter + told.scatter, freedom + within)

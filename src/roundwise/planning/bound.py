@@ -8,6 +8,7 @@ import numpy as np
 
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
+from roundwise.questions import Claims
 from roundwise.simulation.summary import lower_bound_at
 
 
@@ -20,8 +21,10 @@ def lower_bound(problem: Problem, means: Sequence[float], deviation: float | Non
     530
     """
     mu = np.asarray(means, dtype=np.float64)
+    if isinstance(problem.question, Claims) and problem.question.odds:
+        return None
     sigma = float(deviations(problem.noise, mu, deviation).min())
     if sigma <= 0:
         return None
     found = float(lower_bound_at(problem.question, mu, problem.delta, sigma))
-    return found if np.isfinite(found) else None
+    return found if np.isfinite(found) and found > 0 else None

@@ -13,7 +13,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.noise import Binary, Noise, Poisson, range_of_means
 from roundwise.planning.quantities import amount, quantity
 from roundwise.planning.worlds import deviations
-from roundwise.questions import Question
+from roundwise.questions import Claims, Question, Statements
 from roundwise.simulation.tables import read_rows
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
@@ -94,8 +94,10 @@ def spread_of(question: Question, names: Sequence[str], around: float, lead: flo
 
 def control_of(question: Question) -> int | None:
     """The arm that all others are compared with, where statements are about that."""
-    forms = np.asarray(getattr(question, "forms", np.zeros((0, 0))))
-    if forms.size == 0 or question.name == "largest" or (forms.sum(axis=-1) != 0).any() or len(forms) < 1:
+    if not isinstance(question, Claims | Statements):
+        return None
+    forms = np.asarray(question.forms)
+    if (forms.sum(axis=-1) != 0).any():
         return None
     if ((forms != 0).sum(axis=-1) != 2).any() or forms.shape[0] != forms.shape[1] - 1:
         return None

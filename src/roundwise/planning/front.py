@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from roundwise.planning.ahead import ahead
-from roundwise.planning.costs import Costs
-from roundwise.planning.rows import Spread, average, spread
+from roundwise.planning.ahead import ahead, without_budget
+from roundwise.planning.expected import Expected
+from roundwise.planning.quantities import exact
+from roundwise.planning.rows import Spread, spread
+from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, Wager
-from roundwise.problem import Problem
-from roundwise.simulation.environments import Environment
 
 RUNS = 100
 MANY = 25  # rounds from which on their size is set by the limits, not by the policy
-SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
 PRICES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # of a round, in shares of the results that are typical
+SIZES = (0.25, 0.5, 2.0, 4.0)  # of a round that was fixed, in shares of it
+SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
 GOOD_ENOUGH = 1.02  # of the least cost: then the settings are left as they are
 
 
@@ -28,6 +29,7 @@ class Setting:
     """A policy with its settings, and what it takes."""
 
     policy: Policy
+    round: int | None
     words: str  # as on the command line
     samples: Spread
     batches: Spread
@@ -51,31 +53,36 @@ class Setting:
         }
 
 
-def front_of(
-    problem: Problem, policy: Policy, environment: Environment, costs: Costs, *, seed: int, runs: int = RUNS
-) -> tuple[Setting, ...]:
-    """The given policy and others along the front, from few results to few rounds; one of them is recommended."""
-    first = _measured(problem, policy, environment, costs, seed, runs)
+def front_of(wish: Wish, expected: Expected, runs: int = RUNS) -> tuple[Setting, ...]:
+    """The given settings and others along the front, from few results to few rounds; one of them is recommended.
+
+    A round that was fixed stays as it is: rounds of other sizes are shown beside it.
+    """
+    first = _measured(wish, expected, runs)
     if not np.isfinite(first.mean_samples) or first.mean_batches > MANY:
-        return (dataclasses.replace(first, recommended=True),)
-    others = [_measured(problem, each, environment, costs, seed, runs) for each in candidates(policy, first, costs)]
+        return (dataclasses.replace(first, front=True, recommended=True),)
+    others = [_measured(each, expected, runs) for each in candidates(wish, first)]
     found = _marked([first, *(each for each in others if np.isfinite(each.mean_samples))])
     best = min(found, key=_cost)
-    if _cost(found[0]) <= GOOD_ENOUGH * _cost(best):
+    if wish.round is not None or _cost(found[0]) <= GOOD_ENOUGH * _cost(best):
         best = found[0]
     shown = [each for each in found if each.front or each is best or each is found[0]]
     marked = [dataclasses.replace(each, recommended=each is best) for each in shown]
     return tuple(sorted(marked, key=lambda each: (each.mean_samples, each.mean_batches)))
 
 
-def candidates(policy: Policy, first: Setting, costs: Costs) -> list[Policy]:
-    """Other settings to look at: Wager with the price of a round; a policy that was chosen stays as it is."""
-    if not isinstance(policy, Wager) or policy.batch_price is not None:
+def candidates(wish: Wish, first: Setting) -> list[Wish]:
+    """Other settings to look at: Wager with the price of a round, or rounds of other sizes; else none."""
+    if wish.round is not None:
+        sizes = {max(round(each * wish.round), 2 * len(wish.names)) for each in SIZES} - {wish.round}
+        return [dataclasses.replace(wish, round=size) for size in sorted(sizes)]
+    if not isinstance(wish.policy, Wager) or wish.policy.batch_price is not None or wish.split is not None:
         return []
     prices = {float(f"{each * first.mean_samples:.1g}") for each in PRICES}
-    if costs.price_of_batch is not None:
-        prices.add(float(f"{costs.price_of_batch:.2g}"))
-    return [dataclasses.replace(policy, batch_price=max(price, 1.0)) for price in sorted(prices)]
+    if wish.costs.price_of_batch is not None:
+        prices.add(float(f"{wish.costs.price_of_batch:.2g}"))
+    priced = [dataclasses.replace(wish.policy, batch_price=max(price, 1.0)) for price in sorted(prices)]
+    return [dataclasses.replace(wish, policy=each) for each in priced]
 
 
 def policy_words(policy: Policy) -> str:
@@ -85,32 +92,30 @@ def policy_words(policy: Policy) -> str:
     'wager:batch_price=300'
     """
     inner: Any = getattr(policy, "policy", policy)
-    plain = type(inner)()
+    usual = type(inner)()
     changed = [
-        f"{each.name}={value:g}"
-        if isinstance(value, float | int) and not isinstance(value, bool)
-        else f"{each.name}={value}"
+        (each.name, getattr(inner, each.name))
         for each in dataclasses.fields(inner)
         if each.name not in ("stopping", "max_batch", "min_per_arm")
-        and (value := getattr(inner, each.name)) != getattr(plain, each.name)
+        and getattr(inner, each.name) != getattr(usual, each.name)
     ]
-    return inner.name + (":" + ",".join(changed) if changed else "")
+    words = [f"{name}={value:.12g}" if isinstance(value, float) else f"{name}={value}" for name, value in changed]
+    return inner.name + (":" + ",".join(words) if words else "")
 
 
-def _measured(
-    problem: Problem, policy: Policy, environment: Environment, costs: Costs, seed: int, runs: int
-) -> Setting:
-    paths = ahead(problem, policy, environment, runs=runs, seed=seed, most_rounds=200)
-    ends, weights = paths.needed, paths.weights
-    mean_batches = average(ends.batches, weights)
+def _measured(wish: Wish, expected: Expected, runs: int) -> Setting:
+    world, policy = wish.world(expected.means), without_budget(wish.acting)
+    ends = ahead(wish.problem, policy, world, runs=runs, seed=wish.seed, most_rounds=200).until_decided
+    costs, mean_batches = wish.costs, float(ends.batches.mean())
     return Setting(
-        policy=policy,
-        words=policy_words(policy),
-        samples=spread(ends.samples, weights),
-        batches=spread(ends.batches, weights),
-        mean_samples=average(ends.samples, weights),
+        policy=wish.policy,
+        round=wish.round,
+        words=policy_words(wish.policy) if wish.round is None else f"rounds of {exact(wish.round)}",
+        samples=spread(ends.samples),
+        batches=spread(ends.batches),
+        mean_samples=float(ends.samples.mean()),
         mean_batches=mean_batches,
-        mean_cost=average(costs.of(ends.counts, ends.batches), weights) if costs.known else None,
+        mean_cost=float(costs.of(ends.counts, ends.batches).mean()) if costs.known else None,
         mean_days=None if costs.days is None else mean_batches * costs.days,
         front=False,
     )

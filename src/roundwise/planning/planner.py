@@ -10,30 +10,30 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
-from roundwise.planning.ahead import Paths, ahead, joined_paths
+from roundwise.planning.ahead import Ends, ahead, claims_of, joined_ends, without_budget
 from roundwise.planning.bound import lower_bound
 from roundwise.planning.costs import Costs
 from roundwise.planning.expected import Expected, given, ladder, scenarios
 from roundwise.planning.fixed import fixed_design
 from roundwise.planning.front import Setting, front_of
-from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget
+from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.quantities import one_for_each, quantities, quantity
 from roundwise.planning.rows import Row, row_of
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Wish
-from roundwise.policies import Policy, Wager
-from roundwise.questions import Question
+from roundwise.policies import Policy, usual_policy
+from roundwise.questions import Claims, Question
 from roundwise.simulation.environments import numbered
 from roundwise.studies.settings import arm_names, within_limits
 
 FIRST = 40  # runs of the first numbers
-FOLLOWED = 100  # runs that are followed past the budget where rounds are many
+FOLLOWED = 150  # runs at least, however many rounds there are
+CHEAP = 15  # rounds up to which all runs are followed past the budget
 WORK = 40_000  # runs times rounds of a row: where rounds are many, fewer runs must do
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
@@ -49,6 +49,8 @@ def plan(
     max_batch: float | None = None,
     min_per_arm: float = 0.0,
     budget: int | None = None,
+    round: int | None = None,
+    split: str | Sequence[float] | None = None,
     around: str | float | None = None,
     leads: str | Sequence[str | float] | None = None,
     means: str | Sequence[str | float] | None = None,
@@ -78,13 +80,14 @@ def plan(
     True
     """
     names = arm_names(numbered(whole_number("arms", arms, 2)) if isinstance(arms, int) else arms)
-    chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
+    chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
     lost = quantity(missing, "missing")
     if not 0 <= lost < 1:
         raise InputError(f"`missing` is {lost:g}, but must be a share of the results: at least 0 and below 1.")
     strength = quantity(power, "power")
     if not 0 < strength < 1:
         raise InputError(f"`power` is {strength:g}, but must lie between 0 and 1.")
+    shares = None if split is None else _shares(split, names)
     wish = Wish(
         name=name,
         question=question,
@@ -93,6 +96,8 @@ def plan(
         delta=quantity(delta, "delta"),
         policy=chosen,
         budget=None if budget is None else whole_number("budget", budget, 1),
+        round=None if round is None else whole_number("round", round, 1),
+        split=shares,
         costs=Costs(
             sample=None if sample_cost is None else tuple(one_for_each(sample_cost, names, "sample cost").tolist()),
             batch=quantity(batch_cost, "batch_cost"),
@@ -103,7 +108,7 @@ def plan(
         power=strength,
         seed=whole_number("seed", seed, 0),
     )
-    _ = wish.settings  # what `new` would refuse is refused here
+    wish.check()  # what `new` would refuse is refused here
     expected = _expected(wish, around, leads, means, scenario)
     return _planned(wish, expected, _target(expected, target, question), whole_number("runs", runs, 1), progress)
 
@@ -149,37 +154,34 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
     return ahead_by[len(ahead_by) // 2] if ahead_by else 0
 
 
+def _shares(split: str | Sequence[float], names: Sequence[str]) -> tuple[float, ...]:
+    """A fixed split: 2:1:1, equal, or numbers."""
+    if split == "equal":
+        return (1.0,) * len(names)
+    words = split.replace(":", ",") if isinstance(split, str) else split
+    return tuple(float(each) for each in quantities(words, "split"))
+
+
 def _planned(wish: Wish, expected: Sequence[Expected], target: int, runs: int, progress: Progress | None) -> StudyPlan:
     """First the settings, then a few runs of every row, then the rest; and what could be asked instead."""
     front = _front(wish, expected[target])
     for each in front:
         if each.recommended:
             wish = dataclasses.replace(wish, policy=each.policy)
-    lots: list[list[Paths]] = [[] for _ in expected]
+    lots = [_Lots(wish, each) for each in expected]
     easy_first = sorted(range(len(expected)), key=lambda i: -(expected[i].lead or 0.0))
-    parts = [
-        (lower_bound(wish.problem, each.means, wish.deviation), fixed_design(wish.problem, each.means, **_fixed(wish)))
-        for each in expected
-    ]
 
     def made(instead: tuple[Instead, ...] = ()) -> StudyPlan:
-        rows = []
-        for each, paths, (bound, fixed) in zip(expected, lots, parts, strict=True):
-            row = row_of(wish.problem, each, joined_paths(paths), wish.costs, wish.budget, bound, fixed)
-            rows.append(_with_looks(wish, row))
-        return StudyPlan(
-            wish=wish, rows=tuple(rows), target=target, front=front, instead=instead, runs=max(row.runs for row in rows)
-        )
+        rows = tuple(each.row for each in lots)
+        most = max(row.runs for row in rows)
+        return StudyPlan(wish=wish, rows=rows, target=target, front=front, instead=instead, runs=most)
 
     for i in easy_first:
-        lots[i].append(_run(wish, expected[i], min(FIRST, runs), 0, None))
+        lots[i].run(min(FIRST, runs))
     if progress is not None:
         progress(made(), FIRST / max(runs, FIRST))
     for number, i in enumerate(easy_first, 1):
-        steps = max(lots[i][0].steps, 1)
-        rest = min(runs - FIRST, WORK // steps)
-        if rest > 0:
-            lots[i].append(_run(wish, expected[i], rest, 1, None if steps <= 15 else FOLLOWED - FIRST))
+        lots[i].run(runs - FIRST)
         if progress is not None and number < len(expected):
             progress(made(), number / (len(expected) + 1))
     found = made()
@@ -187,43 +189,83 @@ def _planned(wish: Wish, expected: Sequence[Expected], target: int, runs: int, p
     return made(others) if others else found
 
 
-def _fixed(wish: Wish) -> dict[str, Any]:
-    return {"power": wish.power, "deviation": wish.deviation}
+class _Lots:
+    """The runs of one row, lot after lot: within the budget, and as if there were none."""
+
+    def __init__(self, wish: Wish, expected: Expected) -> None:
+        self.wish, self.expected = wish, expected
+        self.limited: list[Ends] = []
+        self.needed: list[Ends] = []
+        self.endless = not _answerable(wish, expected)
+        self.claims = isinstance(wish.question, Claims) and wish.budget is not None  # they end with the budget
+        self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
+
+    def run(self, runs: int) -> None:
+        """So many more, or fewer where rounds are many."""
+        steps = max((each.steps for each in [*self.limited, *self.needed]), default=1)
+        number = min(runs, max(WORK // steps, FOLLOWED - FIRST))
+        if number <= 0:
+            return
+        free = self.wish.budget is None
+        if not (free and self.endless):
+            self.limited.append(self._ahead(self.wish.acting, number, len(self.limited)))
+        if not (free or self.claims or self.endless or joined_ends(self.limited).decided.all()):
+            followed = number if steps <= CHEAP else FOLLOWED - FIRST
+            self.needed.append(self._ahead(without_budget(self.wish.acting), followed, len(self.needed)))
+
+    def _ahead(self, policy: Policy, runs: int, block: int) -> Ends:
+        world = self.wish.world(self.expected.means)
+        return ahead(self.wish.problem, policy, world, runs=runs, seed=self.wish.seed, block=block)
+
+    @property
+    def row(self) -> Row:
+        """The numbers so far."""
+        limited = joined_ends(self.limited) if self.limited else _no_end(self.wish)
+        needed = joined_ends(self.needed) if self.needed else limited
+        if not self.claims:
+            needed = needed.until_decided
+        if self.endless:
+            needed = _no_end(self.wish)
+        row = row_of(self.wish, self.expected, needed, limited, self.bound, None)
+        typical = row.batches.typical
+        looks = int(typical) if math.isfinite(typical) and typical >= 2 else None
+        fixed = fixed_design(
+            self.wish.problem,
+            self.expected.means,
+            power=self.wish.power,
+            shares=self.wish.split,
+            looks=looks,
+            deviation=self.wish.deviation,
+        )
+        return dataclasses.replace(row, fixed=fixed)
 
 
-def _with_looks(wish: Wish, row: Row) -> Row:
-    """The row with a group-sequential design of as many looks as it typically has rounds."""
-    if row.fixed is None or not math.isfinite(row.batches.typical) or row.batches.typical < 2:
-        return row
-    looks = int(row.batches.typical)
-    fixed = fixed_design(wish.problem, row.expected.means, looks=looks, **_fixed(wish))
-    return dataclasses.replace(row, fixed=fixed)
-
-
-def _run(wish: Wish, expected: Expected, runs: int, block: int, beyond: int | None) -> Paths:
-    hopeless = not _answerable(wish, expected)
-    return ahead(
-        wish.problem,
-        wish.policy,
-        wish.world(expected.means),
-        runs=runs,
-        seed=wish.seed,
-        block=block,
-        budget=wish.budget,
-        beyond=0 if hopeless else beyond,
-        most_rounds=1 if hopeless and wish.budget is None else 400,
+def _no_end(wish: Wish) -> Ends:
+    """One run that goes on for ever."""
+    arms, no = len(wish.names), np.zeros(1, dtype=np.bool_)
+    lines = np.zeros((1, len(claims_of(wish.problem, wish.names))), dtype=np.bool_)
+    return Ends(
+        counts=np.full((1, arms), np.inf),
+        batches=np.full(1, np.inf),
+        decided=no,
+        correct=~no,
+        shown=lines,
+        truth=np.zeros((1, arms)),
+        steps=1,
     )
 
 
 def _answerable(wish: Wish, expected: Expected) -> bool:
     """Whether these means have an answer that results can show: no ties, nothing on a level."""
+    if isinstance(wish.question, Claims):
+        return bool(wish.question.answer(np.asarray(expected.means)).any()) or wish.budget is not None
     return bool(np.isfinite(wish.question.complexity(np.asarray(expected.means)).value))
 
 
 def _front(wish: Wish, expected: Expected) -> tuple[Setting, ...]:
-    if not _answerable(wish, expected):
+    if not _answerable(wish, expected) or isinstance(wish.question, Claims):
         return ()
-    return front_of(wish.problem, wish.policy, wish.world(expected.means), wish.costs, seed=wish.seed)
+    return front_of(wish, expected)
 
 
 def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
@@ -232,15 +274,8 @@ def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
     if not dear:
         return ()
-    others = instead_of(
-        wish.problem,
-        wish.policy,
-        row.expected,
-        row.samples,
-        wish.budget,
-        seed=wish.seed,
-        deviation=wish.deviation,
-        missing=wish.missing,
-    )
-    more = larger_budget(row.samples, row.batches, wish.budget)
+    if isinstance(wish.question, Claims):
+        return larger_budgets(wish, row.expected)
+    others = instead_of(wish, row.expected, row.samples)
+    more = larger_budget(wish, row.samples, row.batches)
     return others if more is None else (*others, more)

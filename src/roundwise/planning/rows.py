@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
-from roundwise.planning.ahead import Ends, Paths, claims_of
-from roundwise.planning.costs import Costs
+from roundwise.planning.ahead import Ends, claims_of
 from roundwise.planning.expected import Expected
 from roundwise.planning.fixed import FixedDesign
+from roundwise.planning.wish import Wish
 from roundwise.problem import Problem
+from roundwise.questions import Claims, Statements
 
 TYPICAL, NEARLY_ALWAYS = 0.5, 0.95
 LEVELS = np.linspace(0.01, 0.99, 99)
@@ -99,90 +100,75 @@ class Row:
 
 
 def row_of(
-    problem: Problem,
+    wish: Wish,
     expected: Expected,
-    paths: Paths,
-    costs: Costs,
-    budget: float | None,
+    needed: Ends,
+    limited: Ends,
     lower_bound: float | None,
     fixed: FixedDesign | None,
 ) -> Row:
-    """The numbers of these runs."""
-    ends, weights = paths.needed, paths.weights
-    within = paths.limited
+    """The numbers of these runs: what they needed, and how they ended within the budget."""
+    costs, problem = wish.costs, wish.problem
     held = true_claims(problem, expected)
-    claims, one, every, false = powers(problem, within, held)
-    cost = costs.of(ends.counts, ends.batches) if costs.known else None
-    days = None if costs.days is None else spread(ends.batches * costs.days, weights)
+    claims, one, every, false = powers(claims_of(problem, wish.names), limited, held)
+    cost = costs.of(needed.counts, needed.batches) if costs.known else None
+    answered = float(limited.decided.mean()) if one is None else one
     return Row(
         expected=expected,
-        runs=len(weights),
-        samples=spread(ends.samples, weights),
-        batches=spread(ends.batches, weights),
-        days=days,
-        cost=None if cost is None else spread(cost, weights),
-        mean_samples=average(ends.samples, weights),
-        mean_batches=average(ends.batches, weights),
-        mean_cost=None if cost is None else average(cost, weights),
-        within_budget=None if budget is None else float(within.decided.mean()),
-        wrong=float((within.decided & ~within.correct).mean()),
+        runs=len(limited.batches),
+        samples=spread(needed.samples),
+        batches=spread(needed.batches),
+        days=None if costs.days is None else spread(needed.batches * costs.days),
+        cost=None if cost is None else spread(cost),
+        mean_samples=float(needed.samples.mean()),
+        mean_batches=float(needed.batches.mean()),
+        mean_cost=None if cost is None else float(cost.mean()),
+        within_budget=None if wish.budget is None else answered,
+        wrong=float((~limited.correct).mean()),
         claims=claims,
         at_least_one=one,
         all_true=every,
         any_false=false,
         lower_bound=lower_bound,
         fixed=fixed,
-        quantiles=tuple(quantile(ends.samples, weights, LEVELS).tolist()),
-        rounds=_rounds(ends.batches, weights),
+        quantiles=tuple(quantile(needed.samples, LEVELS).tolist()),
+        rounds=_rounds(needed.batches),
     )
 
 
 def true_claims(problem: Problem, expected: Expected) -> tuple[bool, ...]:
-    """Which claims hold with these means."""
-    if not claims_of(problem):
+    """Which claims hold with these means; nothing where the question has one answer."""
+    if not isinstance(problem.question, Claims | Statements):
         return ()
     return tuple(bool(each) for each in problem.question.answer(np.asarray(expected.means)))
 
 
 def powers(
-    problem: Problem, ends: Ends, held: Sequence[bool]
+    names: Sequence[str], ends: Ends, held: Sequence[bool]
 ) -> tuple[tuple[Power, ...], float | None, float | None, float | None]:
     """The power of each claim; of at least one true one; of all of them; and the chance of a false one."""
-    names = claims_of(problem)
     if not names:
         return (), None, None, None
     right = np.asarray(held, dtype=np.bool_)
-    each = ends.shown.mean(axis=0)
-    claims = tuple(
-        Power(claim=name, true=bool(true), power=float(power))
-        for name, true, power in zip(names, held, each, strict=True)
-    )
+    each = zip(names, held, ends.shown.mean(axis=0), strict=True)
+    claims = tuple(Power(claim=name, true=bool(true), power=float(power)) for name, true, power in each)
     one = float(ends.shown[:, right].any(axis=-1).mean()) if right.any() else None
     every = float(ends.shown[:, right].all(axis=-1).mean()) if right.any() else None
     return claims, one, every, float(ends.shown[:, ~right].any(axis=-1).mean())
 
 
-def spread(values: Floats, weights: Floats) -> Spread:
+def spread(values: Floats) -> Spread:
     """Typical and nearly always."""
-    typical, p95 = quantile(values, weights, np.array([TYPICAL, NEARLY_ALWAYS]))
+    typical, p95 = quantile(values, np.array([TYPICAL, NEARLY_ALWAYS]))
     return Spread(typical=float(typical), p95=float(p95))
 
 
-def quantile(values: Floats, weights: Floats, levels: NDArray[np.float64]) -> Floats:
+def quantile(values: Floats, levels: NDArray[np.float64]) -> Floats:
     """The smallest value that at least this share of the runs does not exceed."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order])
-    return np.asarray(values[order][np.searchsorted(reached, levels * reached[-1] * (1 - 1e-12))])
+    places = np.ceil(levels * len(values) - 1e-9).astype(np.intp) - 1
+    return np.sort(values)[np.maximum(places, 0)]
 
 
-def average(values: Floats, weights: Floats) -> float:
-    """The mean over the runs; infinite if one of them never ends."""
-    seen = weights > 0
-    return float((values[seen] * weights[seen]).sum() / weights[seen].sum())
-
-
-def _rounds(batches: Floats, weights: Floats) -> tuple[tuple[int, float], ...]:
-    seen = np.isfinite(batches)
-    values, which = np.unique(batches[seen], return_inverse=True)
-    shares = np.bincount(which, weights=weights[seen], minlength=values.size) / weights.sum()
-    return tuple((int(value), float(each)) for value, each in zip(values, shares, strict=True))
+def _rounds(batches: Floats) -> tuple[tuple[int, float], ...]:
+    values, times = np.unique(batches[np.isfinite(batches)], return_counts=True)
+    return tuple((int(value), float(each) / len(batches)) for value, each in zip(values, times, strict=True))

@@ -74,7 +74,6 @@ class StudyPlan:
 
     def plain(self) -> dict[str, Any]:
         """The plan as JSON; `settings` is what `new --from-plan` reads."""
-        settings = {key: value for key, value in self.wish.settings.payload().items() if key != "seed"}
         return {
             "format": PLAN_FORMAT,
             "name": self.wish.name,
@@ -83,7 +82,7 @@ class StudyPlan:
             "recommended": {
                 "policy": policy_words(self.wish.policy),
                 "front": [each.plain() for each in self.front],
-                "settings": settings,
+                "settings": self.wish.payload,
             },
             "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
             "lower_bound": self.lower_bound,

@@ -8,13 +8,14 @@ from shlex import quote
 import numpy as np
 
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.planning.ahead import most_in_a_round
 from roundwise.planning.expected import control_of
 from roundwise.planning.front import policy_words
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.policies import Wager
-from roundwise.questions import Question
+from roundwise.policies import Wager, usual_policy
+from roundwise.questions import Claims, Largest, Question, Statements
 from roundwise.spec import name_of, plain
 
 
@@ -84,6 +85,7 @@ ASKED = {
     "any-above": "whether any option lies above {level:g}",
     "minimum-below": "whether any option lies below {level:g}",
     "statements": "which of the statements hold",
+    "claims": "which of the claims can be shown",
     "largest": "which score is largest",
 }
 
@@ -92,7 +94,7 @@ def asked(question: Question, names: Sequence[str]) -> str:
     """What is asked, in words."""
     control = control_of(question)
     if control is not None:
-        margin = float(np.asarray(question.levels)[0])  # type: ignore[attr-defined]
+        margin = float(np.asarray(getattr(question, "levels", [0.0]))[0])
         return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "")
     known = {name: getattr(question, name, 0) for name in ("k", "level")}
     said = ASKED.get(question.name, question.name).format(**known)
@@ -107,9 +109,16 @@ def protocol(wish: Wish, target: Row) -> str:
         if len(wish.names) <= 8
         else f"{', '.join(wish.names[:3])}, ... ({len(wish.names)} in all)"
     )
-    first = int(wish.policy.first(wish.problem, ()).pulls.sum())
-    most = getattr(wish.policy, "max_batch", None)
-    limits = f", of at most {exact(most)} results each" if most is not None else ""
+    first = int(wish.acting.first(wish.problem, ()).pulls.sum())
+    most = most_in_a_round(wish.acting)
+    limits = (
+        "" if most is None else f" of {exact(most)} results" if wish.round else f" of at most {exact(most)} results"
+    )
+    how = "in equal shares"
+    if wish.split is not None:
+        how = f"in the proportions {':'.join(f'{each:g}' for each in wish.split)}"
+    elif isinstance(wish.question, Claims):
+        how = "with more for the control"
     share_missing = f" We expect {share(wish.missing)} of the results to be missing." if wish.missing else ""
     ends = "when everything is settled" + (
         ""
@@ -128,7 +137,7 @@ def protocol(wish: Wish, target: Row) -> str:
         )
     return (
         f"The study asks {asked(wish.question, wish.names)}, among {options}. {_outcome(wish.noise)} Results are "
-        f"collected in rounds{limits}, the first of {exact(first)} results in equal shares; after each round the next "
+        f"collected in rounds{limits}, the first of {exact(first)} results {how}; after each round the next "
         f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong answer "
         f"is at most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
     )
@@ -141,6 +150,11 @@ def _if(row: Row) -> str:
 
 
 def _rule(wish: Wish) -> str:
+    if isinstance(wish.question, Claims):
+        return (
+            "Each claim has evidence of its own, the product of the pay-offs of bets that are fixed before each round; "
+            f"it is shown, for good, when the closed test over all claims reaches 1/{wish.delta:g}."
+        )
     if isinstance(wish.policy, Wager):
         bar = f"{1 / wish.delta:.0f} : 1 (1/{wish.delta:g})"
         return (
@@ -173,11 +187,13 @@ def command(wish: Wish) -> str | None:
         return None
     words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise_options(wish.noise)]
     words += ["--delta", f"{wish.delta:g}"]
-    if policy_words(wish.policy) != "wager":
+    if policy_words(wish.policy) != usual_policy(wish.question).name:
         words += ["--policy", policy_words(wish.policy)]
     most, least = getattr(wish.policy, "max_batch", None), getattr(wish.policy, "min_per_arm", 0.0)
     words += [] if most is None else ["--max-batch", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
+    words += [] if wish.round is None else ["--round", str(wish.round)]
+    words += [] if wish.split is None else ["--split", ":".join(f"{each:g}" for each in wish.split)]
     words += [] if wish.budget is None else ["--budget", str(int(wish.budget))]
     return " ".join(quote(each) for each in words)
 
@@ -185,10 +201,15 @@ def command(wish: Wish) -> str | None:
 def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
     found = ["--question", question.name]
     control = control_of(question)
-    if question.name == "statements" and control is not None:
-        margin = float(np.asarray(question.levels)[0])  # type: ignore[attr-defined]
-        return [*found, "--control", names[control], *(["--margin", f"{margin:g}"] if margin else [])]
-    if question.name in ("statements", "largest"):
+    if isinstance(question, Claims | Statements) and control is not None:
+        margins = np.unique(question.levels)
+        usual = not isinstance(question, Claims) or (
+            not (question.opposites or question.odds or question.names) and np.ptp(question.weights) == 0
+        )
+        if margins.size > 1 or not usual:
+            return None
+        return [*found, "--control", names[control], *(["--margin", f"{margins[0]:g}"] if margins[0] else [])]
+    if isinstance(question, Claims | Statements | Largest):
         return None
     for option in ("k", "level", "tolerance"):
         value = getattr(question, option, None)

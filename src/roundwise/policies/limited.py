@@ -99,7 +99,7 @@ def limited(
 ) -> Floats:
     """At least the minimum of each arm that is pulled, then what is urgent, then as much of the rest as there is room.
 
-    What does not come out even goes to the arms with the fewest results `so_far` for what they want. (K),()->(K)
+    What does not come out even goes to the arms with the fewest results `so_far` for what they want. (K)->(K)
     """
     least = np.where(pulls > 0, math.ceil(min_per_arm), 0.0)
     if max_batch is None:
