@@ -16,6 +16,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Chances,
+    Claims,
     DataError,
     Gaussian,
     InputError,
@@ -26,18 +28,18 @@ from roundwise import (
     Statements,
     SubGaussian,
     TopK,
+    Rounds,
     TriBBAI,
     UnknownVariance,
     Wager,
     simulate,
 )
-from roundwise.planning.ahead import ahead
+from roundwise.planning.ahead import ahead, without_budget
 from roundwise.planning.allowed import Data, allowed_world, draws
 from roundwise.planning.costs import Costs
 from roundwise.planning.expected import control_of, ladder
-from roundwise.planning.front import front_of, policy_words
+from roundwise.planning.front import policy_words
 from roundwise.planning.quantities import one_for_each, quantity
-from roundwise.planning.rows import quantile
 from roundwise.planning.worlds import TableArms, Unreliable, bounded_world, deviations, world_of
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
@@ -240,58 +242,81 @@ class TestAhead:
         """A fresh simulation needs the same, in results, rounds and of each arm."""
         rates = [0.6, 0.4, 0.3]
         problem = Problem(BestArm(), 3, 0.05, Binary())
-        paths = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
+        ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
         (runs,) = simulate(BestArm(), BernoulliArms(rates), [policy], runs=400, seed=2, keep_counts=True)
-        assert agree(paths.needed.samples, runs.samples)
-        assert agree(paths.needed.batches, runs.batches)
+        assert agree(ends.samples, runs.samples)
+        assert agree(ends.batches, runs.batches)
         for i in range(3):
-            assert agree(paths.needed.counts[:, i], runs.counts[:, i])
-        assert paths.needed.decided.all()
-        assert not paths.crossed.any()
-        assert np.array_equal(paths.needed.counts, paths.limited.counts)
+            assert agree(ends.counts[:, i], runs.counts[:, i])
+        assert ends.decided.all()
 
-    def test_the_budget_is_never_passed(self):
+    @pytest.mark.parametrize("most", [100, 700, 1501])
+    def test_the_budget_is_never_passed(self, most):
+        """And a simulation that ends there is decided as often."""
+        problem, rates = Problem(BestArm(), 3, 0.05, Binary()), [0.5, 0.4, 0.4]
+        policy = Rounds(Wager(max_batch=200), budget=most)
+        ends = ahead(problem, policy, BernoulliArms(rates), runs=300, seed=1)
+        assert (ends.samples[~ends.decided] == most).all()
+        assert ends.samples.max() <= most
+        (runs,) = simulate(BestArm(), BernoulliArms(rates), [Wager(max_batch=200)], runs=300, seed=2, max_samples=most)
+        assert agree(ends.decided, runs.decided)
+        assert agree(ends.samples, runs.samples)
+
+    def test_rounds_and_splits(self):
         problem = Problem(BestArm(), 3, 0.05, Binary())
-        world = BernoulliArms([0.45, 0.4, 0.4])
-        for budget in (100, 700, 1501):
-            paths = ahead(problem, Wager(max_batch=200), world, runs=100, seed=1, budget=budget)
-            within = paths.limited.samples
-            assert within.max() <= budget
-            assert (within[~paths.limited.decided] == budget).all()
-            assert np.array_equal(paths.crossed, (within == budget) | (paths.needed.samples > budget))
+        policy = Rounds(Wager(), budget=1000, round=100, split=(2, 1, 1))
+        ends = ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
+        assert np.array_equal(ends.samples, 100 * ends.batches)
+        assert np.array_equal(ends.counts[:, 0], ends.samples / 2)
 
-    def test_some_stand_for_all_beyond_it(self):
-        """Followed or not past the budget, the quantiles are the same within what chance does."""
-        problem, world = Problem(BestArm(), 3, 0.05, Binary()), BernoulliArms([0.45, 0.4, 0.4])
-        few = ahead(problem, Wager(), world, runs=1500, seed=1, budget=5000, beyond=300)
-        every = ahead(problem, Wager(), world, runs=1500, seed=2, budget=5000)
-        assert 0.1 < few.crossed.mean() < 0.9
-        assert few.weights.sum() == pytest.approx(1500)
-        levels = np.array([0.25, 0.5, 0.75])
-        one = quantile(few.needed.samples, few.weights, levels)
-        assert one == pytest.approx(quantile(every.needed.samples, every.weights, levels), rel=0.15)
+    def test_without_the_budget(self):
+        policy = Rounds(Wager(), budget=1000, round=100)
+        assert without_budget(policy) == Rounds(Wager(), round=100)
+        assert without_budget(Rounds(Wager(), budget=1000)) == Wager()
+        assert without_budget(Wager()) == Wager()
 
     def test_exacting_rules_end_where_the_budget_does_not_cover_a_batch(self):
         problem = Problem(BestArm(), 2, 0.05, Gaussian())
-        paths = ahead(problem, TriBBAI(), world_of(Gaussian(), [1.0, 0.0]), runs=20, seed=1, budget=13)
-        assert paths.crossed.all()
-        assert not paths.limited.decided.any()
-        assert (paths.limited.samples < 13).all()
+        policy = Rounds(TriBBAI(), budget=13)
+        ends = ahead(problem, policy, world_of(Gaussian(), [1.0, 0.0]), runs=20, seed=1)
+        assert not ends.decided.any()
+        assert (ends.samples < 13).all()
 
     def test_missing_results_are_asked_for_and_paid(self):
         problem = Problem(BestArm(), 2, 0.05, Binary())
         sure = ahead(problem, Wager(), BernoulliArms([0.7, 0.4]), runs=600, seed=1)
         half = ahead(problem, Wager(), Unreliable(BernoulliArms([0.7, 0.4]), 0.5), runs=600, seed=1)
-        assert 1.5 < half.needed.samples.mean() / sure.needed.samples.mean() < 2.5
+        assert 1.5 < half.samples.mean() / sure.samples.mean() < 2.5
 
-    def test_many_rounds_are_taken_together(self):
+    @pytest.mark.parametrize("limited", [Wager(max_batch=50), Rounds(Wager(), round=50)], ids=["max", "round"])
+    def test_many_rounds_are_taken_together(self, limited):
         """Past forty rounds the forecast is at most a few per cent too large."""
         problem, world = Problem(BestArm(), 2, 0.05, Binary()), BernoulliArms([0.55, 0.5])
-        coarse = ahead(problem, Wager(max_batch=50), world, runs=150, seed=1)
-        fine = ahead(problem, Wager(max_batch=50), world, runs=150, seed=1, budget=10**6, beyond=0)
-        assert coarse.steps < fine.steps
-        assert np.median(fine.needed.batches) > 60
-        assert np.mean(coarse.needed.samples) / np.mean(fine.needed.samples) == pytest.approx(1.0, abs=0.12)
+        coarse = ahead(problem, limited, world, runs=150, seed=1)
+        (fine,) = simulate(BestArm(), world, [limited], runs=150, seed=1)
+        assert coarse.steps < fine.batches.max()
+        assert np.median(fine.batches) > 60
+        assert coarse.batches == pytest.approx(np.ceil(coarse.samples / 50), abs=0.07 * np.max(coarse.batches))
+        assert np.mean(coarse.samples) / np.mean(fine.samples) == pytest.approx(1.0, abs=0.2)
+
+    def test_claims_without_a_budget_end_when_all_that_is_true_is_shown(self):
+        problem = Problem(Claims.against_control(3), 3, 0.05, Gaussian())
+        ends = ahead(problem, Chances(), world_of(Gaussian(), [0.0, 0.0, 1.0]), runs=50, seed=1)
+        assert ends.decided.all()
+        assert ends.shown[:, 1].all()
+        assert np.isfinite(ends.samples).all()
+
+    def test_claims_as_a_simulation(self):
+        rates = [0.3, 0.3, 0.5]
+        question = Claims.against_control(3)
+        policy = Rounds(Chances(), budget=300)
+        problem = Problem(question, 3, 0.05, Binary())
+        ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
+        (runs,) = simulate(question, BernoulliArms(rates), [policy], runs=400, seed=2)
+        assert agree(ends.samples, runs.samples)
+        for j in range(2):
+            assert agree(ends.shown[:, j], runs.answer[:, j])
+        assert agree(ends.correct, runs.correct)
 
 
 class TestCosts:
@@ -322,12 +347,18 @@ class TestCosts:
         assert found.wish.policy == found.recommended.policy
 
     def test_the_front(self):
-        problem = Problem(BestArm(), 4, 0.05, Binary())
-        found = front_of(problem, Wager(), BernoulliArms([0.4, 0.3, 0.3, 0.3]), Costs(), seed=1)
+        found = planned(leads="10%").front
         best = [each for each in found if each.front]
         assert len(best) >= 3
         assert [each.mean_batches for each in best] == sorted((each.mean_batches for each in best), reverse=True)
         assert sum(each.recommended for each in found) == 1
+
+    def test_a_round_that_is_fixed_stays(self):
+        found = planned(round=300, leads="10%")
+        assert found.wish.round == 300
+        assert found.recommended.words == "rounds of 300"
+        assert len(found.front) > 1
+        assert "--round 300" in found.command
 
     def test_a_policy_of_ones_own_stays(self):
         found = planned(policy=Wager(batch_price=500), leads="10%")
@@ -379,7 +410,25 @@ class TestPlan:
         found = planned(around=None, means="50%,49.5%,30%,30%", budget=3000)
         assert [each.value for each in found.instead if each.kind == "top-k"] == [2]
 
-    def test_power_of_claims(self):
+    def test_claims(self):
+        """The power of each, of one, of all; what is false; and the control gets more."""
+        names = ["placebo", "low", "high"]
+        found = planned(
+            Claims.against_control(names, "placebo"), arms=names, leads="15%,30%", budget=400, runs=400, sample_cost=1
+        )
+        low, high = found.rows
+        assert [each.claim for each in high.claims] == ["low beats placebo", "high beats placebo"]
+        assert [each.true for each in high.claims] == [False, True]
+        assert high.within_budget == high.at_least_one == high.all_true == high.claims[1].power > 0.9
+        assert low.at_least_one < high.at_least_one
+        assert high.any_false == high.claims[0].power < 0.06
+        assert high.samples.p95 <= 400
+        assert high.fixed.method == "one look, Dunnett"
+        assert "at least one true claim is shown" in found.words
+        assert "closed test" in found.protocol
+        assert found.wish.policy.name == "chances"
+
+    def test_power_of_statements(self):
         found = planned(
             Statements.against_control(3), arms=["p", "a", "b"], around=None, means="30%,20%,50%", budget=3000
         )
@@ -429,6 +478,7 @@ QUESTIONS = [
     Statements.against_control(4),
     Statements.ranking(4),
     Largest([[1, 1, 0, 0], [0, 0, 1, 1]]),
+    Claims.against_control(4),
 ]
 
 

@@ -19,6 +19,7 @@ from roundwise import (
     create_study,
     plan,
 )
+from roundwise.arrays import mapped
 from roundwise.planning import first_line, outlook_line, replan
 from roundwise.planning.ahead import Start, ahead
 from roundwise.planning.allowed import Data, allowed_world
@@ -27,6 +28,7 @@ from roundwise.trial import advance, begin
 
 FALSE_ALARM = 1e-5
 RATES = (0.6, 0.45, 0.35)
+POLICY = Wager(batch_price=60)  # one that is left as it is
 WORDS = {"arms": ("x", "y", "z"), "noise": Binary(), "max_batch": 150, "budget": 450}
 
 
@@ -46,7 +48,7 @@ def scripted(folder, number, seed=1):
     for i in range(number):
         rng = np.random.default_rng((seed, i))
         store = f"sqlite:///{folder}/study_{i}.db"
-        with create_study("s", question=BestArm(), storage=store, seed=i, **WORDS) as study:
+        with create_study("s", question=BestArm(), policy=POLICY, storage=store, seed=i, **WORDS) as study:
             while (asked := study.ask()) is not None:
                 told(folder / "batch.csv", RATES, asked, rng)
                 study.tell(folder / "batch.csv", again=True)
@@ -56,16 +58,15 @@ def scripted(folder, number, seed=1):
 
 
 def forecast_agrees(folder, number):
-    found = plan(BestArm(), means=RATES, policy=Wager(growth=2.01), runs=2000, **WORDS)  # a policy that is left as it is
+    found = plan(BestArm(), means=RATES, policy=POLICY, runs=2000, **WORDS)
+    assert found.wish.policy == Wager(batch_price=60, max_batch=150)
     row = found.rows[0]
     decided, samples, rounds = scripted(folder, number)
     ways = [(int(decided.sum()), row.within_budget)]
     lower, upper = stats.binom.ppf([FALSE_ALARM, 1 - FALSE_ALARM], number, row.within_budget)
     assert lower <= decided.sum() <= upper, ways
-    paths = ahead(
-        found.wish.problem, Wager(growth=2.0, max_batch=150), BernoulliArms(RATES), runs=2000, seed=5, budget=450
-    )
-    for real, said in ((samples, paths.limited.samples), (rounds, paths.limited.batches)):
+    ends = ahead(found.wish.problem, found.wish.acting, BernoulliArms(RATES), runs=2000, seed=5)
+    for real, said in ((samples, ends.samples), (rounds, ends.batches)):
         error = math.hypot(np.std(real) / math.sqrt(number), np.std(said) / math.sqrt(2000))
         assert abs(np.mean(real) - np.mean(said)) <= stats.norm.isf(FALSE_ALARM) * error + 1e-9
 
@@ -108,18 +109,16 @@ def covered(noise, number, runs, seed=1, arms=4):
             scatter=scatter if freedom.any() else None,
             freedom=freedom if freedom.any() else None,
         )
-        from roundwise.arrays import mapped
-
         start = Start(mapped(lambda array: array[0], trial))
-        paths = ahead(problem, policy, allowed_world(noise, data, i), runs=runs, seed=i, start=start, most_rounds=40)
+        ends = ahead(problem, policy, allowed_world(noise, data, i), runs=runs, seed=i, start=start, most_rounds=40)
         rounds = 0
         before = trial.record.samples[0]
         while not trial.done[0] and rounds < 40:
             batch, world = drawn(problem, truth, rng, world, trial.plan.pulls, trial.plan.parts)
             trial, rounds = advance(problem, policy, trial, batch), rounds + 1
         needed = trial.record.samples[0] - before if trial.done[0] else np.inf
-        within += needed <= np.quantile(paths.needed.samples, 0.95, method="higher")
-        chances.append((paths.needed.batches == 1).mean())
+        within += needed <= np.quantile(ends.samples, 0.95, method="higher")
+        chances.append((ends.batches == 1).mean())
         last.append(rounds == 1 and trial.done[0])
     return within, np.array(chances), np.array(last)
 

@@ -11,8 +11,8 @@ from roundwise.betting.rule import ledger_of
 from roundwise.questions import Complexity, Pieces
 from roundwise.questions.base import Halfspaces, cells_of, finite, form_words, pairs, quiet, spread_over
 from roundwise.questions.linear import halfspace_complexity, halfspace_floor
-from roundwise.studies.replay import State
 from roundwise.studies.settings import Settings
+from roundwise.studies.state import State
 from roundwise.studies.study import Study
 from roundwise.theory.bounds import centre, hardest_corner, overview, scaling_error
 from roundwise.theory.calibration.live import Nowhere, Remembered

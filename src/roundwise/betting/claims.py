@@ -110,7 +110,7 @@ class Claiming:
             logs = self.towards(problem, kept.past, batch, question.bets(size.shape), need, rho)
             past = kept.past.plus(batch)
         gains = kept.gains + logs
-        after = len(kept.past.history) + 1.0
+        after = kept.past.batches + 1.0
         shown = self._shown(problem, gains, kept.shown)
         new = shown & ~kept.shown
         kept = kept._replace(

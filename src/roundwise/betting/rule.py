@@ -95,6 +95,10 @@ class Betting:
         choice = ledger.choice(problem, won, known)
         return Kept(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
 
+    def carried(self, problem: Problem, won: Any, past: Past) -> Kept:
+        """What was won so far, by whatever rules, with the bets of these from here on (Proposition 21)."""
+        return self._kept(problem, won, past)
+
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return

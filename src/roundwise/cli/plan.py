@@ -14,8 +14,10 @@ import typer
 from roundwise.cli.app import PLANNING, app
 from roundwise.cli.options import FormsFile, Json, TopSize
 from roundwise.cli.output import check_output, console_width, print_json
-from roundwise.cli.study import Storage, _arm_list, _noise, _question
+from roundwise.cli.study.common import Storage
+from roundwise.cli.study.new import _arm_list, _noise, _question
 from roundwise.errors import InputError
+from roundwise.questions import Claims, Question
 from roundwise.spec import made
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def plan(
     if question is None:
         raise InputError("Give --question (for a new study), or --study NAME (for one that is running).")
     names = arm_names(_arm_list(arms, arms_file))
-    asked = _question(
+    asked = _asked(
         question,
         names,
         k,
@@ -155,6 +157,21 @@ def plan(
     else:
         text += "\nNext: run that command, or change a number here; nothing was recorded."
     print(text if out is None else f"{text}\nThe plan is in {out}." if "Next" not in text else text)
+
+
+def _asked(
+    name: str,
+    names: tuple[str, ...],
+    k: int | None,
+    level: float | None,
+    file: Path | None,
+    tolerance: float | None,
+    control: str | None,
+    margin: float,
+) -> Question:
+    if name == "claims" and control is not None:
+        return Claims.against_control(names, control, margin)
+    return _question(name, names, k, level, file, tolerance, control, margin)
 
 
 def _write(found: StudyPlan, out: Path) -> None:

@@ -16,11 +16,9 @@ from roundwise.planning.expected import ladder
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Spread, quantile, spread
 from roundwise.planning.worlds import world_of
-from roundwise.policies import Policy, Rounds
-from roundwise.policies.rounds import Round
-from roundwise.state import Batch, Trial
-from roundwise.studies.replay import State
+from roundwise.state import Batch
 from roundwise.studies.settings import Settings
+from roundwise.studies.state import State
 
 AGAIN = 500  # runs of a re-plan
 BRIEF = 150  # runs of the one line of a status
@@ -144,8 +142,7 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
         world = world_of(noise, means)
     except RoundwiseError:
         return None
-    policy = settings.policy if settings.budget is None else Rounds(settings.policy, settings.budget)
-    ends = ahead(settings.problem, policy, world, runs=runs, seed=1, most_rounds=LONG)
+    ends = ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)
     if settings.budget is not None and ends.decided.mean() < 0.5:
         chance = share(float(ends.decided.mean()))
         return f"if the lead is {row.label.removeprefix('+')}, an answer within the budget in {chance} of such studies"
@@ -159,26 +156,16 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
 
 def _ahead(state: State, runs: int, seed: int) -> Ends:
     settings = state.settings
-    policy, trial = acting(settings, state.trial)
-    told = None if state.outstanding is None or not state.outstanding.told else state.outstanding.batch
+    told = None if state.outstanding is None or not state.outstanding.files else state.outstanding.batch
     return ahead(
         settings.problem,
-        policy,
+        settings.acting,
         allowed_world(settings.noise, data_of(state, told), seed),
         runs=runs,
         seed=seed,
-        start=Start(trial, told),
+        start=Start(state.trial, told),
         most_rounds=LONG if settings.budget is None else MOST_ROUNDS,
     )
-
-
-def acting(settings: Settings, trial: Trial) -> tuple[Policy, Trial]:
-    """The policy within the budget, and the trial as it knows it."""
-    if settings.budget is None or isinstance(trial.plan.memory, Round):
-        return settings.policy, trial
-    policy = Rounds(settings.policy, settings.budget)
-    cut = np.zeros(np.shape(trial.done), dtype=np.bool_)
-    return policy, trial._replace(plan=policy._within(trial.plan, trial.record, cut))
 
 
 def data_of(state: State, told: Batch | None) -> Data:

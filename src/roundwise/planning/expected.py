@@ -60,7 +60,8 @@ def ladder(
 
 def chosen_leads(noise: Noise, deviation: float, question: Question) -> list[float]:
     """Three round numbers that follow each other, the middle one a small effect; with one that matters to the user."""
-    middle = deviation * (0.05 if isinstance(noise, Binary | Poisson) else 0.2)
+    many = isinstance(noise, Binary | Poisson) and not isinstance(question, Claims)  # results, as in a test on a page
+    middle = deviation * (0.05 if many else 0.2)
     power = np.floor(np.log10(middle)) - 1
     numbers = np.array([step * 10.0 ** (power + i) for i in range(4) for step in STEPS])
     nearest = int(np.abs(np.log(numbers / middle)).argmin())

@@ -89,7 +89,8 @@ def row_table(plan: Shown) -> Table:
     ]
     head += ["days", "19 in 20"] if days else []
     head += ["cost", "19 in 20"] if cost else []
-    head += [] if wish.budget is None else [f"answer within {exact(wish.budget)}"]
+    what = "a true claim" if rows[0].claims else "answer"
+    head += [] if wish.budget is None else [f"{what} within {exact(wish.budget)}"]
     head += ["a fixed design", "at least"]
     table = [head]
     for i, row in enumerate(rows):

@@ -29,7 +29,7 @@ from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Claims, Question
 from roundwise.simulation.environments import numbered
-from roundwise.studies.settings import arm_names, within_limits
+from roundwise.studies.settings import arm_names, shares, within_limits
 
 FIRST = 40  # runs of the first numbers
 FOLLOWED = 150  # runs at least, however many rounds there are
@@ -87,7 +87,6 @@ def plan(
     strength = quantity(power, "power")
     if not 0 < strength < 1:
         raise InputError(f"`power` is {strength:g}, but must lie between 0 and 1.")
-    shares = None if split is None else _shares(split, names)
     wish = Wish(
         name=name,
         question=question,
@@ -97,7 +96,7 @@ def plan(
         policy=chosen,
         budget=None if budget is None else whole_number("budget", budget, 1),
         round=None if round is None else whole_number("round", round, 1),
-        split=shares,
+        split=shares(split, len(names)),
         costs=Costs(
             sample=None if sample_cost is None else tuple(one_for_each(sample_cost, names, "sample cost").tolist()),
             batch=quantity(batch_cost, "batch_cost"),
@@ -108,7 +107,7 @@ def plan(
         power=strength,
         seed=whole_number("seed", seed, 0),
     )
-    wish.check()  # what `new` would refuse is refused here
+    _ = wish.settings  # what `new` would refuse is refused here
     expected = _expected(wish, around, leads, means, scenario)
     return _planned(wish, expected, _target(expected, target, question), whole_number("runs", runs, 1), progress)
 
@@ -154,14 +153,6 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
     return ahead_by[len(ahead_by) // 2] if ahead_by else 0
 
 
-def _shares(split: str | Sequence[float], names: Sequence[str]) -> tuple[float, ...]:
-    """A fixed split: 2:1:1, equal, or numbers."""
-    if split == "equal":
-        return (1.0,) * len(names)
-    words = split.replace(":", ",") if isinstance(split, str) else split
-    return tuple(float(each) for each in quantities(words, "split"))
-
-
 def _planned(wish: Wish, expected: Sequence[Expected], target: int, runs: int, progress: Progress | None) -> StudyPlan:
     """First the settings, then a few runs of every row, then the rest; and what could be asked instead."""
     front = _front(wish, expected[target])
@@ -203,7 +194,8 @@ class _Lots:
     def run(self, runs: int) -> None:
         """So many more, or fewer where rounds are many."""
         steps = max((each.steps for each in [*self.limited, *self.needed]), default=1)
-        number = min(runs, max(WORK // steps, FOLLOWED - FIRST))
+        work = WORK if not isinstance(self.wish.question, Claims) else WORK // 5  # their bets are slower
+        number = min(runs, max(work // steps, FOLLOWED - FIRST))
         if number <= 0:
             return
         free = self.wish.budget is None

@@ -59,7 +59,7 @@ class Row:
     mean_samples: float
     mean_batches: float
     mean_cost: float | None
-    within_budget: float | None  # chance of an answer within the budget, if there is one
+    within_budget: float | None  # chance of an answer within the budget (of a true claim), if there is one
     wrong: float  # chance of a wrong one
     claims: tuple[Power, ...]
     at_least_one: float | None  # true claim shown
@@ -112,7 +112,7 @@ def row_of(
     held = true_claims(problem, expected)
     claims, one, every, false = powers(claims_of(problem, wish.names), limited, held)
     cost = costs.of(needed.counts, needed.batches) if costs.known else None
-    answered = float(limited.decided.mean()) if one is None else one
+    answered = float(limited.decided.mean()) if not claims else one or 0.0
     return Row(
         expected=expected,
         runs=len(limited.batches),

@@ -82,7 +82,7 @@ class StudyPlan:
             "recommended": {
                 "policy": policy_words(self.wish.policy),
                 "front": [each.plain() for each in self.front],
-                "settings": self.wish.payload,
+                "settings": {key: value for key, value in self.wish.settings.payload().items() if key != "seed"},
             },
             "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
             "lower_bound": self.lower_bound,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from roundwise.noise import Noise
 from roundwise.planning.costs import Costs
 from roundwise.planning.worlds import Unreliable, world_of
-from roundwise.policies import Policy, Rounds
+from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
@@ -43,25 +42,24 @@ class Wish:
         return Problem(self.question, len(self.names), self.delta, self.noise)
 
     @property
-    def acting(self) -> Policy:
-        """The policy within budget, round and split, as the study would ask it."""
-        if self.budget is None and self.round is None and self.split is None:
-            return self.policy
-        return Rounds(self.policy, self.budget, self.round, self.split)
-
-    def check(self) -> None:
-        """Raise an InputError if such a study could not be created."""
-        Settings(self.question, self.names, self.noise, self.delta, self.policy, 0, self.budget)
-        self.acting.check(self.problem)
+    def settings(self) -> Settings:
+        """What the study would be created with; its own seed is drawn then."""
+        return Settings(
+            self.question,
+            self.names,
+            self.noise,
+            self.delta,
+            self.policy,
+            seed=0,
+            budget=self.budget,
+            round=self.round,
+            split=self.split,
+        )
 
     @property
-    def payload(self) -> dict[str, Any]:
-        """The settings of the study as JSON, without its seed, which is drawn when it is created."""
-        fields = Settings(self.question, self.names, self.noise, self.delta, self.policy, 0, self.budget).payload()
-        more = {"round": self.round, "split": None if self.split is None else list(self.split)}
-        found = {**fields, **{key: value for key, value in more.items() if value is not None}}
-        del found["seed"]
-        return found
+    def acting(self) -> Policy:
+        """The policy within budget, round and split, as the study would ask it."""
+        return self.settings.acting
 
     def world(self, means: Sequence[float]) -> Environment:
         """Results as they would come back."""

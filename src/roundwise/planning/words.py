@@ -21,28 +21,40 @@ from roundwise.spec import name_of, plain
 
 def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
     """What the table says, as one would tell it to a colleague."""
-    said = [] if wish.budget is None else [_with_budget(wish, rows)]
-    if target.answerable:
-        time = f" ({_days(target.days.p95)})" if target.days is not None else ""
-        money = f", at a cost of {whole(target.cost.p95)}" if target.cost is not None else ""
-        said.append(
-            f"For {_what(target)} plan {whole(target.samples.p95)} results in {whole(target.batches.p95)} "
-            f"{_rounds(target.batches.p95)}{time}{money}: 19 of 20 studies end by then, half of them with "
-            f"{whole(target.samples.typical)} in {whole(target.batches.typical)}."
-        )
+    if target.claims and wish.budget is not None:
+        said = [_of_claims(wish, rows)]
     else:
-        said.append(f"With {_what(target)} no number of results is sure to give an answer.")
-    if target.claims:
-        shown = [each for each in target.claims if each.true]
-        if shown and target.at_least_one is not None:
-            within = "" if wish.budget is None else f" within {exact(wish.budget)} results"
-            said.append(
-                f"At least one true claim is shown in {share(target.at_least_one)} of such studies{within}, "
-                f"a false one in {share(target.any_false or 0.0)}."
-            )
+        said = [] if wish.budget is None else [_with_budget(wish, rows)]
+        said.append(_to_plan(target))
     if instead:
-        said.append(f"Or ask for less: {'; or '.join(instead)}.")
+        said.append(f"Or{'' if target.claims else ' ask for less'}: {'; or '.join(instead)}.")
     return " ".join(said)
+
+
+def _to_plan(target: Row) -> str:
+    if not target.answerable:
+        return f"With {_what(target)} no number of results is sure to give an answer."
+    time = f" ({_days(target.days.p95)})" if target.days is not None else ""
+    money = f", at a cost of {whole(target.cost.p95)}" if target.cost is not None else ""
+    return (
+        f"For {_what(target)} plan {whole(target.samples.p95)} results in {whole(target.batches.p95)} "
+        f"{_rounds(target.batches.p95)}{time}{money}: 19 of 20 studies end by then, half of them with "
+        f"{whole(target.samples.typical)} in {whole(target.batches.typical)}."
+    )
+
+
+def _of_claims(wish: Wish, rows: Sequence[Row]) -> str:
+    """What claims can be hoped for within the budget."""
+    some = [row for row in rows if row.at_least_one is not None]
+    chances = ", ".join(f"in {share(row.at_least_one or 0.0)} of studies with {_what(row)}" for row in some)
+    false = max(row.any_false or 0.0 for row in rows)
+    said = f"With {exact(wish.budget or 0)} results at least one true claim is shown {chances}; " if some else ""
+    best = ""
+    if some:
+        row = some[-1] if some[-1].expected.lead else some[0]
+        first = max(row.claims, key=lambda each: each.power if each.true else -1.0)
+        best = f" The surest claim with {_what(row)} is '{first.claim}': {share(first.power)}."
+    return f"{said}a false one in {share(false)} at most.{best}"
 
 
 def _with_budget(wish: Wish, rows: Sequence[Row]) -> str:
@@ -125,10 +137,13 @@ def protocol(wish: Wish, target: Row) -> str:
         if wish.budget is None
         else f", or after {exact(wish.budget)} results; what is not ruled out by then is reported"
     )
+    said = "claim, of any," if target.claims else "answer"
     power = ""
     if target.answerable:
         chance = ""
-        if wish.budget is not None and target.within_budget is not None:
+        if target.claims and target.at_least_one is not None:
+            chance = f"; at least one true claim is shown with probability {share(target.at_least_one)}"
+        elif wish.budget is not None and target.within_budget is not None:
             chance = f"; an answer within {exact(wish.budget)} results has probability {share(target.within_budget)}"
         power = (
             f" If {_if(target)}, simulation ({target.runs} runs) gives a median of {whole(target.samples.typical)} "
@@ -138,7 +153,7 @@ def protocol(wish: Wish, target: Row) -> str:
     return (
         f"The study asks {asked(wish.question, wish.names)}, among {options}. {_outcome(wish.noise)} Results are "
         f"collected in rounds{limits}, the first of {exact(first)} results {how}; after each round the next "
-        f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong answer "
+        f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong {said} "
         f"is at most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
     )
 

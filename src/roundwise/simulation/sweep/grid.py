@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Noise
 from roundwise.policies import Policy
@@ -44,12 +45,12 @@ class Cell:
     runs: int
     seed: int
     limits: dict[str, float]  # max_samples, max_batches
-    world: dict[str, Any]  # the instance as plain data
+    world: Plain  # the instance as plain data
     question: str  # what the question is called
     instance: str  # what the instance is called
 
     @cached_property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Plain:
         """Everything that the numbers depend on, as plain data."""
         from roundwise._version import __version__
 
@@ -74,7 +75,7 @@ class Cell:
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     @cached_property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> Plain:
         """The cell in a few words."""
         return {
             "question": self.question,
@@ -111,7 +112,7 @@ def read_grid(path: Path) -> Grid:
         raise DataError(f"{path}: {error}") from None
 
 
-def _grid(found: dict[str, Any], path: Path) -> Grid:
+def _grid(found: Plain, path: Path) -> Grid:
     for key in found:
         if key not in (*TABLES, *LISTS, *LIMITS):
             raise unknown("setting of a sweep", key, (*TABLES, *LISTS, *LIMITS))
@@ -158,7 +159,7 @@ def _first_few(reasons: list[str], few: int = 3) -> str:
     return " ".join(reasons[:few]) + more
 
 
-def _read(found: dict[str, Any], key: str, path: Path, make: Callable[[dict[str, Any]], Made]) -> list[Made]:
+def _read(found: Plain, key: str, path: Path, make: Callable[[Plain], Made]) -> list[Made]:
     """What each table of this name describes."""
     tables = found.get(key, [])
     tables = [tables] if isinstance(tables, dict) else tables
@@ -175,7 +176,7 @@ def _read(found: dict[str, Any], key: str, path: Path, make: Callable[[dict[str,
     return every
 
 
-def _assumption(table: dict[str, Any]) -> Callable[[Environment], Noise]:
+def _assumption(table: Plain) -> Callable[[Environment], Noise]:
     """What the policies assume; checked here, where it is known in which table it stands."""
     made("noise", table, trusted=True)
     return partial(assumed, table)
@@ -195,9 +196,9 @@ def _apart(listed: list[list[Instance]]) -> list[Instance]:
     return [dataclasses.replace(each, name=name) for each, name in zip(every, names, strict=True)]
 
 
-def _distinct(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
+def _distinct(named: Iterable[tuple[str, object]]) -> Iterator[str]:
     """The names, numbered where the same one stands for different contents."""
-    seen: dict[str, list[Any]] = {}
+    seen: dict[str, list[object]] = {}
     for name, content in named:
         others = seen.setdefault(name, [])
         if content not in others:
@@ -206,7 +207,7 @@ def _distinct(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
         yield name if place == 0 else f"{name} ({place + 1})"
 
 
-def _words(spec: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+def _words(spec: Plain, usual: Plain) -> str:
     """A name with its settings where they are not the usual ones, as on the command line."""
     settings = [
         f"{key}={value:g}" if is_number(value) else f"{key}={value['name'] if isinstance(value, dict) else value}"
@@ -216,12 +217,12 @@ def _words(spec: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     return str(spec["name"]) + (":" + ",".join(settings) if settings else "")
 
 
-def _usual(thing: Thing) -> dict[str, Any]:
+def _usual(thing: Thing) -> Plain:
     """The settings that need not be given, with their values."""
     return {key: each.usual for key, each in settings(type(thing)).items()}
 
 
-def _numbers_alike(value: Any) -> Any:
+def _numbers_alike(value: object) -> object:
     """4 and 4.0 are the same number, so they must be the same text."""
     if isinstance(value, Mapping):
         return {key: _numbers_alike(each) for key, each in value.items()}

@@ -12,7 +12,7 @@ LIMITS = ("max_samples", "max_batches")
 WHOLE = {"runs": (1, 10**9), "seed": (0, 2**63 - 1)}  # a cell is in memory until it is stored, so runs have a limit
 
 
-def several(key: str, value: Any) -> list[Any]:
+def several(key: str, value: object) -> list[Any]:
     """One number or a list of numbers, as a list."""
     values = value if isinstance(value, list) else [value]
     if not values:
@@ -37,20 +37,20 @@ def limit(key: str, value: Any) -> float:
     return float(value)
 
 
-def text(key: str, value: Any) -> str:
+def text(key: str, value: object) -> str:
     """The text that a name is."""
     if not isinstance(value, str) or not value.strip():
         raise InputError(f'`{key}` is {shown(value)}, but must be a text, for example {key} = "easy".')
     return value
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as it stands in the file, more or less."""
     words = json.dumps(value, default=str)
     return words if len(words) <= 40 else words[:37] + "..."
 
 
-def _check_whole(key: str, value: Any) -> None:
+def _check_whole(key: str, value: object) -> None:
     least, most = WHOLE[key]
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.policies import PET
 from roundwise.problem import Problem
@@ -40,7 +39,7 @@ from roundwise.theory.bounds.upper import (
 SEVERAL = "several answers are right here, and the bound is proved for instances with one"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Overview:
     """What any algorithm must pay on an instance, and what PET is promised to pay."""
 
@@ -64,7 +63,7 @@ class Overview:
     upper: Cost
     stated_upper: Cost | None
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The overview as JSON."""
         return {
             "complexity": self.complexity,
@@ -148,25 +147,25 @@ def overview(
     radius = estimation_radius(complexity, problem.sigma)
     settled = settled_phase(policy, problem, values)
     return Overview(
-        complexity,
-        radius,
-        estimable_complexity(complexity, radius, problem.sigma),
-        hardest_corner(problem.question, values, radius),
-        float(lower_bound_at(problem.question, values, problem.delta, problem.sigma)),
-        known if centre is None else centre,
-        affine.centre(problem.question, values, constant=True) if bordered else None,
-        given,
-        is_given,
-        None if given is None else certificate(given),
-        None if given is None or along is None else likely_chain(given, along),
-        1.0 if given is None else least_batches(given, along),
-        1.0 if given is None else expected_batches(given),
-        None if given is None else closed_form(given),
-        None if given is None else closed_form(given, "stated"),
-        _why(problem, values, given, bordered),
-        settled,
-        expected_cost(policy, problem, settled),
-        stated_upper_bounds(policy, problem, complexity),
+        complexity=complexity,
+        estimation_radius=radius,
+        estimable_complexity=estimable_complexity(complexity, radius, problem.sigma),
+        hardest=hardest_corner(problem.question, values, radius),
+        sample_lower=float(lower_bound_at(problem.question, values, problem.delta, problem.sigma)),
+        centre=known if centre is None else centre,
+        constant_centre=affine.centre(problem.question, values, constant=True) if bordered else None,
+        promise=given,
+        gamma_given=is_given,
+        certificate=None if given is None else certificate(given),
+        chain=None if given is None or along is None else likely_chain(given, along),
+        expected_batches=1.0 if given is None else least_batches(given, along),
+        affine_batches=1.0 if given is None else expected_batches(given),
+        proved=None if given is None else closed_form(given),
+        stated=None if given is None else closed_form(given, "stated"),
+        vacuous=_why(problem, values, given, bordered),
+        settled_phase=settled,
+        upper=expected_cost(policy, problem, settled),
+        stated_upper=stated_upper_bounds(policy, problem, complexity),
     )
 
 
