@@ -24,7 +24,8 @@ from roundwise.state import Batch, Plan, Trial, joined
 from roundwise.stopping import exacting
 from roundwise.trial import advance, begin, conclusion, stuck
 
-MOST_ROUNDS = 400  # a run that is not over by then is taken as endless
+MOST_ROUNDS = 400  # a run that is not over by then is taken as endless,
+MOST_RESULTS = 1e12  # and so is one with so many results
 EXACT_ROUNDS = 40  # rounds of limited size that are followed one by one where there is no budget;
 COARSE = 0.05  # after them several are taken together, at most this share of the results so far
 
@@ -89,12 +90,13 @@ def ahead(
     book = _Book(problem, policy, world.means)
     alive, asked, rounds, steps = np.arange(runs), zeros((runs, problem.arms)), np.zeros(runs), 0
     while alive.size:
+        endless = (trial.record.samples >= MOST_RESULTS) | (steps >= most_rounds)
         over = _nothing_left(policy, trial.plan)
         if steps:
-            over |= trial.done | stuck(problem, policy, trial) | book.all_shown(trial, alive) | (steps >= most_rounds)
+            over |= trial.done | stuck(problem, policy, trial) | book.all_shown(trial, alive) | endless
         if over.any():
             who, rest = np.flatnonzero(over), np.flatnonzero(~over)
-            book.write(alive[who], take(trial, who), asked[who], rounds[who], steps >= most_rounds)
+            book.write(alive[who], take(trial, who), asked[who], rounds[who], endless[who])
             trial = trial._replace(batch=Batch(trial.record.counts, trial.record.totals))
             alive, trial, world, asked, rounds = alive[rest], *take((trial, world, asked, rounds), rest)
             if not alive.size:
@@ -216,7 +218,7 @@ class _Book:
         shown = conclusion(self.problem, self.policy, trial)
         return np.asarray((shown | ~self.true[alive]).all(axis=-1))
 
-    def write(self, who: Any, trial: Trial, asked: Floats, rounds: Floats, endless: bool) -> None:
+    def write(self, who: Any, trial: Trial, asked: Floats, rounds: Floats, endless: Bools) -> None:
         """These runs ended so; `endless` where they were only cut off."""
         answer = np.asarray(conclusion(self.problem, self.policy, trial))
         question = self.problem.question
@@ -229,7 +231,7 @@ class _Book:
             self.correct[who] = ~trial.done | question.correct(answer, self.truth[who])
             if self.shown.shape[-1]:
                 self.shown[who] = trial.done[:, None] & answer
-        seen = trial.done | (not endless)
+        seen = self.decided[who] | ~endless
         self.counts[who] = np.where(seen[:, None], asked, np.inf)
         self.batches[who] = np.where(seen, rounds, np.inf)
 

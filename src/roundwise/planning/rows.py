@@ -112,7 +112,7 @@ def row_of(
     held = true_claims(problem, expected)
     claims, one, every, false = powers(claims_of(problem, wish.names), limited, held)
     cost = costs.of(needed.counts, needed.batches) if costs.known else None
-    answered = float(limited.decided.mean()) if not claims else one or 0.0
+    answered = one or 0.0 if isinstance(problem.question, Claims) else float(limited.decided.mean())
     return Row(
         expected=expected,
         runs=len(limited.batches),
