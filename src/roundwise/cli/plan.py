@@ -13,7 +13,8 @@ import typer
 
 from roundwise.cli.app import PLANNING, app
 from roundwise.cli.options import FormsFile, Json, TopSize
-from roundwise.cli.output import check_output, console_width, print_json
+from roundwise.cli.files import check_output
+from roundwise.cli.output import console_width, print_json
 from roundwise.cli.study.common import Storage
 from roundwise.cli.study.new import _arm_list, _noise, _question
 from roundwise.errors import InputError

@@ -9,6 +9,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, show
 
 
@@ -17,7 +18,7 @@ def tell(
     name: Name,
     files: Annotated[list[Path] | None, typer.Argument(help="CSV, Excel or Parquet files with results.")] = None,
     round_over: Annotated[
-        str | None, typer.Option("--round-over", help="Close the batch although results are missing; say why.")
+        str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="New results that came out the same as some that are recorded.")
@@ -29,6 +30,8 @@ def tell(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        report = study.tell(*(files or []), round_over=round_over, again=again)
-    told = ", ".join(str(each) for each in files or [])
+        study.tell(*(files or []), round_over=round_over, again=again)
+        told = ", ".join(str(each) for each in files or [])
+        recorded(f"{told or 'that the rest will not come'} is recorded")
+        report = study.report()
     show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
