@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.cli.app import PLANNING, app
+from roundwise.cli.files import check_output, write_file
 from roundwise.cli.options import FormsFile, Json, TopSize
-from roundwise.cli.files import check_output
-from roundwise.cli.output import console_width, print_json
+from roundwise.cli.output import console_width, print_json, say
 from roundwise.cli.study.common import Storage
 from roundwise.cli.study.new import _arm_list, _noise, _question
 from roundwise.errors import InputError
@@ -152,12 +152,11 @@ def plan(
     if as_json:
         print_json(found.plain())
         return
-    text = found.text()
+    next_ = "run that command, or change a number here; nothing was recorded."
     if out is not None and out.suffix.lower() == ".json":
-        text += f"\nNext: `roundwise new {quote(name)} --from-plan {quote(str(out))}` creates it."
-    else:
-        text += "\nNext: run that command, or change a number here; nothing was recorded."
-    print(text if out is None else f"{text}\nThe plan is in {out}." if "Next" not in text else text)
+        next_ = f"`roundwise new {quote(name)} --from-plan {quote(str(out))}` creates it."
+    written = "" if out is None else f"The plan is in {out}.\n"
+    say(f"{found.text()}\n{written}Next: {next_}")
 
 
 def _asked(
@@ -183,7 +182,7 @@ def _write(found: StudyPlan, out: Path) -> None:
         save(found.figure(), out)
         return
     text = found.json() if kind == ".json" else found.html() if kind == ".html" else found.text()
-    out.write_text(text + "\n", encoding="utf-8")
+    write_file(out, text + "\n")
 
 
 def _from_here(study: str, storage: str | None, runs: int, seed: int, as_json: bool) -> None:
@@ -195,7 +194,7 @@ def _from_here(study: str, storage: str | None, runs: int, seed: int, as_json: b
     if as_json:
         print_json(found.plain())
     else:
-        print(found.text())
+        say(found.text())
 
 
 @contextmanager

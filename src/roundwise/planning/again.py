@@ -22,6 +22,8 @@ from roundwise.studies.state import State
 
 AGAIN = 500  # runs of a re-plan
 BRIEF = 150  # runs of the one line of a status
+QUICK = 5000  # runs times arms of that line
+MANY_ARMS = 500
 LONG = 60  # rounds that are followed
 BETWEEN = (0.2, 0.8)  # "about 1 to 3 more rounds"
 
@@ -78,9 +80,8 @@ class Outlook:
         """A few sentences."""
         if self.ended is not None:
             return f"'{self.study}': {self.line}."
-        said = (
-            f"'{self.study}' has {exact(self.results)} results in {exact(self.rounds)} rounds. {_sentence(self.line)}."
-        )
+        plural = "" if self.rounds == 1 else "s"
+        said = f"'{self.study}' has {exact(self.results)} results in {exact(self.rounds)} round{plural}. {_sentence(self.line)}."
         if math.isfinite(self.samples.typical):
             nearly = f", {whole(self.samples.p95)} in 19 of 20" if math.isfinite(self.samples.p95) else ""
             said += f" Typically {whole(self.samples.typical)} more results{nearly}."
@@ -90,7 +91,11 @@ class Outlook:
 
     def text(self) -> str:
         """For a terminal."""
-        return f"{self.words}\nA forecast, with means drawn from what the data allow; no verdict rests on it."
+        next_ = (
+            "`roundwise ask` says what to do next." if self.ended is None else "`roundwise report` says what it shows."
+        )
+        what = "A forecast, with means drawn from what the data allow; no verdict rests on it."
+        return f"{self.words}\n{what}\nNext: {next_}"
 
 
 def replan(state: State, *, runs: int = AGAIN, seed: int = 1) -> Outlook:
@@ -121,12 +126,15 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1) -> Outlook:
 
 
 def outlook_line(state: State, *, runs: int = BRIEF) -> str | None:
-    """One line for a status, or None where there is nothing to go by yet."""
+    """One line for a status, or None where there is nothing to go by yet, or too many arms to be quick."""
+    arms = len(state.settings.arms)
+    if arms > MANY_ARMS or _ended(state) is not None:
+        return None
     try:
-        found = replan(state, runs=runs)
+        found = replan(state, runs=min(runs, max(QUICK // arms, 20)))
     except InputError:
         return None
-    return None if found.ended is not None else found.line
+    return found.line
 
 
 def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
