@@ -81,7 +81,8 @@ class Outlook:
         if self.ended is not None:
             return f"'{self.study}': {self.line}."
         plural = "" if self.rounds == 1 else "s"
-        said = f"'{self.study}' has {exact(self.results)} results in {exact(self.rounds)} round{plural}. {_sentence(self.line)}."
+        said = f"'{self.study}' has {exact(self.results)} results in {exact(self.rounds)} round{plural}."
+        said += f" {_sentence(self.line)}."
         if math.isfinite(self.samples.typical):
             nearly = f", {whole(self.samples.p95)} in 19 of 20" if math.isfinite(self.samples.p95) else ""
             said += f" Typically {whole(self.samples.typical)} more results{nearly}."
