@@ -20,6 +20,7 @@ from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwi
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
+    from roundwise.planning import StudyPlan, plan
     from roundwise.studies import Study, create_study, load_study
     from roundwise.studies.keeping import export_study, import_study, study_log, verify_study
     from roundwise.studies.listing import list_studies
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
+        "roundwise.planning": ("StudyPlan", "plan"),
         "roundwise.studies": ("Study", "create_study", "load_study"),
         "roundwise.studies.keeping": ("export_study", "import_study", "study_log", "verify_study"),
         "roundwise.studies.listing": ("list_studies",),
@@ -91,6 +93,7 @@ __all__ = [
     "StoreError",
     "Study",
     "StudyExists",
+    "StudyPlan",
     "SubGaussian",
     "Sum",
     "Summary",
@@ -111,6 +114,7 @@ __all__ = [
     "list_studies",
     "load_study",
     "overview",
+    "plan",
     "simulate",
     "study_log",
     "verify_study",
