@@ -47,16 +47,15 @@ class Claims:
     futility: Floats | float | None = None  # m2
     sides: str = "one"
     odds: bool = False
-    names: tuple[str, ...] = ()  # what the claims are called; otherwise in the words of their arms
+    names: tuple[str, ...] = ()  # of the claims, then of their opposites; otherwise in the words of their arms
     name = "claims"
     cells = "claims"
 
     def __post_init__(self) -> None:
-        held = Statements(self.forms, self.levels, self.names)
+        held = Statements(self.forms, self.levels)
         number = len(held.forms)
         object.__setattr__(self, "forms", held.forms)
         object.__setattr__(self, "levels", held.levels)
-        object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "weights", _each(self.weights, number, "weights"))
         if not (np.asarray(self.weights) > 0).all():
             raise InputError("The weights of claims must be positive numbers.")
@@ -75,6 +74,10 @@ class Claims:
             signs = np.sort(self.forms, axis=-1)
             if not ((signs[:, 0] == -1) & (signs[:, -1] == 1) & (np.count_nonzero(self.forms, axis=-1) == 2)).all():
                 raise InputError("Claims about odds compare two rates: coefficients 1 and -1, and zeros.")
+        given, numbered = tuple(self.names), self._worded([str(i) for i in range(held.forms.shape[1])])
+        if len(given) not in (0, number, len(numbered)):
+            raise InputError(f"There are {number} claims but {len(given)} names; give one name each.")
+        object.__setattr__(self, "names", (*given, *numbered[len(given) :]))
 
     @classmethod
     def against_control(
@@ -150,7 +153,7 @@ class Claims:
     def check_range(self, low: float, high: float) -> None:
         """Every level must be where its form can lie."""
         if not self.odds:
-            Statements(self.forms, self.levels, self.names).check_range(low, high)
+            Statements(self.forms, self.levels, self.names[: self.number]).check_range(low, high)
         elif (low, high) != (0.0, 1.0):
             raise InputError("Odds ratios are of rates: they need 0/1 results.")
 
@@ -240,10 +243,8 @@ class Claims:
         return f"shown: {held}"
 
     def plain(self, answer: Answer) -> Any:
-        """The indices of the claims that were shown; with opposites, those of both."""
-        mask = np.asarray(answer)
-        up = np.flatnonzero(mask[: self.number]).tolist()
-        return up if not self.opposites else {"shown": up, "not": np.flatnonzero(mask[self.number :]).tolist()}
+        """The indices of what was shown: of the claims, then of their opposites."""
+        return np.flatnonzero(answer).tolist()
 
     def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
@@ -251,20 +252,23 @@ class Claims:
         return [f"{words}: {'yes' if holds else 'no'}" for words, holds in each]
 
     def line_words(self, names: Sequence[str]) -> list[str]:
-        """Each claim in words, then each opposite."""
-        words = list(self.names) or [
-            _words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)
-        ]
+        """Each claim in words, then each opposite: by their own names, or else with the names of the arms."""
+        numbered = self._worded([str(i) for i in range(self.forms.shape[1])])
+        own = zip(self.names, numbered, self._worded(names), strict=True)
+        return [words if name == plain else name for name, plain, words in own]
+
+    def _worded(self, names: Sequence[str]) -> list[str]:
+        words = [_words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)]
         if not self.opposites:
             return words
         ends = self.levels if self.futility is None else np.asarray(self.futility)
         return [*words, *(_below(form, end, self.odds, names) for form, end in zip(self.forms, ends, strict=True))]
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        """The shortest name of each claim: its arm, where all claims are about one arm and the same others."""
-        first = [int(np.argmax(form)) for form in self.forms]
+        """The shortest name of each claim: its arm, where no other claim is about it."""
+        words, first = self.line_words(names)[: self.number], [int(np.argmax(form)) for form in self.forms]
         several = len(set(first)) < len(first) or (self.forms.max(axis=-1) <= 0).any()
-        return self.line_words(names)[: self.number] if several or self.names else [names[i] for i in first]
+        return words if several or words != self._worded(names)[: self.number] else [names[i] for i in first]
 
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Where every claim is at its level."""
