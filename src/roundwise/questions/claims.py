@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -128,6 +128,32 @@ class Claims:
         _, number = _named(arms)
         return cls(np.eye(number), np.full(number, level), futility=futility)
 
+    @classmethod
+    def from_words(cls, fields: Mapping[str, Any]) -> Claims | None:
+        """The claims that are described by a control and the number of arms in place of forms; None if they are not.
+
+        >>> Claims.from_words({"arms": 3, "control": 0, "margin": 0.1}).levels.tolist()
+        [0.1, 0.1]
+        """
+        if "control" not in fields:
+            return None
+        known = ("arms", "control", "margin", "futility", "sides", "scale", "weights")
+        for key in fields:
+            if key not in known:
+                raise unknown("setting of claims against a control", key, known)
+        if "arms" not in fields:
+            raise InputError("Claims against a control need `arms`, their names or how many there are.")
+        try:
+            margin, futility = (float(fields[key]) if key in fields else None for key in ("margin", "futility"))
+            arms = fields["arms"] if isinstance(fields["arms"], list | tuple) else int(fields["arms"])
+            control = fields["control"]
+            if isinstance(control, str) and not (isinstance(arms, list | tuple) and control in arms):
+                control = int(control)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"Claims against a control cannot be made: {error}.") from None
+        others = {key: fields[key] for key in ("sides", "scale", "weights") if key in fields}
+        return cls.against_control(arms, control, margin or 0.0, futility=futility, **others)
+
     @property
     def number(self) -> int:
         """How many claims there are, J."""
@@ -237,10 +263,9 @@ class Claims:
         return Halfspaces(arms, np.broadcast_to(factors, arms.shape), found.offsets, False)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
-        """'shown: x beats control, y beats control'"""
+        """'x beats control; y beats control'"""
         each = self.line_words(names)
-        held = "; ".join(each[j] for j in np.flatnonzero(answer)) or "nothing"
-        return f"shown: {held}"
+        return "; ".join(each[j] for j in np.flatnonzero(answer)) or "no claim is shown"
 
     def plain(self, answer: Answer) -> Any:
         """The indices of what was shown: of the claims, then of their opposites."""

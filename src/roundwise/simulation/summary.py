@@ -138,7 +138,7 @@ def summarised(runs: Runs) -> Summary:
         runs.bound_for,
         None if runs.true_shown is None else float(runs.true_shown.mean()),
         None if runs.true_shown is None else standard_error(runs.true_shown),
-        () if runs.true_shown is None else tuple(runs.answer.mean(axis=0).tolist()),
+        () if runs.true_shown is None or runs.answer.ndim < 2 else tuple(runs.answer.mean(axis=0).tolist()),
     )
 
 
