@@ -7,9 +7,9 @@ in a fixed split, and one look sees them once, at the end; z tests of rates are 
 
 import argparse
 
-import classical
 import numpy as np
 
+import classical
 from roundwise import BernoulliArms, Chances, Claims, GaussianArms, SubGaussian, simulate
 
 ACR20 = (0.36, 0.34, 0.47, 0.465, 0.537)  # responders: placebo, four doses

@@ -109,7 +109,10 @@ def sequential_holm(scores, alpha, power):
         while True:
             left = (~found).sum(axis=-1)
             bar = bounds[np.maximum(left, 1) - 1, k]
-            ever = (scores[: k + 1] >= bounds[np.maximum(left, 1) - 1][..., : k + 1].transpose(-1, *range(left.ndim))[..., None])
+            ever = (
+                scores[: k + 1]
+                >= bounds[np.maximum(left, 1) - 1][..., : k + 1].transpose(-1, *range(left.ndim))[..., None]
+            )
             new = found | ((scores[k] >= bar[..., None]) | ever.any(axis=0))
             if (new == found).all():
                 break

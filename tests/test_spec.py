@@ -32,7 +32,7 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.policies import POLICIES
+from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, TopTwo
 from roundwise.spec import NOISES, QUESTIONS, made, plain
 
 
@@ -89,6 +89,8 @@ RULES = [
     TriBBAI(),
     OptBBAI(),
     OptBBAI(c=4.0),
+    *(each() for each in POLICIES.values() if each not in (Wager, PET, TrackAndStop, RoundRobin, TriBBAI, OptBBAI)),
+    *(Agarwal(gap=0.3, rounds=4), BatchRacing(batch=70, most=5), LUCB(batch=8), TopTwo(batch=3, share=0.4)),
 ]
 
 

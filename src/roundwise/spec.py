@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import POLICIES, Policy
@@ -101,13 +101,13 @@ def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
         raise InputError(f"The {what} cannot be made: {error}.") from None
 
 
-def plain(thing: Thing) -> dict[str, Any]:
+def plain(thing: Thing) -> Plain:
     """Plain data that `made` reads back; the stopping rule of a policy by its threshold.
 
     >>> plain(Bounded(1, 3))
     {'name': 'bounded', 'low': 1, 'high': 3}
     """
-    fields: dict[str, Any] = {"name": name_of(thing)}
+    fields: Plain = {"name": name_of(thing)}
     for field in dataclasses.fields(thing):  # type: ignore[arg-type]  # every one of them is a dataclass
         value = getattr(thing, field.name)
         if field.name == "stopping":

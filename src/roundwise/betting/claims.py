@@ -22,8 +22,7 @@ from roundwise.betting.chances import Outlook, outlook
 from roundwise.betting.claim_bounds import Step, agreeing, single_step
 from roundwise.betting.closed import lacking, money_of, newly_shown, open_weight
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, known_from, squares_at
-from roundwise.noise import variances
+from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
 from roundwise.noise.binary import Binary
 from roundwise.noise.horizon import ETA
 from roundwise.problem import Problem
@@ -33,6 +32,7 @@ from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
+AGREE = 12.0  # squared standard errors of a difference up to which plans do not mind it
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 
 
@@ -302,22 +302,35 @@ class Claiming:
         """With the estimates, and with what can be expected of the results that are left."""
         question, past = claims_of(problem), kept.past
         pieces = question.bets(past.counts.shape[:-1])
-        each = variances(problem.noise, past)
+        pooled = squares_at(1.0 / past.counts, pieces)  # as if no batch were shifted
         if question.odds:
             rates = (past.totals + 0.5) / (past.counts + 1.0)
             each, means = 1.0 / (rates * (1.0 - rates)), np.log(rates) - np.log1p(-rates)
-            known = Known(past, means, np.ones(past.counts.shape[:-1]))
+            forecast = Known(past, means, np.ones(past.counts.shape[:-1])).forecast(pieces)
+            error = np.sqrt(squares_at(each / past.counts, pieces))
         else:
-            known = known_from(past, problem.noise.variance(past), compares(question))
-        forecast = known.forecast(pieces)
-        pooled = squares_at(1.0 / past.counts, pieces)  # as if there were no shifts, with each arm's own variance
-        error = np.sqrt(squares_at(each / past.counts, pieces) * np.maximum(forecast.leverage / pooled, 1.0))
+            variance = problem.noise.variance(past)
+            each = np.broadcast_to(variance[..., None], past.counts.shape)
+            forecast = known_from(past, variance, compares(question)).forecast(pieces)
+            error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
         kept = kept._replace(value=forecast.value, leverage=forecast.leverage, error=error, spread=each)
         if left is None:
             return kept
-        found = self.outlook(problem, kept, left)
+        found = self.outlook(problem, kept if question.odds else self._unshifted(kept, pieces, pooled), left)
         return kept._replace(fed=found.fed, chances=found.chances, expected=found.expected)
+
+    def _unshifted(self, kept: Kept, pieces: Halfspaces, pooled: Floats) -> Kept:
+        """For plans alone: with pooled means, which are more exact, where differences within batches do not object.
+
+        The two differ by a variance that is the difference of theirs (Hausman); so they agree up to `AGREE` of it.
+        """
+        value = at(kept.past.means, pieces) - pieces.offsets
+        room = kept.spread[..., :1] * np.maximum(kept.leverage - pooled, 0.0)
+        apart = (value - kept.value) ** 2 > AGREE * room + 1e-12 * kept.spread[..., :1]
+        agrees = ~(apart & np.isfinite(pooled)).any(axis=-1, keepdims=True)
+        error = np.where(np.isfinite(pooled), np.sqrt(kept.spread[..., :1] * pooled), np.inf)
+        return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
 
     def outlook(self, problem: Problem, kept: Kept, left: Floats) -> Outlook:
         """What can be expected of so many results."""

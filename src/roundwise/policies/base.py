@@ -15,11 +15,11 @@ from roundwise.arrays import Floats, take, total, zeros
 from roundwise.errors import InputError
 from roundwise.problem import Problem
 from roundwise.questions import Complexity, Question
-from roundwise.state import Declaration, Plan, Trial
+from roundwise.state import Declaration, Memory, Plan, Trial
 from roundwise.stopping import Stopping
 
 
-class Policy(Protocol):
+class Policy(Protocol[Memory]):
     """How to sample."""
 
     @property
@@ -33,10 +33,10 @@ class Policy(Protocol):
     def check(self, problem: Problem) -> None:
         """Raise an InputError if the policy does not fit the problem."""
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Memory]:
         """The first batch, for each run."""
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial[Memory]) -> Plan[Memory]:
         """The next batch; `trial.plan` is the one just pulled, `trial.batch` what came back for it."""
 
 

@@ -16,7 +16,7 @@ from roundwise.errors import InputError
 from roundwise.policies.base import check_sigma, checked, everywhere, undeclared, whole
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
-from roundwise.state import Declaration, Plan, Record, Trial
+from roundwise.state import Declaration, Memory, Plan, Record, Trial
 from roundwise.stopping import Declared, Stopping
 
 
@@ -50,11 +50,11 @@ class TriBBAI:
         """For best arm only."""
         check_best_arm(self.name, problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Stage]:
         """Stage I: L_1 pulls of each arm."""
         return first_stage(problem, runs, Stage(np.ones(runs)))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial[Stage]) -> Plan[Stage]:
         """Stage II after stage I; the test of stage III; then stage IV or the answer."""
         stage = trial.plan.memory.stage
         passed = (stage == 2) & passes(problem, trial.record, self.alpha)
@@ -73,7 +73,7 @@ def check_best_arm(name: str, problem: Problem) -> None:
     checked(not question.tolerance, f"The policy '{name}' is proved for one right answer: it takes no tolerance.")
 
 
-def first_stage(problem: Problem, runs: tuple[int, ...], memory: NamedTuple) -> Plan:
+def first_stage(problem: Problem, runs: tuple[int, ...], memory: Memory) -> Plan[Memory]:
     """Stage I: L_1 = sqrt(L) pulls of each arm."""
     each = math.ceil(math.sqrt(problem.goal))
     pulls = everywhere(runs, problem.arms, each)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,15 @@ from roundwise.simulation.tables import read_outcomes
 from roundwise.spec import Given, kind_of, made, settings, worded
 from roundwise.state import Batch, Table
 
+if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
+    from typing_extensions import TypeVar
+
+    Now = TypeVar("Now", default=Any)
+else:
+    from typing import TypeVar
+
+    Now = TypeVar("Now")
+
 Generator = np.random.Generator
 
 
@@ -33,7 +42,7 @@ class World(NamedTuple):
     left: tuple[Floats, ...] | None = None  # for each outcome, how many are left of it, (K)
 
 
-class Environment(Protocol):
+class Environment(Protocol[Now]):
     """Where rewards come from."""
 
     @property
@@ -48,14 +57,14 @@ class Environment(Protocol):
     def names(self) -> tuple[str, ...]:
         """What the arms are called."""
 
-    def world(self, rng: Generator, runs: int) -> Any:
+    def world(self, rng: Generator, runs: int) -> Now:
         """The state of the world for so many runs; `.means` is the truth."""
 
     @property
     def sigma(self) -> float:
         """The sub-Gaussian constant that lower bounds are stated with."""
 
-    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+    def pull(self, rng: Generator, world: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
         """What comes back for these pulls, in as much detail as is needed, and the world after it."""
 
 

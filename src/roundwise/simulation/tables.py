@@ -7,12 +7,10 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Array, Floats
 from roundwise.errors import DataError, InputError, unknown
 
 
@@ -93,7 +91,7 @@ def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Fl
     return tuple(tally), np.array(values), counts
 
 
-def write_parquet(path: Path, parts: Sequence[Mapping[str, NDArray[Any]]]) -> None:
+def write_parquet(path: Path, parts: Sequence[Mapping[str, Array]]) -> None:
     """Write tables with the same columns, one after the other, to one Parquet file."""
     try:
         import duckdb
@@ -111,7 +109,7 @@ def write_parquet(path: Path, parts: Sequence[Mapping[str, NDArray[Any]]]) -> No
     os.replace(unfinished, path)
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows with the same keys as a CSV table."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:

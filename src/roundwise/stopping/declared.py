@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,15 +45,15 @@ class Declared:
         _declaration(plan)
         return AsAsked(np.asarray(kept.exact & (batch.counts == plan.pulls).all(axis=-1)))
 
-    def stops(self, problem: Problem, trial: Trial) -> Bools:
+    def stops(self, problem: Problem, trial: Trial[Any, AsAsked]) -> Bools:
         """Whether an answer is declared, and may be."""
         return np.asarray(_declaration(trial.plan).made & trial.kept.exact)
 
-    def broken(self, problem: Problem, trial: Trial) -> Bools:
+    def broken(self, problem: Problem, trial: Trial[Any, AsAsked]) -> Bools:
         """Whether some batch came back otherwise than planned."""
         return np.asarray(~trial.kept.exact)
 
-    def answer(self, problem: Problem, trial: Trial) -> Answer:
+    def answer(self, problem: Problem, trial: Trial[Any, AsAsked]) -> Answer:
         """The one that is declared."""
         return _declaration(trial.plan).answer
 

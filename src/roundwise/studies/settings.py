@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Wager
@@ -55,7 +55,7 @@ class Settings:
         """The problem in arrays."""
         return Problem(self.question, len(self.arms), self.delta, self.noise)
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The settings as JSON."""
         policy, limits = self.policy, {}
         if isinstance(policy, Limited):
@@ -73,7 +73,7 @@ class Settings:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Settings:
+    def from_payload(cls, payload: Plain) -> Settings:
         """The settings that `payload` was made of."""
         policy = made("policy", payload["policy"])
         if payload["limits"]:

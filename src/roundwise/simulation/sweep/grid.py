@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Noise
 from roundwise.policies import Policy
@@ -44,8 +45,8 @@ class Cell:
     policy: Policy
     runs: int
     seed: int
-    limits: dict[str, Any]  # max_samples, max_batches, budget, round, split
-    world: dict[str, Any]  # the instance as plain data
+    limits: Plain  # max_samples, max_batches, budget, round, split
+    world: Plain  # the instance as plain data
     question: str  # what the question is called
     instance: str  # what the instance is called
 
@@ -55,7 +56,7 @@ class Cell:
         return in_rounds(self.policy, **{key: self.limits.get(key) for key in ("budget", "round", "split")})
 
     @cached_property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Plain:
         """Everything that the numbers depend on, as plain data."""
         from roundwise._version import __version__
 
@@ -80,7 +81,7 @@ class Cell:
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     @cached_property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> Plain:
         """The cell in a few words."""
         return {
             "question": self.question,
@@ -117,14 +118,14 @@ def read_grid(path: Path) -> Grid:
         raise DataError(f"{path}: {error}") from None
 
 
-def _grid(found: dict[str, Any], path: Path) -> Grid:
+def _grid(found: Plain, path: Path) -> Grid:
     for key in found:
         if key not in (*TABLES, *LISTS, *LIMITS, "split"):
             raise unknown("setting of a sweep", key, (*TABLES, *LISTS, *LIMITS, "split"))
     lists = {key: several(key, found.get(key, default)) for key, default in LISTS.items()}
     for delta in lists["delta"]:
         checked_delta(delta)
-    limits: dict[str, Any] = {key: limit(key, found[key]) for key in LIMITS if key in found}
+    limits: Plain = {key: limit(key, found[key]) for key in LIMITS if key in found}
     if "split" in found:
         limits["split"] = shares(found["split"])
     questions = _questions(_read(found, "question", path, lambda table: made("question", table, trusted=True)))
@@ -166,7 +167,7 @@ def _first_few(reasons: list[str], few: int = 3) -> str:
     return " ".join(reasons[:few]) + more
 
 
-def _read(found: dict[str, Any], key: str, path: Path, make: Callable[[dict[str, Any]], Made]) -> list[Made]:
+def _read(found: Plain, key: str, path: Path, make: Callable[[Plain], Made]) -> list[Made]:
     """What each table of this name describes."""
     tables = found.get(key, [])
     tables = [tables] if isinstance(tables, dict) else tables
@@ -183,7 +184,7 @@ def _read(found: dict[str, Any], key: str, path: Path, make: Callable[[dict[str,
     return every
 
 
-def _assumption(table: dict[str, Any]) -> Callable[[Environment], Noise]:
+def _assumption(table: Plain) -> Callable[[Environment], Noise]:
     """What the policies assume; checked here, where it is known in which table it stands."""
     made("noise", table, trusted=True)
     return partial(assumed, table)
@@ -203,9 +204,9 @@ def _apart(listed: list[list[Instance]]) -> list[Instance]:
     return [dataclasses.replace(each, name=name) for each, name in zip(every, names, strict=True)]
 
 
-def _distinct(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
+def _distinct(named: Iterable[tuple[str, object]]) -> Iterator[str]:
     """The names, numbered where the same one stands for different contents."""
-    seen: dict[str, list[Any]] = {}
+    seen: dict[str, list[object]] = {}
     for name, content in named:
         others = seen.setdefault(name, [])
         if content not in others:
@@ -214,7 +215,7 @@ def _distinct(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
         yield name if place == 0 else f"{name} ({place + 1})"
 
 
-def _words(spec: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+def _words(spec: Plain, usual: Plain) -> str:
     """A name with its settings where they are not the usual ones, as on the command line."""
     settings = [
         f"{key}={value:g}" if is_number(value) else f"{key}={value['name'] if isinstance(value, dict) else value}"
@@ -224,12 +225,12 @@ def _words(spec: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
     return str(spec["name"]) + (":" + ",".join(settings) if settings else "")
 
 
-def _usual(thing: Thing) -> dict[str, Any]:
+def _usual(thing: Thing) -> Plain:
     """The settings that need not be given, with their values."""
     return {key: each.usual for key, each in settings(type(thing)).items()}
 
 
-def _numbers_alike(value: Any) -> Any:
+def _numbers_alike(value: object) -> object:
     """4 and 4.0 are the same number, so they must be the same text."""
     if isinstance(value, Mapping):
         return {key: _numbers_alike(each) for key, each in value.items()}

@@ -12,7 +12,7 @@ LIMITS = ("max_samples", "max_batches", "budget", "round")
 WHOLE = {"runs": (1, 10**9), "seed": (0, 2**63 - 1)}  # a cell is in memory until it is stored, so runs have a limit
 
 
-def several(key: str, value: Any) -> list[Any]:
+def several(key: str, value: object) -> list[Any]:
     """One number or a list of numbers, as a list."""
     values = value if isinstance(value, list) else [value]
     if not values:
@@ -38,27 +38,27 @@ def limit(key: str, value: Any) -> float:
     return float(value)
 
 
-def shares(value: Any) -> list[float]:
+def shares(value: object) -> list[float]:
     """The shares of the arms that a split is."""
     if not isinstance(value, list) or not all(is_number(each) and each >= 0 for each in value) or not any(value):
         raise InputError(f"`split` is {shown(value)}, but must be a list of numbers, for example [2, 1, 1].")
     return [float(each) for each in value]
 
 
-def text(key: str, value: Any) -> str:
+def text(key: str, value: object) -> str:
     """The text that a name is."""
     if not isinstance(value, str) or not value.strip():
         raise InputError(f'`{key}` is {shown(value)}, but must be a text, for example {key} = "easy".')
     return value
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as it stands in the file, more or less."""
     words = json.dumps(value, default=str)
     return words if len(words) <= 40 else words[:37] + "..."
 
 
-def _check_whole(key: str, value: Any) -> None:
+def _check_whole(key: str, value: object) -> None:
     least, most = WHOLE[key]
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(
