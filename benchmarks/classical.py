@@ -80,23 +80,15 @@ def group_sequential_bounds(alpha, looks, power):
 
 def crossing(bounds, points=801):
     """The chance that a random walk of equal normal steps has a score beyond one of these bounds."""
-    spent, grid, density = 0.0, None, None
+    spent, grid, mass = 0.0, np.zeros(1), np.ones(1)  # the walk starts at 0
     for k, bound in enumerate(bounds, start=1):
         top = bound * math.sqrt(k)  # on the scale of the walk
-        if grid is None:
-            spent += float(ndtr(-top))
-        else:
-            spent += float((density * ndtr(-(top - grid))) @ weights)
-        places = np.linspace(-8 * math.sqrt(k), top, points)
-        step = places[1] - places[0]
-        if grid is None:
-            found = np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi)
-        else:
-            kernel = np.exp(-((places[:, None] - grid) ** 2) / 2) / math.sqrt(2 * math.pi)
-            found = kernel @ (density * weights)
+        spent += float(mass @ ndtr(grid - top))
+        places, step = np.linspace(-8 * math.sqrt(k), top, points, retstep=True)
         simpson = np.ones(points)
         simpson[1:-1:2], simpson[2:-1:2] = 4.0, 2.0
-        grid, density, weights = places, found, simpson * step / 3
+        density = np.exp(-((places[:, None] - grid) ** 2) / 2) @ mass / math.sqrt(2 * math.pi)
+        grid, mass = places, density * simpson * step / 3
     return spent
 
 
@@ -107,13 +99,9 @@ def sequential_holm(scores, alpha, power):
     found = np.zeros(scores.shape[1:], dtype=bool)
     for k in range(looks):
         while True:
-            left = (~found).sum(axis=-1)
-            bar = bounds[np.maximum(left, 1) - 1, k]
-            ever = (
-                scores[: k + 1]
-                >= bounds[np.maximum(left, 1) - 1][..., : k + 1].transpose(-1, *range(left.ndim))[..., None]
-            )
-            new = found | ((scores[k] >= bar[..., None]) | ever.any(axis=0))
+            left = np.maximum((~found).sum(axis=-1), 1)
+            bars = np.moveaxis(bounds[left - 1, : k + 1], -1, 0)[..., None]  # of all looks so far
+            new = found | (scores[: k + 1] >= bars).any(axis=0)
             if (new == found).all():
                 break
             found = new

@@ -20,7 +20,7 @@ from roundwise.questions.base import Halfspaces, range_of_forms
 from roundwise.questions.claims import Claims
 from roundwise.state import Batch
 
-_HALVINGS = 60
+_HALVINGS = 32  # of 120 standard errors: to 1e-7 of one
 _FAR = 60.0  # standard errors from the estimate within which bounds are sought
 
 

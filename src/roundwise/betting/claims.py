@@ -93,7 +93,7 @@ class Claiming:
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
             np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
         )  # fmt: skip
-        return self._looked(problem, kept, None)
+        return self.looked(problem, kept, None)
 
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch what was fixed before; then see what is shown."""
@@ -122,7 +122,7 @@ class Claiming:
             rounds=after,
             steps=self._remembered(kept, batch, rho, bars, gains, shown),
         )
-        return self._looked(problem, kept, plan.left)
+        return self.looked(problem, kept, plan.left)
 
     def towards(
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
@@ -298,7 +298,7 @@ class Claiming:
         return newly_shown(money, self._sides(problem, shown), weights_of(problem)).reshape(shown.shape)
 
     @quiet
-    def _looked(self, problem: Problem, kept: Kept, left: Floats | None) -> Kept:
+    def looked(self, problem: Problem, kept: Kept, left: Floats | None) -> Kept:
         """With the estimates, and with what can be expected of the results that are left."""
         question, past = claims_of(problem), kept.past
         pieces = question.bets(past.counts.shape[:-1])
