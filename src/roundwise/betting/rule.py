@@ -95,6 +95,10 @@ class Betting:
         choice = ledger.choice(problem, won, known)
         return Kept(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
 
+    def carried(self, problem: Problem, won: Any, past: Past) -> Kept:
+        """What was won so far, by whatever rules, with the bets of these from here on (Proposition 21)."""
+        return self._kept(problem, won, past)
+
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
@@ -112,7 +116,9 @@ class Betting:
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
         """From the same bets, folded once."""
         ledger, bets = ledger_of(problem), self.replayed(problem, batches)
-        return Bounds(partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets))
+        return Bounds(
+            partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets), bets.against
+        )
 
 
 LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one

@@ -102,6 +102,12 @@ class Rounds:
         within = own._replace(left=trial.plan.left, last=trial.plan.last)
         return self._within(self.policy.next(problem, trial._replace(plan=within)), trial.record, cut)
 
+    def again(self, plan: Plan, record: Record) -> Plan:
+        """A plan that was made for another budget, kept within this one."""
+        own, cut = plan.memory if isinstance(plan.memory, Round) else (plan, np.zeros_like(plan.may_stop))
+        before = cut & (own.pulls == plan.pulls).all(axis=-1)  # if this one was cut, none was before it
+        return self._within(own, record, np.asarray(before))
+
     def _within(self, plan: Plan, record: Record, cut: Bools) -> Plan:
         """A plan of the policy, kept within all this."""
         left = np.full(record.samples.shape, np.inf)

@@ -47,7 +47,7 @@ def _thirty(study: Study, rows: Rows, rng: Generator) -> None:
     """No more than thirty rows, then the batch is settled."""
     hand_in(study, some(rows, slice(30)), rng)
     if is_open(study):
-        study.tell(settle="the rest was lost in the post")
+        study.tell(round_over="the rest was lost in the post")
 
 
 def reproductions() -> Iterator[Cell]:
@@ -86,7 +86,7 @@ def _worst_lost(study: Study, rows: Rows, rng: Generator) -> None:
     """The lowest fifth is left out because it is low."""
     hand_in(study, some(rows, rows[1] > np.quantile(rows[1], 0.2)), rng)
     if is_open(study):
-        study.tell(settle="outliers")
+        study.tell(round_over="outliers")
 
 
 def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
@@ -94,7 +94,7 @@ def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
     hand_in(study, rows, rng)
     kept = some(rows, rows[1] > np.quantile(rows[1], 0.2))
     path = file_of(arm=kept[0], outcome=kept[1])
-    corrected(study, study.state.asked[-1].told[-1].digest, path, "outliers")
+    corrected(study, study.state.asked[-1].files[-1].digest, path, "outliers")
 
 
 def _drifting(study: Study, rows: Rows, rng: Generator) -> None:

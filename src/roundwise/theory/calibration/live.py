@@ -14,8 +14,9 @@ from roundwise.errors import InputError
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import PET, Policy, RoundRobin, Wager
 from roundwise.simulation.environments import Environment, Generator
-from roundwise.studies.replay import State, replayed
+from roundwise.studies.replay import replayed
 from roundwise.studies.settings import Settings, within_limits
+from roundwise.studies.state import State
 from roundwise.studies.store.log import Head, extended, written
 from roundwise.studies.study import Study
 from roundwise.theory.calibration.cells import Cell, Refused, harmed
@@ -40,8 +41,12 @@ from roundwise.trial import conclusion
 class Nowhere:
     """A store that keeps nothing."""
 
-    def append(self, name: str, new: Sequence[tuple[str, Plain]], expected: int) -> None:
+    def append(self, name: str, new: Sequence[tuple[str, Plain]], expected: int, overview: object = None) -> None:
         """Nothing to do: the study holds its state."""
+
+    def read(self, name: str) -> list[Any]:
+        """Nothing was kept."""
+        return []
 
     def close(self) -> None:
         """Nothing to give back."""

@@ -97,7 +97,7 @@ def settled_short(study: Study, rows: Rows, rng: Generator) -> None:
     """What came, and that the rest will not."""
     hand_in(study, rows, rng)
     if is_open(study):
-        study.tell(settle="the rest was lost in the post")
+        study.tell(round_over="the rest was lost in the post")
 
 
 def without_an_arm(study: Study, rows: Rows, rng: Generator) -> None:
@@ -107,7 +107,7 @@ def without_an_arm(study: Study, rows: Rows, rng: Generator) -> None:
     if len(kept[1]):
         hand_in(study, kept, rng)
     if is_open(study):
-        study.tell(settle="that arm could not be had")
+        study.tell(round_over="that arm could not be had")
 
 
 def sums(study: Study, rows: Rows, rng: Generator) -> None:
@@ -152,7 +152,7 @@ def amended(study: Study, rows: Rows, rng: Generator) -> None:
     state = study.state
     if state.trial.done or state.closed or rng.random() > 0.4:
         return
-    told = state.asked[-1].told[-1]
+    told = state.asked[-1].files[-1]
     keep = rng.random(len(rows[1])) > 0.3
     source = file_of(arm=rows[0][keep], outcome=rows[1][keep]) if keep.any() and rng.random() < 0.7 else None
     corrected(study, told.digest, source, "rows of a test run were in it")
