@@ -52,7 +52,7 @@ def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bar
     """
     first = steps[0]
     budget = first.counts / max(float(first.rho), 1e-300)  # what each arm would have, if shares stayed the same
-    units, past, bets = np.maximum(budget, 1e-300), Past.none(first.counts.shape), []
+    units, past, bets = np.maximum(budget, 1e-300), _guess(problem, first.counts.shape), []
     drifts = np.sqrt(2 * bars)[None]
     for step in steps:
         bets.append(problem.noise.steady(past, step.batch, pieces, units, drifts))
@@ -66,6 +66,14 @@ def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bar
         return ever
 
     return _ends(exceeded, problem, past, pieces)
+
+
+def _guess(problem: Problem, shape: tuple[int, ...]) -> Past:
+    """What is taken as the past before any: one result in the middle of the range, if there is one."""
+    nothing, (low, high) = Past.none(shape), range_of_means(problem.noise)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return nothing
+    return nothing._replace(counts=np.ones(shape), totals=np.full(shape, (low + high) / 2))
 
 
 def agreeing(problem: Problem, steps: Sequence[Step], towards: Towards) -> Floats:

@@ -29,7 +29,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.questions.claims import Claims
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.explained import Bounds, Claim, Standing
+from roundwise.stopping.explained import About, Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 12.0  # squared standard errors of a difference up to which plans do not mind it
@@ -213,6 +213,7 @@ class Claiming:
                     float(evidence[i]),
                     float(bars[i]),
                     bool(kept.shown[i]),
+                    about=None if question.odds else _about(question.forms[j], question.lines.levels[i], opposite),
                     label=question.labels(names)[j],
                     shown_at=int(kept.batch[i]) if kept.shown[i] else None,
                     samples=int(kept.samples[i]) if kept.shown[i] else None,
@@ -370,6 +371,13 @@ def compares(question: Claims) -> bool:
     """Whether every claim compares arms, so that a shift of a whole batch cancels."""
     forms = question.forms
     return bool((np.abs(forms.sum(axis=-1)) <= 1e-12 * np.abs(forms).sum(axis=-1)).all())
+
+
+def _about(form: Floats, level: float, opposite: bool) -> About:
+    """What a claim or its opposite is about."""
+    arms = np.flatnonzero(form)
+    end = -level if opposite else level
+    return About(tuple(arms.tolist()), tuple(form[arms].tolist()), float(end), opposite)
 
 
 def _finite(value: float) -> float | None:

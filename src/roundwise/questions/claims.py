@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,7 +14,17 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError, unknown
-from roundwise.questions.base import Answer, Complexity, Halfspaces, Pieces, column, finite, form_words, spread_over
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    Wording,
+    column,
+    finite,
+    form_words,
+    spread_over,
+)
 from roundwise.questions.linear import Statements, halfspace_complexity, halfspace_floor, packed
 
 Scale = Literal["difference", "ratio", "odds-ratio"]
@@ -107,26 +117,27 @@ class Claims:
             if futility is not None or sides != "one":
                 raise InputError("Ratios can be claimed on one side only; use a difference or an odds ratio.")
             forms = [unit[i] - margin * unit[c] for i in others for c in controls]
-            return cls(np.array(forms), np.zeros(len(forms)), weights)  # type: ignore[arg-type]
+            return cls(np.array(forms), np.zeros(len(forms)), weights)._called(names)  # type: ignore[arg-type]
         forms = [unit[i] - unit[c] for i in others for c in controls]
         odds = scale == "odds-ratio"
         if odds:
             margin, futility = math.log(margin), None if futility is None else math.log(futility)
-        return cls(np.array(forms), np.full(len(forms), margin), weights, futility, sides, odds)  # type: ignore[arg-type]
+        found = cls(np.array(forms), np.full(len(forms), margin), weights, futility, sides, odds)  # type: ignore[arg-type]
+        return found._called(names)
 
     @classmethod
     def pairs(cls, arms: int | Sequence[str], margin: float = 0.0) -> Claims:
         """Every arm exceeds every other one by more than a margin: what is shown of the ranking."""
-        _, number = _named(arms)
+        names, number = _named(arms)
         unit = np.eye(number)
         forms = [unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)]
-        return cls(np.array(forms), np.full(len(forms), margin))
+        return cls(np.array(forms), np.full(len(forms), margin))._called(names)
 
     @classmethod
     def above(cls, arms: int | Sequence[str], level: float, *, futility: float | None = None) -> Claims:
         """Every arm is above a level, whatever the dependence between arms."""
-        _, number = _named(arms)
-        return cls(np.eye(number), np.full(number, level), futility=futility)
+        names, number = _named(arms)
+        return cls(np.eye(number), np.full(number, level), futility=futility)._called(names)
 
     @classmethod
     def from_words(cls, fields: Mapping[str, Any]) -> Claims | None:
@@ -282,6 +293,10 @@ class Claims:
         own = zip(self.names, numbered, self._worded(names), strict=True)
         return [words if name == plain else name for name, plain, words in own]
 
+    def _called(self, names: Sequence[str]) -> Claims:
+        """With the names of the arms in those of the claims, if there are any."""
+        return replace(self, names=tuple(self._worded(names))) if names else self
+
     def _worded(self, names: Sequence[str]) -> list[str]:
         words = [_words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)]
         if not self.opposites:
@@ -294,6 +309,19 @@ class Claims:
         words, first = self.line_words(names)[: self.number], [int(np.argmax(form)) for form in self.forms]
         several = len(set(first)) < len(first) or (self.forms.max(axis=-1) <= 0).any()
         return words if several or words != self._worded(names)[: self.number] else [names[i] for i in first]
+
+    @property
+    def control(self) -> int | None:
+        """The arm that every other one is compared with, if that is what is claimed."""
+        return Statements(self.forms, self.levels).control if not self.odds else None
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 4 arms beat placebo, each by itself?'"""
+        control, margins = self.control, np.unique(self.levels)
+        if control is None or len(margins) > 1:
+            return f"Which of {self.number} claims can be shown, each by itself?"
+        by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
+        return f"Which of {len(names) - 1} arms beat {names[control]}{by}, each by itself?"
 
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Where every claim is at its level."""
