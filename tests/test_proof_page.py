@@ -421,3 +421,28 @@ def test_what_ends_at_the_end_of_the_range_and_what_never_does(question: Above, 
     won = trial.kept.won
     assert trial.done == (not isinstance(noise, UnknownVariance))
     assert trial.done or all((each == 0).all() for each in won[:-1])
+
+
+# ------------------------------------------------------------------------------------------------- a study that changes
+
+
+def test_rules_that_change_between_batches_are_fair_and_chosen_after_one_are_not() -> None:
+    """Proposition 21 by quadrature: two versions bet exp(qz - q^2/2) with their own q on z of law N(0, 1)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    weights = weights / weights.sum()
+    versions = [np.exp(q * nodes - q * q / 2) for q in (0.7, 2.5)]
+    for each in versions:
+        assert weights @ each == pytest.approx(1.0, abs=1e-9)
+    chosen = np.where(versions[0] > 1.0, 1, 0)  # the version of batch 2, by what batch 1 brought
+    second = np.array([weights @ versions[v] for v in chosen])
+    assert weights @ (versions[0] * second) == pytest.approx(1.0, abs=1e-9)
+    assert weights @ np.maximum(*versions) > 1.2  # batch 1 counted anew by the version that won more on it
+
+
+def test_the_code_refers_to_the_rules_of_change() -> None:
+    root = Path(__file__).parents[1] / "src" / "roundwise"
+    for number, file in ((21, "betting/rule.py"), (22, "studies/change.py"), (23, "studies/change.py")):
+        assert f"**Proposition {number} " in PAGE
+        assert f"Proposition {number})" in (root / file).read_text()
+    assert "Proposition 24)" in (root / "studies/count.py").read_text()
+    assert "**Proposition 24 " in PAGE

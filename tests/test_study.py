@@ -574,7 +574,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().headline == decided.report().headline
             assert study.state.asked[1].pulls.tolist() == [1, 2]
-            assert self.differences(study) == [(4, "batch 2 was planned as 1, 2, this version plans 7, 7")]
+            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 7, 7")]
 
     def test_results_that_lead_elsewhere(self, decided, tmp_path):
         def change(seq, kind, payload):
@@ -584,7 +584,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().answer == "b"
             found = self.differences(study)
-            assert any("after batch 1 the totals were 15, 30, the files add up to 0, 30" in words for _, words in found)
+            assert any("after round 1 the totals were 15, 30, the files add up to 0, 30" in words for _, words in found)
             assert not verified(study.entries()).sound
 
     def test_what_was_won(self, decided, tmp_path):

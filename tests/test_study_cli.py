@@ -266,6 +266,19 @@ class TestCommands:
         assert json_of("report", "checkout")["still_to_come"]
         assert json_of("close", "checkout", "--why", "enough")["status"] == "closed"
         assert json_of("ask", "checkout")["status"] == "closed"
+        assert json_of("reopen", "checkout", "--why", "more money", "--yes")["status"] == "undecided"
+        assert json_of("note", "checkout", "all is well")["status"] == "undecided"
+        assert json_of("drop", "checkout", "blue", "--why", "sold out", "--yes")["status"] == "undecided"
+        assert json_of("add", "checkout", "pink", "--yes")["status"] == "undecided"
+        guarantee = "kept"
+        works("new", "prices", "--question", "best-arm", "--arms", "a,b", "--binary", "--budget", "90")
+        table(tmp_path / "past.csv", ("a", 20, 10), ("b", 20, 12))
+        assert json_of("import-past", "prices", "past.csv", "--yes")["status"] == "undecided"
+        assert json_of("extend", "prices", "--budget", "200", "--yes")["status"] == "undecided"
+        works("remove", "prices", "--yes")
+        works("log", "checkout", "--json")
+        seen |= {"remove", "log"}
+        assert [each["name"] for each in works("list", "--json")] == ["checkout"]
         ours = [each for each in app.registered_commands if each.callback.__module__.startswith("roundwise.cli.study.")]
         assert seen == {each.name or each.callback.__name__ for each in ours}
 
@@ -412,6 +425,28 @@ class TestMistakes:
         assert "The reason is empty" in refused("tell", "checkout", "--round-over", "")
         assert "--why" in refused("close", "checkout")
         assert "The reason is empty" in refused("close", "checkout", "--why", " ")
+
+    def test_what_changes_a_study_must_be_agreed_to(self, works, refused, first, monkeypatch):
+        """Where nobody can answer, the sentence and `--yes`; on a terminal it is asked."""
+        changes = {
+            ("drop", "checkout", "blue", "--why", "sold out"): "cut to what was won against blue",
+            ("add", "checkout", "pink"): "pink starts with the least evidence",
+            ("remove", "checkout"): "There is no guarantee to keep",
+        }
+        for words, effect in changes.items():
+            said = refused(*words)
+            assert effect in said
+            assert "Nothing was changed; to do it, say --yes." in said
+        out = works("drop", "checkout", "blue", "--why", "sold out", "--yes")
+        assert "The guarantee is kept, at a price" in out
+        works("close", "checkout", "--why", "enough")  # nothing is lost by it
+        assert "looking at results and going on is always allowed" in refused("reopen", "checkout", "--why", "x")
+
+    def test_closing_says_what_is_not_counted(self, works, refused, first, tmp_path):
+        works("ask", "checkout")
+        works("tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1)))
+        assert "The 3 results told of round 2 are not counted." in refused("close", "checkout", "--why", "enough")
+        works("close", "checkout", "--why", "enough", "--yes")
 
     def test_after_the_decision(self, refused, decided):
         assert "The study 'checkout' is decided" in refused("tell", "checkout", "--round-over", "late")

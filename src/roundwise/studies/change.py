@@ -125,7 +125,7 @@ def effect(settings: Settings, change: Change) -> str:
     if change.unrelated:
         joined = "had never been there" if change.kind == "dropped" else "had been there from the beginning"
         return (
-            f"All batches are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
+            f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
             "reason has nothing to do with any result."
         )
     if isinstance(question, Above):

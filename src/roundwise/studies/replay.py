@@ -15,14 +15,17 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, whole_number
+from roundwise.noise import Noise
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.change import Change, names_after, with_arms
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked, of_arms, pulls_of
-from roundwise.studies.settings import Settings
+from roundwise.studies.settings import Settings, arm_names
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 
@@ -67,7 +70,10 @@ def begun(name: str, settings: Settings, created: str = "") -> State:
 
 def _created(entry: Entry) -> State:
     try:
-        return begun(entry.study, Settings.from_payload(entry.payload), str(entry.at))
+        settings = Settings.from_payload(entry.payload)
+        if not all(isinstance(name, str) for name in settings.arms) or arm_names(settings.arms) != settings.arms:
+            raise TypeError("names of arms")
+        return begun(entry.study, settings, str(entry.at))
     except InputError as error:  # a sentence, for instance on a module that is not imported
         raise DataError(f"The study '{entry.study}' cannot be made from its record: {error}") from None
     except (*WRONG, RecursionError) as error:
@@ -100,7 +106,7 @@ def _asked(state: State, payload: Plain, entry: Entry) -> None:
 
 
 def _told(state: State, payload: Plain, entry: Entry) -> None:
-    state.recent[-1].files.append(_results(state.recent[-1].arms, payload["results"]))
+    state.recent[-1].files.append(_results(state.settings.noise, state.recent[-1].arms, payload["results"]))
     state.files_since += 1
 
 
@@ -134,18 +140,21 @@ def _decided(state: State, payload: Plain, entry: Entry) -> None:
 
 
 def _later(state: State, payload: Plain, entry: Entry) -> None:
-    state.later.append((state.settings.arms, _results(state.settings.arms, payload["results"])))
+    state.later.append((state.settings.arms, _results(state.settings.noise, state.settings.arms, payload["results"])))
     state.files_since += 1
 
 
 def _amended(state: State, payload: Plain, entry: Entry) -> None:
     """Put the corrected results in the place of the old ones; what was counted must be counted anew."""
     corrected = payload["results"]
-    for asked in state.asked:
+    here = any(each.digest == payload["replaces"] for asked in state.recent for each in asked.files)
+    for asked in state.recent if here else state.asked:
         for i, each in enumerate(asked.files):
             if each.digest == payload["replaces"]:
                 complete = asked.complete
-                asked.files[i : i + 1] = [] if corrected is None else [_results(asked.arms, corrected)]
+                asked.files[i : i + 1] = (
+                    [] if corrected is None else [_results(state.settings.noise, asked.arms, corrected)]
+                )
                 asked.amended |= complete  # what was complete stays so
                 state.stale |= complete
                 state.files_since += corrected is not None
@@ -172,7 +181,7 @@ def _extended(state: State, payload: Plain, entry: Entry) -> None:
 
 
 def _past(state: State, payload: Plain, entry: Entry) -> None:
-    state.taught.append((state.settings.arms, _results(state.settings.arms, payload["results"])))
+    state.taught.append((state.settings.arms, _results(state.settings.noise, state.settings.arms, payload["results"])))
     state.becomes(state.settings, count.started(state.settings, state.taught), count.begun(state.settings))
 
 
@@ -188,11 +197,19 @@ def _reopened(state: State, payload: Plain, entry: Entry) -> None:
     state.closed = None
 
 
-def _results(arms: tuple[str, ...], payload: Any) -> Results:
+def _results(noise: Noise, arms: tuple[str, ...], payload: Any) -> Results:
     """What a file brought, for the arms there are."""
     results = Results.from_payload(payload)
     if len(results.counts) != len(arms):
         raise ValueError("results of other arms")
+    counts, totals = results.counts, results.totals
+    low, high = noise.outcome.low, noise.outcome.high
+    with np.errstate(invalid="ignore"):
+        slack = 1e-9 * (1.0 + np.abs(totals))
+        if (totals < low * counts - slack).any() or (totals > high * counts + slack).any():
+            raise ValueError("results that there cannot be")
+        if any(((each < low) | (each > high)).any() for each in results.values or ()):
+            raise ValueError("results that there cannot be")
     return results
 
 

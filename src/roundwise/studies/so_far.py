@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from roundwise.arrays import Plain
+from roundwise.estimates import Past, Within
 from roundwise.problem import Problem
-from roundwise.studies.drift import Agreement, agreement
+from roundwise.studies.drift import Agreement, Apart, agreement
 from roundwise.studies.packing import Unreadable, packed, unpacked
 from roundwise.studies.rounds import Asked, of_arms
 
@@ -82,11 +85,34 @@ class SoFar:
             tuple(payload["notes"]),
             bool(payload["sums_only"]),
             payload["other"],
-            kept if isinstance(kept, Agreement) else None,
+            kept if _agrees(kept) else None,
             bool(payload["refolded"]),
             {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
             tuple(payload["ends"]),
         )
+
+
+def _agrees(kept: Any) -> bool:
+    """Whether what was read is an agreement."""
+    if not isinstance(kept, Agreement) or not (well_formed(kept.sums) and well_formed(kept.used)):
+        return False
+    numbers = [each for apart in (kept.shifted, kept.plain) if isinstance(apart, Apart) for each in apart]
+    return len(numbers) == 2 * len(Apart()) and all(type(each) in (int, float) for each in numbers)
+
+
+def well_formed(past: Any) -> bool:
+    """Whether what was read is a past: sums, and batches one by one, of one number of arms."""
+    if not isinstance(past, Past):
+        return False
+    pairs = past.history
+    if not isinstance(pairs, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
+        return False
+    arrays = [*past[:4], *(one for each in pairs for one in each)]
+    if past.earlier is not None:
+        if not isinstance(past.earlier, Within) or not isinstance(past.earlier.batches, int):
+            return False
+        arrays += [past.earlier.right, past.earlier.first, np.diagonal(past.earlier.system)]
+    return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
 
 
 def shortfall(asked: Asked) -> Plain:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, Plain
+from roundwise.errors import DataError
 from roundwise.policies.limited import limited
 from roundwise.policies.rounds import Round
 from roundwise.state import Batch, Record, Trial
@@ -74,7 +75,13 @@ class State:
         """Facts about the batches that count."""
         if self._so_far is None:
             assert self.checkpoint is not None
-            self._so_far = SoFar.from_payload(self.checkpoint["so_far"])
+            try:
+                self._so_far = SoFar.from_payload(self.checkpoint["so_far"])
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise DataError(
+                    f"The last 'counted' of '{self.name}' cannot be read ({type(error).__name__}). Restore the study "
+                    "from a backup or an export."
+                ) from None
         return self._so_far
 
     def becomes(self, settings: Settings, trial: Trial, so_far: SoFar) -> None:

@@ -71,10 +71,10 @@ def new(
     policy: Annotated[
         str | None, typer.Option("--policy", help="How to sample: chances for claims, else wager; pet, ...")
     ] = None,
-    max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a batch.")] = None,
+    max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")] = None,
     min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
     budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
-    round_: Annotated[int | None, typer.Option("--round", help="So many results make a batch.")] = None,
+    round_: Annotated[int | None, typer.Option("--round", help="So many results make a round.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
     arm_column: ArmColumn = None,
     outcome_column: OutcomeColumn = None,
