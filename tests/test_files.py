@@ -3,6 +3,7 @@
 import gzip
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,6 +196,14 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
         "- line 10: the header has 2 columns, but this line 1.\n"
         "  If the file was cut, write it again; else complete the line."
     )
+
+
+def test_the_documentation_shows_what_is_said(tell):
+    page = (Path(__file__).parents[1] / "docs" / "studies.md").read_text()
+    shown = page.split("### All that is wrong, at once\n\n```text\n")[1].split("```")[0]
+    with pytest.raises(DataError) as error:
+        tell(table("placebo,1", "25mg,", "25 mg,3", "placebo,", "placebo,high"), Gaussian(1.0), name="patients.csv")
+    assert str(error.value) + "\n" == shown
 
 
 class TestMissing:

@@ -22,12 +22,14 @@ from roundwise.trial import advance, begin, conclusion
 if TYPE_CHECKING:
     from roundwise.studies import Study, create_study, load_study
     from roundwise.studies.report import Report
+    from roundwise.studies.results import Columns
     from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
         "roundwise.studies": ("Study", "create_study", "load_study"),
         "roundwise.studies.report": ("Report",),
+        "roundwise.studies.results": ("Columns",),
         "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
         "roundwise.theory.bounds": ("overview",),
     }
@@ -54,6 +56,7 @@ __all__ = [
     "Bounded",
     "Chances",
     "Claims",
+    "Columns",
     "Conflict",
     "Counts",
     "Damaged",
