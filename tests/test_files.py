@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, create_study
+from roundwise.errors import at_the_shell
 from roundwise.studies.results import Columns, Earlier, Options, Results, read_results
 from roundwise.studies.results.books import excel_sheet
 from roundwise.studies.results.packing import packed_hashes, unpacked_hashes
@@ -183,7 +184,7 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
     assert str(error.value) == (
         "results.csv has 6 kinds of problems; nothing was recorded.\n"
         "- line 3: 2 rows have no outcome (placebo 1, 25mg 1), the first of them here.\n"
-        "  Complete the table; or say why, and they are counted as missing: --missing REASON (in Python missing=...).\n"
+        "  Complete the table; or say why, and they are counted as missing: missing=....\n"
         "- line 5: the outcome 'x' of arm '25mg' is not a number.\n"
         "  So in 2 lines (5, 6; 25mg 2). Correct it, or remove the line if there is no result; missing values must not "
         "stand for results.\n"
@@ -201,7 +202,7 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
 def test_the_documentation_shows_what_is_said(tell):
     page = (Path(__file__).parents[1] / "docs" / "studies.md").read_text()
     shown = page.split("### All that is wrong, at once\n\n```text\n")[1].split("```")[0]
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError) as error, at_the_shell():
         tell(table("placebo,1", "25mg,", "25 mg,3", "placebo,", "placebo,high"), Gaussian(1.0), name="patients.csv")
     assert str(error.value) + "\n" == shown
 
@@ -228,7 +229,7 @@ class TestMissing:
             with pytest.raises(DataError, match=r"row 4: 3 rows have no outcome \(a 1, b 2\)"):
                 study.tell(rows)
             report = study.tell(rows, missing="drop-out")
-            assert (report.batches, report.samples) == (1, 57)
+            assert (report.rounds, report.results) == (1, 57)
             assert "the reasons why 3 outcomes are missing have nothing to do with" in report.guarantee
             assert study.state.lost == {"a": 1, "b": 2}
 
@@ -276,7 +277,7 @@ class TestIds:
         with pytest.raises(
             DataError,
             match=r"line 4: 2 rows have the id of an earlier row and the same arm; this one that of line 2.\n.*"
-            "--average-ids",
+            "average_ids=True",
         ):
             tell(text, study=WITH_IDS)
         found = tell(text, Bounded(0, 1), study=WITH_IDS, average_ids=True)
@@ -315,7 +316,7 @@ class TestRunningTotals:
         with pytest.raises(
             DataError,
             match=r"^results.csv: this looks like a running total: no arm has less than what is recorded.\n  Say "
-            r"--cumulative .* or --new",
+            r"cumulative=True .* or again=True",
         ):
             tell(self.LATER, told=[first], waiting=np.array([99.0, 99, 99]))
         assert tell(self.LATER, told=[first], again=True).counts.tolist() == [15, 20, 0]

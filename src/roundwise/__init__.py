@@ -21,6 +21,8 @@ from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
     from roundwise.studies import Study, create_study, load_study
+    from roundwise.studies.keeping import export_study, import_study, study_log, verify_study
+    from roundwise.studies.listing import list_studies
     from roundwise.studies.report import Report
     from roundwise.studies.results import Columns
     from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
         "roundwise.studies": ("Study", "create_study", "load_study"),
+        "roundwise.studies.keeping": ("export_study", "import_study", "study_log", "verify_study"),
+        "roundwise.studies.listing": ("list_studies",),
         "roundwise.studies.report": ("Report",),
         "roundwise.studies.results": ("Columns",),
         "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
@@ -105,7 +109,12 @@ __all__ = [
     "begin",
     "conclusion",
     "create_study",
+    "export_study",
+    "import_study",
+    "list_studies",
     "load_study",
     "overview",
     "simulate",
+    "study_log",
+    "verify_study",
 ]

@@ -116,7 +116,9 @@ class Betting:
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
         """From the same bets, folded once."""
         ledger, bets = ledger_of(problem), self.replayed(problem, batches)
-        return Bounds(partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets))
+        return Bounds(
+            partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets), bets.against
+        )
 
 
 LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one

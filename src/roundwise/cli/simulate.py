@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from roundwise.cli.app import PLANNING, app
+from roundwise.cli.files import check_output
 from roundwise.cli.options import (
     Delta,
     FormsFile,
@@ -22,7 +23,7 @@ from roundwise.cli.options import (
     numbers,
     question_from,
 )
-from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
+from roundwise.cli.output import console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
 from roundwise.noise import Noise, SubGaussian
 from roundwise.policies import POLICIES

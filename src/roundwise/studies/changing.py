@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from roundwise.errors import InputError, whole_number
+from roundwise.questions import Claims
 from roundwise.studies import change
 from roundwise.studies.change import Change
 from roundwise.studies.results import read_results
@@ -126,6 +127,8 @@ class Changing(Written):
                 f"(`roundwise tell {self.name} --round-over REASON`), before arms change. Nothing was changed."
             )
         open_ = state.outstanding is not None
+        if isinstance(state.settings.question, Claims):  # by one rule, whatever the reason
+            unrelated = False
         return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 
     def _extension(self, state: State, budget: int) -> None:

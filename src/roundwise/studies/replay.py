@@ -97,7 +97,7 @@ def _asked(state: State, payload: dict[str, Any], entry: Entry) -> None:
 
 
 def _told(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.recent[-1].files.append(_results(state, payload["results"]))
+    state.recent[-1].files.append(_results(state.recent[-1].arms, payload["results"]))
     state.files_since += 1
 
 
@@ -131,19 +131,18 @@ def _decided(state: State, payload: dict[str, Any], entry: Entry) -> None:
 
 
 def _later(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.later.append((state.settings.arms, _results(state, payload["results"])))
+    state.later.append((state.settings.arms, _results(state.settings.arms, payload["results"])))
     state.files_since += 1
 
 
 def _amended(state: State, payload: dict[str, Any], entry: Entry) -> None:
     """Put the corrected results in the place of the old ones; what was counted must be counted anew."""
     corrected = payload["results"]
-    results = None if corrected is None else _results(state, corrected)
     for asked in state.asked:
         for i, each in enumerate(asked.files):
             if each.digest == payload["replaces"]:
                 complete = asked.complete
-                asked.files[i : i + 1] = [] if results is None else [results]
+                asked.files[i : i + 1] = [] if corrected is None else [_results(asked.arms, corrected)]
                 asked.amended |= complete  # what was complete stays so
                 state.stale |= complete
                 state.files_since += corrected is not None
@@ -170,7 +169,7 @@ def _extended(state: State, payload: dict[str, Any], entry: Entry) -> None:
 
 
 def _past(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.taught.append((state.settings.arms, _results(state, payload["results"])))
+    state.taught.append((state.settings.arms, _results(state.settings.arms, payload["results"])))
     state.becomes(state.settings, count.started(state.settings, state.taught), count.begun(state.settings))
 
 
@@ -186,10 +185,10 @@ def _reopened(state: State, payload: dict[str, Any], entry: Entry) -> None:
     state.closed = None
 
 
-def _results(state: State, payload: Any) -> Results:
+def _results(arms: tuple[str, ...], payload: Any) -> Results:
     """What a file brought, for the arms there are."""
     results = Results.from_payload(payload)
-    if len(results.counts) != len(state.settings.arms):
+    if len(results.counts) != len(arms):
         raise ValueError("results of other arms")
     return results
 

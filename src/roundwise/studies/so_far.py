@@ -132,4 +132,4 @@ def other_than_planned(asked: Asked) -> str | None:
     if (planned == came).all():
         return None
     how = "less" if (came <= planned).all() else "more" if (came >= planned).all() else "other results"
-    return f"batch {asked.number} brought {how} than was planned"
+    return f"round {asked.number} brought {how} than was planned"

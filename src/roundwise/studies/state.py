@@ -128,7 +128,7 @@ class State:
     @property
     def _folded(self) -> int:
         """The number of the last batch that was looked at, also if it was not counted because all was decided."""
-        return -1 if self.checkpoint is None else int(self.checkpoint["through"])
+        return 0 if self.checkpoint is None else int(self.checkpoint["through"])
 
     def count(self) -> dict[str, Any]:
         """Count what is complete (all anew, where that is needed), and what to record of it."""
@@ -216,10 +216,9 @@ class State:
         pulls, out = self.trial.plan.pulls, self.settings.left_out
         if not out:
             return pulls
-        kept = np.where(np.isin(self.settings.arms, out), 0.0, pulls)
-        alike = np.where(np.isin(self.settings.arms, out), 0.0, 1.0)
-        whole = pulls.sum()
-        return limited(np.ceil(whole * (kept / kept.sum() if kept.any() else alike / alike.sum())), whole, 0.0)
+        stays = ~np.isin(self.settings.arms, out)
+        wanted = np.where(stays, pulls if pulls[stays].any() else 1.0, 0.0)
+        return limited(wanted * pulls.sum(), float(pulls.sum()), 0.0)
 
     @property
     def whole_plan(self) -> Floats:
@@ -243,12 +242,12 @@ class State:
         if self.outstanding is not None or self.trial.done or self.decided is not None:
             return None
         policy, budget = self.settings.policy, self.settings.budget
-        needs = f"the rule of {policy.name} needs every batch just as it was planned"
+        needs = f"the rule of {policy.name} needs every round just as it was planned"
         if self.broken:
-            return f"{self.so_far.other or 'a batch did not come back as it was planned'}, and {needs}"
+            return f"{self.so_far.other or 'a round did not come back as it was planned'}, and {needs}"
         whole = self.whole_plan
         if exacting(policy.stopping) and not np.array_equal(self.planned, whole):
-            return f"the budget of {budget} results does not cover the next batch of {int(whole.sum())}, and {needs}"
+            return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
         return f"the budget of {budget} results is used up" if self.spent else None
 
     def holds(self, digest: str) -> int | None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from roundwise.errors import InputError, whole_number
+from roundwise._version import RULES
+from roundwise.errors import InputError, said, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.studies.changing import Changing
 from roundwise.studies.earlier import earlier_of
-from roundwise.studies.replay import begun
+from roundwise.studies.replay import begun, replayed
 from roundwise.studies.results import Columns, Options, Results, Words, read_results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings, arm_names, shares, within_limits
@@ -109,7 +110,8 @@ class Study(Changing):
             if state.outstanding is not None:
                 return [], lambda after: (after.outstanding, after)
             planned, whole = state.planned, state.whole_plan
-            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": [int(each) for each in planned]}
+            pulls = [int(each) for each in planned]
+            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": pulls, "rules": RULES}
             if not np.array_equal(planned, whole):
                 payload["planned"] = [int(each) for each in whole]
             if state.settings.by_number:
@@ -174,7 +176,7 @@ class Study(Changing):
         self._not_closed(state)
         if state.decided is not None:
             if round_over is not None:
-                raise InputError(f"The study '{self.name}' is decided, and no batch is open. Nothing was changed.")
+                raise InputError(f"The study '{self.name}' is decided, and no round is open. Nothing was changed.")
             return read, [("later", {"results": each.payload(), **request}) for each in read], self._report
         number = self._open(state).number
         new: list[tuple[str, dict[str, Any]]] = [
@@ -200,8 +202,13 @@ class Study(Changing):
                     "Nothing was changed."
                 )
             batch, old = self._recorded(state, replaces)
+            arms = next(each.arms for each in state.asked if each.number == batch)
             file = state.files + 1
-            results = None if source is None else self._read(state, source, batch == 1, file, options, replaces=old)
+            results = (
+                None
+                if source is None
+                else self._read(state, source, batch == 1, file, options, replaces=old, arms=arms)
+            )
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
@@ -228,7 +235,18 @@ class Study(Changing):
         """Everything there is to say, with intervals."""
         from roundwise.studies.report import report_of
 
-        return report_of(self.state, intervals=True)
+        entries = self.entries()
+        return report_of(replayed(entries) if entries else self.state, intervals=True, entries=entries)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Study '{self.name}': {self._report(self.state).headline}>"
+        except Exception:  # closed, unreachable or unreadable: a repr must not fail
+            return f"<Study '{self.name}'>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the report."""
+        return self.report()._repr_html_()
 
     def batches(self) -> Any:
         """All batches as a data frame: batch, arm, asked, count, total, mean (needs pandas)."""
@@ -248,7 +266,8 @@ class Study(Changing):
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.outstanding is None:
-            raise InputError(f"No batch is open. Run `roundwise ask {self.name}` first. Nothing was changed.")
+            first = said("Call `study.ask()`", f"Run `roundwise ask {self.name}`")
+            raise InputError(f"No round is open. {first} first. Nothing was changed.")
         return state.outstanding
 
     def _read(
@@ -260,20 +279,21 @@ class Study(Changing):
         options: Options,
         before: Sequence[Results] = (),
         replaces: Results | None = None,
+        arms: tuple[str, ...] | None = None,
     ) -> Results:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
         parts = settings.policy.first(settings.problem, ()).parts if first else 1
         results = read_results(
             source,
-            settings.arms,
+            arms or settings.arms,
             settings.noise,
             parts=parts,
             seed=settings.seed,
             file=file,
             columns=settings.columns,
             options=options,
-            earlier=earlier_of(state, options, before, replaces),
+            earlier=earlier_of(state, arms or settings.arms, options, before, replaces),
         )
         recorded = self._held(state, results.digest)
         if recorded is None:
@@ -281,7 +301,7 @@ class Study(Changing):
         if not options.again:
             raise InputError(
                 f"{results.name} was already recorded {recorded} (same contents). Nothing was changed. If "
-                "these are new results that came out the same, say so: `--new` (in Python `again=True`)."
+                f"these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
             )
         note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
         digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
@@ -297,7 +317,7 @@ class Study(Changing):
                 batch = told[-1].payload.get("batch", 0)
         if batch is None and any(each.digest == digest for _, each in state.later):
             batch = 0
-        return None if batch is None else f"as batch {batch}" if batch else "after the decision"
+        return None if batch is None else f"in round {batch}" if batch else "after the decision"
 
     def _recorded(self, state: State, name: str) -> tuple[int, Results]:
         """The batch and the results of a file that was told, by its name or the start of its digest."""

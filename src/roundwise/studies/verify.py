@@ -59,12 +59,12 @@ def verified(entries: Sequence[Entry]) -> Audit:
     rules: int | None = RULES
     for i, entry in enumerate(entries[1:], 1):
         words: list[str] = []
+        rules = entry.payload.get("rules", rules)
         if entry.kind == "asked":
             plans += 1
             words = _plan(state, entry.payload)
         elif entry.kind == "counted":
             counts += 1
-            rules = entry.payload.get("rules")
             words = _count(state, entry.payload)
         elif entry.kind == "decided":
             verdicts += 1

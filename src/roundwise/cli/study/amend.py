@@ -9,6 +9,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, Why, show
 
 
@@ -27,5 +28,7 @@ def amend(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        found = study.amend(file, by, why)
+        study.amend(file, by, why)
+        recorded(f"the amendment of {file} is recorded")
+        found = study.report()
     show(found.plain() if as_json else None, found.text())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roundwise.cli.output import print_json
-from roundwise.errors import InputError, RoundwiseError
+from roundwise.cli.output import print_json, say
+from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
     from roundwise.studies.store import Entry
@@ -34,7 +34,7 @@ def agreed(effect: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise InputError(f"{effect} Nothing was changed; to do it, say --yes.")
-    sys.stderr.write(f"{effect}\n")
+    sys.stderr.write(f"{visible(effect)}\n")
     if not typer.confirm("Do it?", err=True):
         raise InputError("Nothing was changed.")
 
@@ -44,7 +44,7 @@ def show(plain: dict[str, object] | None, text: str) -> None:
     if plain is not None:
         print_json(plain)
     else:
-        sys.stdout.write(text + "\n")
+        say(text)
 
 
 def show_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str) -> None:

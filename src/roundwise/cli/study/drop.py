@@ -8,6 +8,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, Unrelated, Why, Yes, agreed, show
 
 
@@ -26,5 +27,7 @@ def drop(
 
     with load_study(name, storage) as study:
         agreed(study.effect("drop", arm=arm, why=why, unrelated=unrelated), yes)
-        found = study.drop(arm, why, unrelated)
+        study.drop(arm, why, unrelated)
+        recorded(f"{arm} is left out")
+        found = study.report()
     show(found.plain() if as_json else None, found.text())

@@ -8,6 +8,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, Yes, agreed, show
 
 
@@ -24,5 +25,7 @@ def extend(
 
     with load_study(name, storage) as study:
         agreed(study.effect("extend", budget=budget), yes)
-        found = study.extend(budget)
+        study.extend(budget)
+        recorded("the budget is recorded")
+        found = study.report()
     show(found.plain() if as_json else None, found.text())

@@ -9,6 +9,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, Yes, agreed, show
 
 
@@ -25,5 +26,7 @@ def import_past(
 
     with load_study(name, storage) as study:
         agreed(study.effect("import_past"), yes)
-        found = study.import_past(file)
+        study.import_past(file)
+        recorded(f"{file} is recorded")
+        found = study.report()
     show(found.plain() if as_json else None, found.text())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -11,9 +10,10 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, question_from
+from roundwise.cli.output import recorded
 from roundwise.cli.reading import ArmColumn, IdColumn, ItemColumn, OutcomeColumn, TimeColumn, columns_of
 from roundwise.cli.study.common import Name, Storage, show
-from roundwise.errors import DataError, InputError, unknown
+from roundwise.errors import DataError, InputError
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import Question, Statements
 from roundwise.spec import made
@@ -86,6 +86,7 @@ def new(
         columns=columns_of(arm_column, outcome_column, id_column, time_column, item_column),
         storage=storage,
     ) as study:
+        recorded(f"'{name}' is created")
         guarantee = str(guarantee_of(study.state))
     promise = f"error at most {delta:g}" if guarantee == KEPT else f"error aimed at {delta:g}"
     stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
@@ -124,11 +125,7 @@ def _question(
         return question_from(name, k, level, file, tolerance)
     if name != "statements" or file is not None:
         raise InputError("--control goes with --question statements, in the place of --file.")
-    if control not in names:
-        raise unknown("arm", control, names)
-    by = f" by more than {margin:g}" if margin else ""
-    statements = Statements.against_control(len(names), names.index(control), margin)
-    return dataclasses.replace(statements, names=tuple(f"{arm} beats {control}{by}" for arm in names if arm != control))
+    return Statements.against_control(names, control, margin)
 
 
 def _noise(

@@ -8,6 +8,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, show
 
 
@@ -22,5 +23,7 @@ def note(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        found = study.note(text)
+        study.note(text)
+        recorded("the note is recorded")
+        found = study.report()
     show(found.plain() if as_json else None, f"Noted.\nNext: {found.next}")

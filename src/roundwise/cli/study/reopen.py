@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show
 
 
@@ -14,5 +15,7 @@ def reopen(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_j
 
     with load_study(name, storage) as study:
         agreed(study.effect("reopen"), yes)
-        found = study.reopen(why)
+        study.reopen(why)
+        recorded(f"'{name}' is open again")
+        found = study.report()
     show(found.plain() if as_json else None, found.text())

@@ -11,8 +11,7 @@ from roundwise.cli.study.common import Name, Storage, show
 def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Where a study stands: what came back, what is still to come, what is open."""
     from roundwise.studies import load_study
-    from roundwise.studies.report import report_of
 
     with load_study(name, storage) as study:
-        report = report_of(study.state, intervals=False)
+        report = study.report()
     show(report.plain() if as_json else None, report.text())

@@ -9,6 +9,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.reading import (
     ArmColumn,
     AverageIds,
@@ -31,7 +32,7 @@ def tell(
     name: Name,
     files: Annotated[list[Path] | None, typer.Argument(help="CSV, JSON, Excel or Parquet files with results.")] = None,
     round_over: Annotated[
-        str | None, typer.Option("--round-over", help="Close the batch although results are missing; say why.")
+        str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
     ] = None,
     arm_column: ArmColumn = None,
     outcome_column: OutcomeColumn = None,
@@ -52,6 +53,8 @@ def tell(
     columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column)
     words = words_of(columns, ignore_arms, missing, cumulative, again, average_ids)
     with load_study(name, storage) as study:
-        report = study.tell(*(files or []), round_over=round_over, **words)
-    told = ", ".join(str(each) for each in files or [])
+        study.tell(*(files or []), round_over=round_over, **words)
+        told = ", ".join(str(each) for each in files or [])
+        recorded(f"{told or 'that the rest will not come'} is recorded")
+        report = study.report()
     show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
