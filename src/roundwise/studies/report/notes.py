@@ -53,14 +53,14 @@ def _lost(state: State) -> list[str]:
     missing = np.array([float(lost.get(arm, 0)) for arm in arms])
     chance = missing_differs(state.record.counts, missing)
     differs = (
-        f" Arms differ in it as chance alone does once in {number(1 / max(chance, 1e-99))} studies: what is missing has "
-        "hardly nothing to do with the arm."
+        f" Arms differ in it as chance alone does once in {number(1 / max(chance, 1e-99))} studies: the reasons have "
+        "to do with the arm."
         if chance < SURPRISING
         else ""
     )
     return [
-        f"{sum(lost.values())} outcomes are missing ({by_arm(lost)}). The guarantee holds if the reasons have nothing to "
-        f"do with what they would have been.{differs}"
+        f"{sum(lost.values())} outcomes are missing ({by_arm(lost)}). The guarantee holds if the reasons have nothing "
+        f"to do with what they would have been.{differs}"
     ]
 
 
