@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.policies.limited import limited
 from roundwise.state import Batch, Table
 from roundwise.studies.results import Results, batch_of
@@ -82,7 +82,7 @@ class Asked:
         nothing = np.zeros_like(self.pulls)
         return batch_of(self.files) if self.files else Batch(nothing, nothing)
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The batch as JSON."""
         return {
             "number": self.number,

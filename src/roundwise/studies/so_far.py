@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.problem import Problem
 from roundwise.studies.drift import Agreement, agreement
 from roundwise.studies.packing import Unreadable, packed, unpacked
@@ -50,7 +51,7 @@ class SoFar:
             return replace(found, more_short=self.more_short + 1)
         return replace(found, short=(*self.short, shortfall(asked)))
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The facts as JSON."""
         return {
             "batches": self.batches,
@@ -88,7 +89,7 @@ class SoFar:
         )
 
 
-def shortfall(asked: Asked) -> dict[str, Any]:
+def shortfall(asked: Asked) -> Plain:
     """How short a batch was closed."""
     return {
         "batch": asked.number,

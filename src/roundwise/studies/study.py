@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from roundwise._version import RULES
+from roundwise.arrays import Plain
 from roundwise.errors import InputError, said, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy, usual_policy
@@ -111,7 +112,7 @@ class Study(Changing):
                 return [], lambda after: (after.outstanding, after)
             planned, whole = state.planned, state.whole_plan
             pulls = [int(each) for each in planned]
-            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": pulls, "rules": RULES}
+            payload: Plain = {"batch": state.number + 1, "pulls": pulls, "rules": RULES}
             if not np.array_equal(planned, whole):
                 payload["planned"] = [int(each) for each in whole]
             if state.settings.by_number:
@@ -179,7 +180,7 @@ class Study(Changing):
                 raise InputError(f"The study '{self.name}' is decided, and no round is open. Nothing was changed.")
             return read, [("later", {"results": each.payload(), **request}) for each in read], self._report
         number = self._open(state).number
-        new: list[tuple[str, dict[str, Any]]] = [
+        new: list[tuple[str, Plain]] = [
             ("told", {"batch": number, "results": results.payload(), **request}) for results in read
         ]
         if round_over is not None:
@@ -204,11 +205,9 @@ class Study(Changing):
             batch, old = self._recorded(state, replaces)
             arms = next(each.arms for each in state.asked if each.number == batch)
             file = state.files + 1
-            results = (
-                None
-                if source is None
-                else self._read(state, source, batch == 1, file, options, replaces=old, arms=arms)
-            )
+            results = None
+            if source is not None:
+                results = self._read(state, source, batch == 1, file, options, replaces=old, arms=arms)
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
