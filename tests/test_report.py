@@ -75,7 +75,7 @@ def odd(study):
     five = {"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}
     live.tell(five, round_over="<script>alert(1)</script>")
     live.ask()
-    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough")
+    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough", again=True)
     return live.report()
 
 
@@ -473,7 +473,8 @@ class TestIntervals:
     def test_no_bound_is_said_in_words(self, study):
         """Counts in one batch: nothing is known before it of how large they may be, so nothing is bet on it."""
         live = study(noise=Poisson())
-        live.tell(World(Poisson(), (1.0, 1.0, 1.0, 1.0), form="sums")(live.ask().pulls))
+        live.ask()
+        live.tell(World(Poisson(), (1.0, 1.0, 1.0, 1.0), form="sums")(np.ones(4)), round_over="that is all")
         text = live.report().text()
         assert "no bound yet" in text
         assert "?" not in text.split("\n\n", 2)[2]
