@@ -3,11 +3,13 @@
 import gzip
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, create_study
+from roundwise.errors import at_the_shell
 from roundwise.studies.results import Columns, Earlier, Options, Results, read_results
 from roundwise.studies.results.books import excel_sheet
 from roundwise.studies.results.packing import packed_hashes, unpacked_hashes
@@ -182,7 +184,7 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
     assert str(error.value) == (
         "results.csv has 6 kinds of problems; nothing was recorded.\n"
         "- line 3: 2 rows have no outcome (placebo 1, 25mg 1), the first of them here.\n"
-        "  Complete the table; or say why, and they are counted as missing: --missing REASON (in Python missing=...).\n"
+        "  Complete the table; or say why, and they are counted as missing: missing=....\n"
         "- line 5: the outcome 'x' of arm '25mg' is not a number.\n"
         "  So in 2 lines (5, 6; 25mg 2). Correct it, or remove the line if there is no result; missing values must not "
         "stand for results.\n"
@@ -195,6 +197,14 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
         "- line 10: the header has 2 columns, but this line 1.\n"
         "  If the file was cut, write it again; else complete the line."
     )
+
+
+def test_the_documentation_shows_what_is_said(tell):
+    page = (Path(__file__).parents[1] / "docs" / "studies.md").read_text()
+    shown = page.split("### All that is wrong, at once\n\n```text\n")[1].split("```")[0]
+    with pytest.raises(DataError) as error, at_the_shell():
+        tell(table("placebo,1", "25mg,", "25 mg,3", "placebo,", "placebo,high"), Gaussian(1.0), name="patients.csv")
+    assert str(error.value) + "\n" == shown
 
 
 class TestMissing:
@@ -219,9 +229,17 @@ class TestMissing:
             with pytest.raises(DataError, match=r"row 4: 3 rows have no outcome \(a 1, b 2\)"):
                 study.tell(rows)
             report = study.tell(rows, missing="drop-out")
-            assert (report.batches, report.samples) == (1, 57)
+            assert (report.rounds, report.results) == (1, 57)
             assert "the reasons why 3 outcomes are missing have nothing to do with" in report.guarantee
             assert study.state.lost == {"a": 1, "b": 2}
+            assert any("3 outcomes are missing (a 1, b 2). The guarantee" in each for each in report.dangers)
+            assert not any("Arms differ in it" in each for each in report.dangers)
+            study.ask()
+            rows = {"arm": ["a", "b"] * 200, "outcome": np.arange(400.0) % 7}
+            rows["outcome"][:80:2] = np.nan
+            report = study.tell(rows, missing="ill", again=True)
+            assert study.state.lost == {"a": 41, "b": 2}
+            assert any("Arms differ in it as chance alone does once in" in each for each in report.dangers)
 
     def test_a_file_with_nothing_else(self, tell):
         found = tell(table("placebo,", "placebo,"), missing="lost")
@@ -267,7 +285,7 @@ class TestIds:
         with pytest.raises(
             DataError,
             match=r"line 4: 2 rows have the id of an earlier row and the same arm; this one that of line 2.\n.*"
-            "--average-ids",
+            "average_ids=True",
         ):
             tell(text, study=WITH_IDS)
         found = tell(text, Bounded(0, 1), study=WITH_IDS, average_ids=True)
@@ -306,7 +324,7 @@ class TestRunningTotals:
         with pytest.raises(
             DataError,
             match=r"^results.csv: this looks like a running total: no arm has less than what is recorded.\n  Say "
-            r"--cumulative .* or --new",
+            r"cumulative=True .* or again=True",
         ):
             tell(self.LATER, told=[first], waiting=np.array([99.0, 99, 99]))
         assert tell(self.LATER, told=[first], again=True).counts.tolist() == [15, 20, 0]
@@ -385,7 +403,7 @@ class TestRunningTotals:
             with pytest.raises(DataError, match="looks like a running total"):
                 study.tell(one, two)
             report = study.tell(one, two, cumulative=True)
-            assert report.outstanding == {"a": 24, "b": 24}
+            assert report.still_to_come == {"a": 24, "b": 24}
 
 
 # --- wide tables and items

@@ -244,7 +244,7 @@ class TestWholeStudies:
 
 @pytest.fixture
 def study(url):
-    with create_study("checkout", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=url) as study:
+    with create_study("checkout", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=url, seed=1) as study:
         yield study
 
 
@@ -574,7 +574,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().headline == decided.report().headline
             assert study.state.asked[1].pulls.tolist() == [1, 2]
-            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 7, 7")]
+            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 60, 60")]
 
     def test_results_that_lead_elsewhere(self, decided, tmp_path):
         def change(seq, kind, payload):
@@ -584,7 +584,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().answer == "b"
             found = self.differences(study)
-            assert any("after round 1 the totals were 15, 30, the files add up to 0, 30" in words for _, words in found)
+            assert any("after round 1 the totals were 15, 22, the files add up to 0, 30" in words for _, words in found)
             assert not verified(study.entries()).sound
 
     def test_what_was_won(self, decided, tmp_path):
@@ -654,7 +654,7 @@ class TestAmendments:
         report = decided.amend(second, sums(a=(60, 60), b=(60, 20)), "swapped too")
         assert (report.status, report.answer) == ("decided", "a")
         kinds = [entry.kind for entry in decided.store.read("checkout")]
-        assert kinds[-5:] == ["amended", "counted", "amended", "counted", "decided"]
+        assert kinds[-3:] == ["amended", "counted", "decided"]
 
     def test_the_same_answer_is_recorded_again(self, decided):
         second = decided.state.asked[1].files[0].digest

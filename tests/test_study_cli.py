@@ -91,7 +91,7 @@ def first(works, checkout, tmp_path):
 def decided(works, first, tmp_path):
     works("ask", "checkout")
     file = table(tmp_path / "second.csv", ("red", 200, 90), ("green", 200, 160), ("blue", 200, 20))
-    return works("tell", "checkout", file)
+    return works("tell", "checkout", file, "--new")
 
 
 class TestCommands:
@@ -106,6 +106,7 @@ class TestCommands:
         table(tmp_path / "1.csv", ("red", 30, 15), ("green", 30, 24))
         out = works("tell", "checkout", "1.csv")
         assert "Recorded 1.csv" in out
+        assert "Still to come: blue 30." in out
         assert "30 results of round 1 are still to come" in out
         assert "blue 30" in works("status", "checkout")
         works("ask", "checkout", "--out", "batch.csv")
@@ -115,7 +116,7 @@ class TestCommands:
         for week in (2, 3):
             works("ask", "checkout")
             table(tmp_path / f"{week}.csv", ("red", 200, 90), ("green", 200, 150 + week), ("blue", 200, 20))
-            out = works("tell", "checkout", f"{week}.csv")
+            out = works("tell", "checkout", f"{week}.csv", "--new")
         assert "green is best: 7" in out
         assert "`roundwise report checkout --out report.html`" in out
         assert "green is best: " in works("ask", "checkout")
@@ -237,7 +238,7 @@ class TestCommands:
         assert json_of("tell", "checkout", "first.csv")["results"] == 90
         works("ask", "checkout")
         table(tmp_path / "second.csv", ("red", 200, 90), ("green", 200, 160), ("blue", 200, 20))
-        assert json_of("tell", "checkout", "second.csv")["status"] == "decided"
+        assert json_of("tell", "checkout", "second.csv", "--new")["status"] == "decided"
         assert json_of("report", "checkout", "--out", "report.md")["answer"] == "green"
         table(tmp_path / "third.csv", ("red", 200, 100), ("green", 200, 101), ("blue", 200, 20))
         guarantee = (
@@ -392,9 +393,9 @@ class TestMistakes:
             ),
             (b"arm,count,successes\nA,3,1\nB,3,1\n", "Is it a file of another study?"),
             (b"arm,outcome\nred,1.7\n", "results.csv, line 2: outcome 1.7 of arm 'red' is neither 0 nor 1"),
-            (b"arm,outcome\nred,\n", "results.csv, line 2: the outcome '' of arm 'red' is missing"),
+            (b"arm,outcome\nred,\n", "results.csv, line 2: 1 row has no outcome (red 1)"),
             (b"arm,count,successes\nred,3,4\n", "successes 4 of arm 'red' with count 3 is impossible"),
-            (b"colour,clicks\nred,3\n", "results.csv, line 1: found 'colour', 'clicks', but no column 'arm'"),
+            (b"colour,clicks\nred,3\n", "results.csv, line 1: found 'colour', 'clicks', but no column 'outcome'"),
             (b"arm,outcome\n", "results.csv has a header but no results"),
             (b"", "results.csv is empty"),
             (b"\x00\x01\x02", "results.csv is a binary file, not a table"),

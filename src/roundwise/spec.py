@@ -81,6 +81,9 @@ def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
     name = str(fields.pop("name", ""))
     thing, what = kind_of(kind, name, trusted), f"{ROOMS[kind].word} '{name}'"
     known = settings(thing)
+    described = thing.from_words(fields) if hasattr(thing, "from_words") else None
+    if described is not None:  # in other words than its fields
+        return described
     for key in fields:
         if key not in known:
             raise unknown(f"setting of the {what}", key, known)

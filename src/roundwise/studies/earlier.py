@@ -8,15 +8,17 @@ from roundwise.studies.results import Amounts, Earlier, Options, Results
 from roundwise.studies.state import State
 
 
-def earlier_of(state: State, options: Options, before: Sequence[Results], replaces: Results | None) -> Earlier:
+def earlier_of(
+    state: State, arms: Sequence[str], options: Options, before: Sequence[Results], replaces: Results | None
+) -> Earlier:
     """The files that are recorded, and those read `before` in the same call, without the one that is replaced.
 
     Ids and running totals need every file. Otherwise the first and the last one tell whether a file goes on with them,
     and the sums of all are known.
     """
-    arms = state.settings.arms
     columns = (options.columns or state.settings.columns).over(state.settings.columns)
     every = options.cumulative or columns.id is not None or columns.item is not None or replaces is not None
+    files: list[tuple[Sequence[str], Results]]
     files = [(asked.arms, each) for asked in (state.asked if every else state.recent) for each in asked.files]
     files += state.later
     if not every:

@@ -292,7 +292,7 @@ class Study(Changing):
             file=file,
             columns=settings.columns,
             options=options,
-            earlier=earlier_of(state, options, before, replaces),
+            earlier=earlier_of(state, arms or settings.arms, options, before, replaces),
         )
         recorded = self._held(state, results.digest)
         if recorded is None:

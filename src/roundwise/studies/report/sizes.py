@@ -104,6 +104,8 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
         if about is None or name is None:
             continue
         i, level = state.settings.arms.index(name), about.level
+        lower[i] = max(lower[i], -np.inf if claim.lower is None else claim.lower)
+        upper[i] = min(upper[i], np.inf if claim.upper is None else claim.upper)
         if not (claim.shown and not about.below):
             lower[i] = min(lower[i], level)
         elif lower[i] <= level:
@@ -176,6 +178,7 @@ def _shown(state: State, claim: Claim, spare: float | None) -> Shown:
         gap=gap,
         below=about is not None and about.below,
         compares=_other_than_control(state, about),
+        label=claim.label,
     )
 
 

@@ -10,14 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.errors import DataError
+from roundwise.errors import DataError, said
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.marks import marks
 from roundwise.studies.results.packing import Hashes
 from roundwise.studies.results.recorded import Results
 from roundwise.studies.results.words import refusal
 
-WHICH = "Say --cumulative to take the difference, or --new if all of it is new (in Python cumulative=True, again=True)."
 IN_ORDER = (
     "The rows of a running total must come in the order in which they were recorded; name a column of ids "
     "(--id-column) and any order will do."
@@ -75,7 +74,7 @@ class Earlier:
                 raise refusal(
                     name,
                     f"this looks like a running total: it begins with the {max(same)} rows of a file that is recorded.",
-                    WHICH,
+                    _which(),
                 )
             return 0
         if not self.told:
@@ -111,7 +110,7 @@ class Earlier:
             fits = self.waiting is None or np.array_equal(file.counts[some], self.waiting[some])  # just what was asked
             last = _amounts(self.told[-1])
             if not fits and any(file.contains(each, low, high) for each in (last, self.together)):
-                raise refusal(name, "this looks like a running total: no arm has less than what is recorded.", WHICH)
+                raise refusal(name, "this looks like a running total: no arm has less than what is recorded.", _which())
             return file
         if not file.contains(self.together, low, high):
             raise refusal(
@@ -162,6 +161,11 @@ class Amounts(NamedTuple):
         """What the scatter of both together has beyond theirs: n m / (n + m) (difference of the means)^2."""
         gap = self.totals / np.maximum(self.counts, 1.0) - other.totals / np.maximum(other.counts, 1.0)
         return self.counts * other.counts / np.maximum(self.counts + other.counts, 1.0) * gap * gap
+
+
+def _which() -> str:
+    difference, new = said("cumulative=True", "--cumulative"), said("again=True", "--new")
+    return f"Say {difference} to take the difference, or {new} if all of it is new."
 
 
 def nothing_new(name: str, rows: int) -> DataError:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools
+from roundwise.errors import said
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.names import Index
 from roundwise.studies.results.packing import Hashes, packed_hashes
@@ -56,8 +57,8 @@ class Ids:
                 int(rows.lines[second[k]]),
                 f"{int(same.sum())} rows have the {self._what} of an earlier row and the same arm; this one that of "
                 f"{self._sheet.unit} {int(rows.lines[first[k]])}.",
-                "Results of one user or patient depend on each other: give one row for each, or say --average-ids (in "
-                "Python average_ids=True).",
+                "Results of one user or patient depend on each other: give one row for each, or say "
+                f"{said('average_ids=True', '--average-ids')}.",
             )
 
     def refuse_several_arms(self) -> None:

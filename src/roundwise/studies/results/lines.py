@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.errors import DataError
+from roundwise.errors import DataError, said
 from roundwise.noise import Noise
 from roundwise.studies.results import checks
 from roundwise.studies.results.cells import Numbers, blank, no_value
@@ -202,8 +202,8 @@ class RowLines:
                 self._first_missing,
                 f"{many} row{'s have' if many > 1 else ' has'} no {shown(self._title)} ({arms})"
                 f"{', the first of them here' if many > 1 else ''}.",
-                "Complete the table; or say why, and they are counted as missing: --missing REASON "
-                "(in Python missing=...).",
+                "Complete the table; or say why, and they are counted as missing: "
+                f"{said('missing=...', '--missing REASON')}.",
             )
         if not self._options.average_ids:
             self.ids.refuse()
@@ -286,8 +286,8 @@ class RowLines:
 
     def _clock(self, cells: Sequence[Any]) -> None:
         """The first and the last time so far, of those that are written as ISO 8601."""
-        said = [cell.isoformat() if isinstance(cell, date) else cell for cell in cells]
-        moments = [each.strip() for each in said if isinstance(each, str) and _MOMENT.fullmatch(each.strip()[:40])]
+        texts = [cell.isoformat() if isinstance(cell, date) else cell for cell in cells]
+        moments = [each.strip() for each in texts if isinstance(each, str) and _MOMENT.fullmatch(each.strip()[:40])]
         if moments:
             ends = (
                 (min(moments), max(moments))
