@@ -691,7 +691,7 @@ class TestAmendments:
             decided.amend("x.csv", None, "why")
         with pytest.raises(InputError, match="More than one file 'data frame' was told"):
             decided.amend("data frame", None, "why")
-        with pytest.raises(InputError, match="was already recorded as batch 2"):
+        with pytest.raises(InputError, match="was already recorded in round 2"):
             decided.amend(decided.state.asked[0].files[0].digest, sums(a=(60, 20), b=(60, 60)), "why")
         assert decided.state.seq == seq
 
