@@ -10,7 +10,7 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, show
+from roundwise.cli.study.common import Name, Storage, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -30,8 +30,8 @@ def tell(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        study.tell(*(files or []), round_over=round_over, again=again)
+        found = study.tell(*(files or []), round_over=round_over, again=again)
         told = ", ".join(str(each) for each in files or [])
         recorded(f"{told or 'that the rest will not come'} is recorded")
-        report = study.report()
+        report = whole(study, found)
     show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
