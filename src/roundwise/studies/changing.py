@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +46,14 @@ class Changing(Written):
             self._teachable(state)
             settings = state.settings
             results = read_results(
-                source, settings.arms, settings.noise, parts=1, seed=settings.seed, file=len(state.taught) + 1
+                source,
+                settings.arms,
+                settings.noise,
+                seed=settings.seed,
+                file=len(state.taught) + 1,
+                columns=settings.columns,
             )
-            slim = dataclasses.replace(results, values=None, labels=None, parts=())
+            slim = results.slim
             if slim.digest in {each.digest for _, each in state.taught}:
                 raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
             return [("past", {"results": slim.payload()})], self._report

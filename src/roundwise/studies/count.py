@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, Plain
 from roundwise.betting.claims import Claiming
 from roundwise.estimates import Past
 from roundwise.policies import Rounds
@@ -103,7 +103,7 @@ def recut(settings: Settings, trial: Trial) -> Trial:
     return trial._replace(plan=acting.again(trial.plan, trial.record)) if isinstance(acting, Rounds) else trial
 
 
-def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, Any]) -> dict[str, Any]:
+def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, Any]) -> Plain:
     """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
     won, bars, shown = evidence(settings, trial)
     return {

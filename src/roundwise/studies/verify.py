@@ -7,12 +7,12 @@ another version recorded it: rules change from version to version, and what was 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.studies.count import evidence
 from roundwise.studies.packing import Unreadable, unpacked
 from roundwise.studies.replay import apply, replayed
@@ -80,7 +80,7 @@ def verified(entries: Sequence[Entry]) -> Audit:
     return Audit(state, plans, counts, verdicts, tuple(found))
 
 
-def _plan(state: State, payload: dict[str, Any]) -> list[str]:
+def _plan(state: State, payload: Plain) -> list[str]:
     recorded = np.asarray(payload["pulls"], dtype=np.float64)
     if np.array_equal(recorded, state.planned):
         return []
@@ -88,7 +88,7 @@ def _plan(state: State, payload: dict[str, Any]) -> list[str]:
     return [f"batch {number} was planned as {_few(recorded)}, this version plans {_few(state.planned)}"]
 
 
-def _count(state: State, payload: dict[str, Any]) -> list[str]:
+def _count(state: State, payload: Plain) -> list[str]:
     """Count the batch from what was recorded before it, and compare what was won and what is planned next."""
     if not state.ready:
         return ["something was counted although no batch was complete"]
@@ -123,7 +123,7 @@ def _readable(state: State) -> list[str]:
     return [f"after batch {payload['batch']} the state that was recorded holds other evidence than was said"]
 
 
-def _verdict(state: State, payload: dict[str, Any]) -> list[str]:
+def _verdict(state: State, payload: Plain) -> list[str]:
     found = state.verdict()
     if found is not None and found["answer"] == payload["answer"]:
         return []

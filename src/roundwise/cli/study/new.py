@@ -11,6 +11,7 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, question_from
 from roundwise.cli.output import recorded
+from roundwise.cli.reading import ArmColumn, IdColumn, ItemColumn, OutcomeColumn, TimeColumn, columns_of
 from roundwise.cli.study.common import Name, Storage, show
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
@@ -51,6 +52,11 @@ def new(
     budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
     round_: Annotated[int | None, typer.Option("--round", help="So many results make a batch.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
+    arm_column: ArmColumn = None,
+    outcome_column: OutcomeColumn = None,
+    id_column: IdColumn = None,
+    time_column: TimeColumn = None,
+    item_column: ItemColumn = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -77,6 +83,7 @@ def new(
         budget=budget,
         round=round_,
         split=split,
+        columns=columns_of(arm_column, outcome_column, id_column, time_column, item_column),
         storage=storage,
     ) as study:
         recorded(f"'{name}' is created")

@@ -8,6 +8,7 @@ from shlex import quote
 from typing import Any
 
 from roundwise._version import __version__
+from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording, asks, cells_of
 from roundwise.stopping import exacting
@@ -161,7 +162,7 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     )
 
 
-def _next(state: State, verdict: dict[str, Any] | None) -> str:
+def _next(state: State, verdict: Plain | None) -> str:
     name = quote(state.name)
     keep = said(
         "`study.report().html()` makes a report to keep",
