@@ -329,7 +329,7 @@ class TestPython:
             with pytest.raises(InputError, match="say so: `again=True`"):
                 study.tell(here / "first.csv")
             assert "`study.tell(...)`" in study.report().next
-        assert "say so: `--again`" in shell(here, "tell", "checkout", "first.csv").stderr
+        assert "say so: `--new`" in shell(here, "tell", "checkout", "first.csv").stderr
         assert "`roundwise tell checkout FILE`" in shell(here, "status", "checkout").stdout
 
     def test_the_control_by_name(self):

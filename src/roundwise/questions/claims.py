@@ -14,7 +14,17 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError, unknown
-from roundwise.questions.base import Answer, Complexity, Halfspaces, Pieces, column, finite, form_words, spread_over
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    Wording,
+    column,
+    finite,
+    form_words,
+    spread_over,
+)
 from roundwise.questions.linear import Statements, halfspace_complexity, halfspace_floor, packed
 
 Scale = Literal["difference", "ratio", "odds-ratio"]
@@ -244,6 +254,11 @@ class Claims:
         mask = np.asarray(answer)
         up = np.flatnonzero(mask[: self.number]).tolist()
         return up if not self.opposites else {"shown": up, "not": np.flatnonzero(mask[self.number :]).tolist()}
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 2 claims can be shown (x beats y, z beats y)?'"""
+        lines = self.line_words(names)[: self.number]
+        return f"Which of {len(lines)} claims can be shown ({', '.join(lines[:6])}{', ...' if len(lines) > 6 else ''})?"
 
     def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
