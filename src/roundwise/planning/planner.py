@@ -229,7 +229,7 @@ class _Lots:
             looks=looks,
             deviation=self.wish.deviation,
         )
-        return dataclasses.replace(row, fixed=fixed)
+        return dataclasses.replace(row, fixed=None if fixed is None else fixed.scaled(1 / (1 - self.wish.missing)))
 
 
 def _no_end(wish: Wish) -> Ends:
