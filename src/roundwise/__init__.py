@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from roundwise.studies.keeping import export_study, import_study, study_log, verify_study
     from roundwise.studies.listing import list_studies
     from roundwise.studies.report import Report
+    from roundwise.studies.results import Columns
     from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
     from roundwise.theory.bounds import overview
 else:
@@ -34,6 +35,7 @@ else:
         "roundwise.studies.keeping": ("export_study", "import_study", "study_log", "verify_study"),
         "roundwise.studies.listing": ("list_studies",),
         "roundwise.studies.report": ("Report",),
+        "roundwise.studies.results": ("Columns",),
         "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
         "roundwise.theory.bounds": ("overview",),
     }
@@ -60,6 +62,7 @@ __all__ = [
     "Bounded",
     "Chances",
     "Claims",
+    "Columns",
     "Conflict",
     "Counts",
     "Damaged",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -137,6 +138,15 @@ class Rounds:
         last = np.asarray(last if plan.last is None else plan.last | last)
         plan = plan._replace(pulls=pulls, memory=memory, declared=declared, last=last)
         return plan._replace(left=after) if self.told else plan
+
+
+def in_rounds(
+    policy: Policy, budget: float | None = None, round: float | None = None, split: Sequence[float] | None = None
+) -> Policy:
+    """The policy within these, as it is if none is given."""
+    if budget is None and round is None and split is None:
+        return policy
+    return Rounds(policy, budget, round, None if split is None else tuple(split))
 
 
 def within(policy: Policy, most: float) -> Policy:

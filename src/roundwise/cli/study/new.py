@@ -9,8 +9,22 @@ from typing import Annotated, Any
 import typer
 
 from roundwise.cli.app import STUDIES, app
-from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, question_from
+from roundwise.cli.options import (
+    Against,
+    Delta,
+    FormsFile,
+    Futility,
+    Json,
+    Level,
+    Margin,
+    MarginIs,
+    Tolerance,
+    TopSize,
+    TwoSided,
+    question_from,
+)
 from roundwise.cli.output import recorded
+from roundwise.cli.reading import ArmColumn, IdColumn, ItemColumn, OutcomeColumn, TimeColumn, columns_of
 from roundwise.cli.study.common import Name, Storage, show
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
@@ -34,9 +48,13 @@ def new(
     file: FormsFile = None,
     tolerance: Tolerance = None,
     control: Annotated[
-        str | None, typer.Option("--control", help="statements: which arms beat this one? (instead of --file)")
+        str | None,
+        typer.Option("--control", help="claims (or statements, instead of --file): who beats this arm?"),
     ] = None,
-    margin: Annotated[float, typer.Option("--margin", help="By more than this, with --control.")] = 0.0,
+    margin: Margin = None,
+    futility: Futility = None,
+    two_sided: TwoSided = False,
+    margin_is: MarginIs = "difference",
     sigma: Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")] = None,
     normal: Annotated[
         bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")
@@ -50,12 +68,19 @@ def new(
         str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")
     ] = None,
     delta: Delta = 0.05,
-    policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
-    max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a batch.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="How to sample: chances for claims, else wager; pet, ...")
+    ] = None,
+    max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")] = None,
     min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
     budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
-    round_: Annotated[int | None, typer.Option("--round", help="So many results make a batch.")] = None,
+    round_: Annotated[int | None, typer.Option("--round", help="So many results make a round.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
+    arm_column: ArmColumn = None,
+    outcome_column: OutcomeColumn = None,
+    id_column: IdColumn = None,
+    time_column: TimeColumn = None,
+    item_column: ItemColumn = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -76,8 +101,9 @@ def new(
     else:
         names = arm_names(_arm_list(arms, arms_file))
         forecast = None
+        against = Against(control, margin, futility, two_sided, margin_is)
         words = {
-            "question": _question(question, names, k, level, file, tolerance, control, margin),
+            "question": _question(question, names, k, level, file, tolerance, against),
             "arms": names,
             "noise": _noise(sigma, normal, value_range, binary, counts, noise),
             "delta": delta,
@@ -88,7 +114,8 @@ def new(
             "round": round_,
             "split": split,
         }
-    with create_study(name, storage=storage, **words) as study:
+    columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column)
+    with create_study(name, storage=storage, columns=columns, **words) as study:
         recorded(f"'{name}' is created")
         guarantee = str(guarantee_of(study.state))
         settings = study.state.settings
@@ -136,16 +163,13 @@ def _question(
     level: float | None,
     file: Path | None,
     tolerance: float | None,
-    control: str | None,
-    margin: float,
+    against: Against,
 ) -> Question:
-    if control is None:
-        if margin:
-            raise InputError("--margin goes with --control.")
-        return question_from(name, k, level, file, tolerance)
-    if name != "statements" or file is not None:
-        raise InputError("--control goes with --question statements, in the place of --file.")
-    return Statements.against_control(names, control, margin)
+    if name == Statements.name and against.control is not None and file is None:
+        if against != Against(against.control, against.margin):
+            raise InputError("--futility, --two-sided and --margin-is go with --question claims.")
+        return Statements.against_control(names, against.control, against.margin or 0.0)
+    return question_from(name, k, level, file, tolerance, against, names)
 
 
 def _noise(

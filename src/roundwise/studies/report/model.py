@@ -52,6 +52,7 @@ class Shown:
     gap: bool = False  # whether what it is about is a difference of means
     below: bool = False  # whether it says that this lies below, not above
     compares: str | None = None  # the arm that is compared with the control
+    label: str | None = None  # its shortest name
 
 
 @dataclass(frozen=True, kw_only=True)
