@@ -75,7 +75,7 @@ def odd(study):
     five = {"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}
     live.tell(five, round_over="<script>alert(1)</script>")
     live.ask()
-    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough")
+    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough", again=True)
     return live.report()
 
 
@@ -155,7 +155,9 @@ class TestForms:
         assert plain["by_round"] == odd.by_round.replace({np.nan: None}).to_dict("records")
 
     def test_claims_have_a_table_of_their_own_where_they_are_not_about_single_arms(self, study):
-        report = finished(study(question=TopK(2)), World(Gaussian(1.0), (0.0, 1.0, 2.0, 0.1)))
+        live = study(question=TopK(2))
+        finished(live, World(Gaussian(1.0), (0.0, 1.0, 2.0, 0.1)))
+        report = live.report()
         arms, claims, *_ = pipes(report.markdown())
         assert arms == shown(report, "arms")
         assert claims == shown(report, "claims")
@@ -471,7 +473,8 @@ class TestIntervals:
     def test_no_bound_is_said_in_words(self, study):
         """Counts in one batch: nothing is known before it of how large they may be, so nothing is bet on it."""
         live = study(noise=Poisson())
-        live.tell(World(Poisson(), (1.0, 1.0, 1.0, 1.0), form="sums")(live.ask().pulls))
+        live.ask()
+        live.tell(World(Poisson(), (1.0, 1.0, 1.0, 1.0), form="sums")(np.ones(4)), round_over="that is all")
         text = live.report().text()
         assert "no bound yet" in text
         assert "?" not in text.split("\n\n", 2)[2]

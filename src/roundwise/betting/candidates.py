@@ -177,10 +177,11 @@ class CandidateLedger:
     def spare(self, bets: Bets) -> Floats:
         """Of each piece of the candidate that is claimed, from the bets on it."""
         end, number = bets.end, self.number(bets.end.won, bets.end.choice)
-        visits = (i for i, bet in enumerate(bets.placed) if bet.live and bet.choice.number == number)
+        answer = end.choice.answer if number == end.choice.number else end.won.answers[number]
+        visits = (i for i, bet in enumerate(bets.placed) if bet.live and np.array_equal(bet.choice.answer, answer))
         first = next(visits, len(bets.placed))
-        choice = bets.placed[first].choice if first < len(bets.placed) else end.choice
-        pieces, shown = choice.forecast.pieces, _extended(end.won, number + 1).lost[number]
+        pieces = bets.problem.question.halfspaces(_answer(bets.problem, answer), bets.problem.arms)
+        shown = _extended(end.won, number + 1).lost[number]
         bound = bets.since(first).bound(pieces, float(self.goal(bets.problem, number)))
         return agreed(bound, pieces.offsets, shown) - pieces.offsets
 

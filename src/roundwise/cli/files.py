@@ -83,8 +83,8 @@ def write_file(path: Path, contents: str | bytes) -> None:
 def file_name(study: str, ending: str) -> Path:
     """A file in this folder named after a study, whatever letters that has.
 
-    >>> file_name("../../etc/x", ".jsonl").name, file_name("dose trial 2", ".jsonl").name, file_name("..", ".md").name
-    ('_.._etc_x.jsonl', 'dose trial 2.jsonl', 'study.md')
+    >>> [file_name(name, ".jsonl").name for name in ("../../etc/x", "dose trial 2", "..")]
+    ['_.._etc_x.jsonl', 'dose trial 2.jsonl', 'study.jsonl']
     """
     safe = re.sub(r"[^\w .()+,=@-]", "_", study).lstrip(". -").rstrip(". ")
     return Path(f"{safe[:150] or 'study'}{ending}")

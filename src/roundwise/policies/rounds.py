@@ -160,10 +160,8 @@ def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:
     if not short.any():
         return pulls
     found = pulls.copy()
-    for most in np.unique(room[short]):
-        here = short & (room == most)
-        of = Record(record.counts[here], record.totals[here], np.asarray(record.batches)[here])
-        found[here] = limited(pulls[here], float(most), 0.0, so_far=of)
+    of = Record(record.counts[short], record.totals[short], np.asarray(record.batches)[short])
+    found[short] = limited(pulls[short], room[short], 0.0, so_far=of)
     return found
 
 

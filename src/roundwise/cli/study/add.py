@@ -26,8 +26,8 @@ def add(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("add", arm=arm, why=why, unrelated=unrelated), yes)
+        effect = agreed(study.effect("add", arm=arm, why=why, unrelated=unrelated), yes)
         study.add(arm, why, unrelated)
         recorded(f"{arm} is added")
         found = study.report()
-    show(found.plain() if as_json else None, found.text())
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

@@ -28,15 +28,19 @@ Unrelated = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 
 
-def agreed(effect: str, yes: bool) -> None:
-    """Say what something does to the guarantee, and ask; where nobody can answer, `--yes` must be said."""
+def agreed(effect: str, yes: bool) -> str:
+    """Say what something does to the guarantee, and ask; where nobody can answer, `--yes` must be said.
+
+    Returns what is left to be said once it is done: the same, if nobody was asked.
+    """
     if yes:
-        return
+        return effect
     if not sys.stdin.isatty():
         raise InputError(f"{effect} Nothing was changed; to do it, say --yes.")
     sys.stderr.write(f"{visible(effect)}\n")
     if not typer.confirm("Do it?", err=True):
         raise InputError("Nothing was changed.")
+    return "Done."
 
 
 def show(plain: dict[str, object] | None, text: str) -> None:

@@ -26,8 +26,8 @@ def drop(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("drop", arm=arm, why=why, unrelated=unrelated), yes)
+        effect = agreed(study.effect("drop", arm=arm, why=why, unrelated=unrelated), yes)
         study.drop(arm, why, unrelated)
         recorded(f"{arm} is left out")
         found = study.report()
-    show(found.plain() if as_json else None, found.text())
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

@@ -24,8 +24,8 @@ def extend(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("extend", budget=budget), yes)
+        effect = agreed(study.effect("extend", budget=budget), yes)
         study.extend(budget)
         recorded("the budget is recorded")
         found = study.report()
-    show(found.plain() if as_json else None, found.text())
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

@@ -25,8 +25,8 @@ def import_past(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("import_past"), yes)
+        effect = agreed(study.effect("import_past"), yes)
         study.import_past(file)
         recorded(f"{file} is recorded")
         found = study.report()
-    show(found.plain() if as_json else None, found.text())
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

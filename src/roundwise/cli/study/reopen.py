@@ -14,8 +14,8 @@ def reopen(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_j
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("reopen"), yes)
+        effect = agreed(study.effect("reopen"), yes)
         study.reopen(why)
         recorded(f"'{name}' is open again")
         found = study.report()
-    show(found.plain() if as_json else None, found.text())
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

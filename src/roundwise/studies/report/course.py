@@ -15,9 +15,9 @@ MANY = 200  # claims (or batches) up to which their course is followed
 
 
 def cells_of_batches(state: State) -> tuple[Cell, ...]:
-    """What every round brought of every arm that it asked for or had."""
+    """What every round brought of every arm that it asked for or had, as far as rounds were read."""
     found = []
-    for asked in state.asked:
+    for asked in state.recent:
         came = asked.batch
         for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True):
             if pulls or count:

@@ -8,6 +8,7 @@ from shlex import quote
 from typing import Any
 
 from roundwise._version import __version__
+from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording, asks, cells_of
 from roundwise.stopping import exacting
@@ -27,6 +28,8 @@ from roundwise.studies.store.log import stamp
 
 def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
     """The report of a study; `intervals` takes up to a few seconds. Dates and people come from the `entries`."""
+    if intervals:
+        state.asked  # noqa: B018 - reads all rounds; otherwise those at hand are enough
     settings, record, events = state.settings, state.record, events_of(entries)
     question = settings.question
     verdict = state.decided or state.verdict()
@@ -112,7 +115,7 @@ def _files(state: State, events: Sequence[Event]) -> tuple[Told, ...]:
     """Every file whose results are in the study, with when and by whom it was recorded."""
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
     found = []
-    for asked in state.asked:
+    for asked in state.recent:
         for each in asked.files:
             event = recorded.get(each.digest)
             found.append(
@@ -155,7 +158,7 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     )
 
 
-def _next(state: State, verdict: dict[str, Any] | None) -> str:
+def _next(state: State, verdict: Plain | None) -> str:
     name = quote(state.name)
     keep = said(
         "`study.report().html()` makes a report to keep",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from roundwise.questions import Question
 from roundwise.questions.base import cells_of
 from roundwise.studies.report.model import Arm, Shown
-from roundwise.studies.report.words import TINY, Units, few
+from roundwise.studies.report.words import TINY, Units, count, few
 
 
 class Findings(NamedTuple):
@@ -42,7 +42,8 @@ def answer_by_name(question: Question, answer: Any, arms: Sequence[str]) -> Any:
 def open_words(found: Findings) -> str:
     """What is shown and what is still open."""
     if not any(each.results for each in found.arms):
-        return "No results yet"
+        waiting = sum(each.waiting for each in found.arms)
+        return f"{count(waiting)} results wait for the rest of their round" if waiting else "No results yet"
     if not found.claims:
         return "Nothing has been ruled out"
     if found.claims[0].arm is not None:

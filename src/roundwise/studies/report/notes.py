@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from roundwise.betting.claims import Claiming
 from roundwise.stopping import exacting
 from roundwise.studies.drift import SURPRISING
@@ -11,6 +13,8 @@ from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, 
 from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
 from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
+from roundwise.studies.results.balance import missing_differs
+from roundwise.studies.results.words import by_arm
 from roundwise.studies.state import State
 
 
@@ -32,6 +36,7 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             f"Round {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
             f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
         )
+    said += _lost(state)
     if emptied(state):
         said.append(
             f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "
@@ -39,6 +44,25 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             "each other, and at results that were chosen by their values."
         )
     return said + _disagreement(state)
+
+
+def _lost(state: State) -> list[str]:
+    """Outcomes that are missing, by arm, and whether the arms differ in it by more than chance."""
+    lost, arms = state.lost, state.settings.arms
+    if not lost:
+        return []
+    missing = np.array([float(lost.get(arm, 0)) for arm in arms])
+    chance = missing_differs(state.record.counts, missing)
+    differs = (
+        f" Arms differ in it as chance alone does once in {number(1 / max(chance, 1e-99))} studies: the reasons have "
+        "to do with the arm."
+        if chance < SURPRISING
+        else ""
+    )
+    return [
+        f"{sum(lost.values())} outcomes are missing ({by_arm(lost)}). The guarantee holds if the reasons have nothing "
+        f"to do with what they would have been.{differs}"
+    ]
 
 
 def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError, visible
 from roundwise.studies.report.model import Arm, Facts, Shown
 from roundwise.studies.report.words import TINY, Side, count, day, odds
@@ -86,10 +87,10 @@ def frame(columns: Sequence[str], records: Records) -> Any:
     return pd.DataFrame(records, columns=list(columns))
 
 
-def plain_of(report: Facts) -> dict[str, Any]:
+def plain_of(report: Facts) -> Plain:
     """The report as JSON: names in place of indices, times as ISO 8601."""
 
-    def records(columns: Sequence[str], rows: Records) -> list[dict[str, Any]]:
+    def records(columns: Sequence[str], rows: Records) -> list[Plain]:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     return {
