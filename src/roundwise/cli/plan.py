@@ -13,7 +13,7 @@ import typer
 
 from roundwise.cli.app import PLANNING, app
 from roundwise.cli.files import check_output, write_file
-from roundwise.cli.options import FormsFile, Json, TopSize
+from roundwise.cli.options import Against, FormsFile, Json, TopSize
 from roundwise.cli.output import console_width, print_json, say
 from roundwise.cli.study.common import Storage
 from roundwise.cli.study.new import _arm_list, _noise, _question
@@ -171,7 +171,7 @@ def _asked(
 ) -> Question:
     if name == "claims" and control is not None:
         return Claims.against_control(names, control, margin)
-    return _question(name, names, k, level, file, tolerance, control, margin)
+    return _question(name, names, k, level, file, tolerance, Against(control, margin or None))
 
 
 def _write(found: StudyPlan, out: Path) -> None:
