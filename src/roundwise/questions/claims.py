@@ -134,10 +134,12 @@ class Claims:
         return cls(np.array(forms), np.full(len(forms), margin))._called(names)
 
     @classmethod
-    def above(cls, arms: int | Sequence[str], level: float, *, futility: float | None = None) -> Claims:
-        """Every arm is above a level, whatever the dependence between arms."""
+    def above(
+        cls, arms: int | Sequence[str], level: float, *, futility: float | None = None, sides: str = "one"
+    ) -> Claims:
+        """Every arm is above a level, whatever the dependence between arms; with two sides, or it is not."""
         names, number = _named(arms)
-        return cls(np.eye(number), np.full(number, level), futility=futility)._called(names)
+        return cls(np.eye(number), np.full(number, level), futility=futility, sides=sides)._called(names)
 
     @classmethod
     def from_words(cls, fields: Mapping[str, Any]) -> Claims | None:
@@ -281,11 +283,6 @@ class Claims:
     def plain(self, answer: Answer) -> Any:
         """The indices of what was shown: of the claims, then of their opposites."""
         return np.flatnonzero(answer).tolist()
-
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
-        """'Which of 2 claims can be shown (x beats y, z beats y)?'"""
-        lines = self.line_words(names)[: self.number]
-        return f"Which of {len(lines)} claims can be shown ({', '.join(lines[:6])}{', ...' if len(lines) > 6 else ''})?"
 
     def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
