@@ -39,8 +39,9 @@ from roundwise.planning.allowed import Data, allowed_world, draws
 from roundwise.planning.costs import Costs
 from roundwise.planning.expected import control_of, ladder
 from roundwise.planning.front import policy_words
-from roundwise.planning.quantities import one_for_each, quantity
+from roundwise.planning.quantities import one_for_each
 from roundwise.planning.worlds import TableArms, Unreliable, bounded_world, deviations, world_of
+from roundwise.spec import quantity
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
 NAMES = ("control", "short", "big", "guest")

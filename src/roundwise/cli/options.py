@@ -10,11 +10,11 @@ import numpy as np
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.errors import InputError, unknown
+from roundwise.errors import InputError, RoundwiseError, unknown
 from roundwise.questions import Claims, Question
 from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_forms
-from roundwise.spec import QUESTIONS, made, worded
+from roundwise.spec import QUESTIONS, made, quantity, worded
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
 
@@ -27,8 +27,21 @@ QuestionName = Annotated[
         metavar="NAME[:SETTINGS]",
     ),
 ]
+
+
+def per_cent(text: str | float) -> float:
+    """A number, also in per cent or points: the parser of options."""
+    try:
+        return quantity(text)
+    except InputError as error:
+        raise RoundwiseError(str(error)) from None  # a ValueError would lose its sentence here
+
+
 TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]
-Level = Annotated[float | None, typer.Option("--level", help="The level of above, minimum-below and any-above.")]
+Level = Annotated[
+    float | None,
+    typer.Option("--level", help="The level of above, minimum-below and any-above.", parser=per_cent, metavar="NUMBER"),
+]
 FormsFile = Annotated[
     Path | None,
     typer.Option(
@@ -38,21 +51,34 @@ FormsFile = Annotated[
     ),
 ]
 Tolerance = Annotated[
-    float | None, typer.Option("--tolerance", help="best-arm: any arm this close to the best will do.")
+    float | None,
+    typer.Option(
+        "--tolerance", help="best-arm: any arm this close to the best will do.", parser=per_cent, metavar="NUMBER"
+    ),
 ]
 Means = Annotated[str | None, typer.Option("--means", help="The true means, for example 1,0.9,0.8.", metavar="LIST")]
 Sigma = Annotated[float, typer.Option("--sigma", help="The sub-Gaussian constant of the rewards.")]
-Delta = Annotated[float, typer.Option("--delta", help="The error probability that is allowed.")]
+Delta = Annotated[
+    float,
+    typer.Option(
+        "--delta", help="The error probability that is allowed: 0.05 or 5%.", parser=per_cent, metavar="NUMBER"
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]
 
 
 Control = Annotated[
     str | None, typer.Option("--control", help="claims: the arm that all others are compared with (name or number).")
 ]
-Margin = Annotated[float | None, typer.Option("--margin", help="claims: by more than this (0; of a ratio 1).")]
+Margin = Annotated[
+    float | None,
+    typer.Option("--margin", help="claims: by more than this (0; of a ratio 1).", parser=per_cent, metavar="NUMBER"),
+]
 Futility = Annotated[
     float | None,
-    typer.Option("--futility", help="claims: also show who is better by less than this."),
+    typer.Option(
+        "--futility", help="claims: also show who is better by less than this.", parser=per_cent, metavar="NUMBER"
+    ),
 ]
 TwoSided = Annotated[bool, typer.Option("--two-sided", help="claims: also show who is not better.")]
 MarginIs = Annotated[
@@ -138,7 +164,7 @@ def numbers(text: str | None, what: str = "--means") -> Floats:
     values = []
     for word in text.replace(";", ",").split(","):
         try:
-            values.append(float(word))
+            values.append(quantity(word) if "%" in word else float(word))
         except ValueError:
             raise InputError(
                 f"'{word.strip()}' in {what} is not a number; write for example {what} 1,0.9,0.8."

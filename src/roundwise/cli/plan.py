@@ -13,13 +13,25 @@ import typer
 
 from roundwise.cli.app import PLANNING, app
 from roundwise.cli.files import check_output, write_file
-from roundwise.cli.options import Against, FormsFile, Json, TopSize
+from roundwise.cli.options import (
+    Against,
+    Control,
+    Delta,
+    FormsFile,
+    Futility,
+    Json,
+    Level,
+    Margin,
+    MarginIs,
+    Tolerance,
+    TopSize,
+    TwoSided,
+)
 from roundwise.cli.output import console_width, print_json, say
 from roundwise.cli.study.common import Storage
 from roundwise.cli.study.new import _arm_list, _noise, _question
 from roundwise.errors import InputError
-from roundwise.questions import Claims, Question
-from roundwise.spec import made
+from roundwise.spec import made, quantity
 
 if TYPE_CHECKING:
     from roundwise.planning import StudyPlan
@@ -59,11 +71,14 @@ def plan(
     ] = None,
     power: Annotated[str, typer.Option("--power", help="Power of the fixed design beside it.")] = "90%",
     k: TopSize = None,
-    level: Annotated[str | None, typer.Option("--level", help="The level of above, minimum-below, any-above.")] = None,
+    level: Level = None,
     file: FormsFile = None,
-    tolerance: Annotated[str | None, typer.Option("--tolerance", help="best-arm: any this close will do.")] = None,
-    control: Annotated[str | None, typer.Option("--control", help="statements: which arms beat this one?")] = None,
-    margin: Annotated[str, typer.Option("--margin", help="By more than this, with --control.")] = "0",
+    tolerance: Tolerance = None,
+    control: Control = None,
+    margin: Margin = None,
+    futility: Futility = None,
+    two_sided: TwoSided = False,
+    margin_is: MarginIs = "difference",
     sigma: Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")] = None,
     normal: Annotated[
         bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")
@@ -74,7 +89,7 @@ def plan(
     binary: Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")] = False,
     counts: Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")] = False,
     noise: Annotated[str | None, typer.Option("--noise", help="Noise: a model by its name.")] = None,
-    delta: Annotated[str, typer.Option("--delta", help="The error probability that is allowed.")] = "5%",
+    delta: Delta = 0.05,
     policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
     max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")] = None,
     min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
@@ -97,7 +112,6 @@ def plan(
     Example: roundwise plan checkout --question best-arm --arms red,green,blue --binary --around 30%
     """
     from roundwise.planning import plan as planned
-    from roundwise.planning.quantities import quantity
     from roundwise.studies.settings import arm_names
 
     if study is not None:
@@ -109,16 +123,8 @@ def plan(
     if question is None:
         raise InputError("Give --question (for a new study), or --study NAME (for one that is running).")
     names = arm_names(_arm_list(arms, arms_file))
-    asked = _asked(
-        question,
-        names,
-        k,
-        None if level is None else quantity(level, "--level"),
-        file,
-        None if tolerance is None else quantity(tolerance, "--tolerance"),
-        control,
-        quantity(margin, "--margin"),
-    )
+    against = Against(control, margin, futility, two_sided, margin_is)
+    asked = _question(question, names, k, level, file, tolerance, against)
     with _refined() as progress:
         found = planned(
             asked,
@@ -157,21 +163,6 @@ def plan(
         next_ = f"`roundwise new {quote(name)} --from-plan {quote(str(out))}` creates it."
     written = "" if out is None else f"The plan is in {out}.\n"
     say(f"{found.text()}\n{written}Next: {next_}")
-
-
-def _asked(
-    name: str,
-    names: tuple[str, ...],
-    k: int | None,
-    level: float | None,
-    file: Path | None,
-    tolerance: float | None,
-    control: str | None,
-    margin: float,
-) -> Question:
-    if name == "claims" and control is not None:
-        return Claims.against_control(names, control, margin)
-    return _question(name, names, k, level, file, tolerance, Against(control, margin or None))
 
 
 def _write(found: StudyPlan, out: Path) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Binary, Noise, Poisson, range_of_means
-from roundwise.planning.quantities import amount, quantity
+from roundwise.planning.quantities import amount
 from roundwise.planning.worlds import deviations
 from roundwise.questions import Claims, Question, Statements
 from roundwise.simulation.tables import read_rows
+from roundwise.spec import quantity
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 

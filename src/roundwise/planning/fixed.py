@@ -17,6 +17,7 @@ the expected one shrinks (Jennison and Turnbull 2000, chapters 2 and 19, by recu
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +60,13 @@ class FixedDesign:
     power: float
     method: str
     sequential: Looks | None = None
+
+    def scaled(self, factor: float) -> FixedDesign:
+        """The same with so many times the results: what must be asked for where some never come back."""
+        looks = self.sequential
+        if looks is not None:
+            looks = Looks(looks=looks.looks, most=factor * looks.most, expected=factor * looks.expected)
+        return dataclasses.replace(self, samples=factor * self.samples, sequential=looks)
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""

@@ -22,13 +22,14 @@ from roundwise.planning.expected import Expected, given, ladder, scenarios
 from roundwise.planning.fixed import fixed_design
 from roundwise.planning.front import Setting, front_of
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
-from roundwise.planning.quantities import one_for_each, quantities, quantity
+from roundwise.planning.quantities import one_for_each, quantities
 from roundwise.planning.rows import Row, row_of
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Claims, Question
 from roundwise.simulation.environments import numbered
+from roundwise.spec import quantity
 from roundwise.studies.settings import arm_names, shares, within_limits
 
 FIRST = 40  # runs of the first numbers
@@ -229,7 +230,7 @@ class _Lots:
             looks=looks,
             deviation=self.wish.deviation,
         )
-        return dataclasses.replace(row, fixed=fixed)
+        return dataclasses.replace(row, fixed=None if fixed is None else fixed.scaled(1 / (1 - self.wish.missing)))
 
 
 def _no_end(wish: Wish) -> Ends:

@@ -1,39 +1,17 @@
-"""Numbers as people write them: `30%`, `2 points`, `20 000`; and as they read them again."""
+"""Lists of numbers as people write them, `30%, 31%`, and numbers as they read them again."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
+from roundwise.spec import quantity
 
 THIN = "\N{NO-BREAK SPACE}"
-
-
-def quantity(value: str | float, what: str = "the number") -> float:
-    """A number, also written as a per cent or in points (hundredths).
-
-    >>> quantity("30%"), quantity("2 points"), quantity("20 000"), quantity(0.5)
-    (0.3, 0.02, 20000.0, 0.5)
-    """
-    if isinstance(value, str):
-        text = value.strip().replace(THIN, "").replace(" ", "").replace("_", "").lower()
-        match = re.fullmatch(r"([^a-z%]*(?:e[+-]?\d+)?)(%|percent|points?|pp)?", text)
-        try:
-            number = float(match[1]) if match else math.nan
-        except ValueError:
-            number = math.nan
-        if match and match[2] and math.isfinite(number):
-            number = float(f"{number / 100:.15g}")  # 3% is just 0.03
-    else:
-        number = float(value)
-    if not math.isfinite(number):
-        raise InputError(f"`{what}` is {value!r}, but must be a number such as 0.3, 30% or 2 points.")
-    return number
 
 
 def quantities(value: str | Sequence[str | float], what: str) -> Floats:

@@ -132,11 +132,10 @@ def protocol(wish: Wish, target: Row) -> str:
     elif isinstance(wish.question, Claims):
         how = "with more for the control"
     share_missing = f" We expect {share(wish.missing)} of the results to be missing." if wish.missing else ""
-    ends = "when everything is settled" + (
-        ""
-        if wish.budget is None
-        else f", or after {exact(wish.budget)} results; what is not ruled out by then is reported"
-    )
+    ends = "when every claim is shown or has no chance any more" if target.claims else "when everything is settled"
+    if wish.budget is not None:
+        open_ = "shown" if target.claims else "ruled out"
+        ends += f", or after {exact(wish.budget)} results; what is not {open_} by then is reported"
     said = "claim, of any," if target.claims else "answer"
     power = ""
     if target.answerable:

@@ -284,6 +284,11 @@ class Claims:
         """The indices of what was shown: of the claims, then of their opposites."""
         return np.flatnonzero(answer).tolist()
 
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 2 claims can be shown (x beats y, z beats y)?'"""
+        lines = self.line_words(names)[: self.number]
+        return f"Which of {len(lines)} claims can be shown ({', '.join(lines[:6])}{', ...' if len(lines) > 6 else ''})?"
+
     def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
         each = zip(self.line_words(names), answer, strict=True)
