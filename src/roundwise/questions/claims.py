@@ -284,11 +284,6 @@ class Claims:
         """The indices of what was shown: of the claims, then of their opposites."""
         return np.flatnonzero(answer).tolist()
 
-    def asks(self, names: Sequence[str], wording: Wording) -> str:
-        """'Which of 2 claims can be shown (x beats y, z beats y)?'"""
-        lines = self.line_words(names)[: self.number]
-        return f"Which of {len(lines)} claims can be shown ({', '.join(lines[:6])}{', ...' if len(lines) > 6 else ''})?"
-
     def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
         each = zip(self.line_words(names), answer, strict=True)
@@ -326,7 +321,9 @@ class Claims:
         """'Which of 4 arms beat placebo, each by itself?'"""
         control, margins = self.control, np.unique(self.levels)
         if control is None or len(margins) > 1:
-            return f"Which of {self.number} claims can be shown, each by itself?"
+            words = self.line_words(names)[: self.number]
+            listed = ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
+            return f"Which of {self.number} claims can be shown ({listed})?"
         by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
         return f"Which of {len(names) - 1} arms beat {names[control]}{by}, each by itself?"
 
