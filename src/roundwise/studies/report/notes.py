@@ -35,7 +35,6 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             f"Round {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
             f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
         )
-    said += _lost(state)
     if emptied(state):
         said.append(
             f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "
