@@ -6,6 +6,7 @@ says how much is to come, bets are made towards it, and otherwise they are those
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +30,7 @@ from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
-AGREE = 12.0  # squared standard errors of a difference up to which plans do not mind it
+AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 
 
@@ -236,7 +237,9 @@ class Claiming:
         """
         value = at(kept.past.means, pieces) - pieces.offsets
         room = kept.spread[..., :1] * np.maximum(kept.leverage - pooled, 0.0)
-        apart = (value - kept.value) ** 2 > AGREE * room + 1e-12 * kept.spread[..., :1]
+        apart = (value - kept.value) ** 2 > (AGREE + 4 * math.log(value.shape[-1])) * room + 1e-12 * kept.spread[
+            ..., :1
+        ]
         agrees = ~(apart & np.isfinite(pooled)).any(axis=-1, keepdims=True)
         error = np.where(np.isfinite(pooled), np.sqrt(kept.spread[..., :1] * pooled), np.inf)
         return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
