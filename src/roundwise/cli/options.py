@@ -12,7 +12,7 @@ import typer
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, RoundwiseError, unknown
 from roundwise.questions import Claims, Question
-from roundwise.questions.claims import SCALES, Scale
+from roundwise.questions.claim_words import SCALES, Scale
 from roundwise.simulation.tables import read_forms
 from roundwise.spec import QUESTIONS, made, quantity, worded
 
