@@ -54,8 +54,8 @@ class Claims:
     >>> doses = Claims.against_control(["placebo", "75mg", "300mg"], control="placebo", margin=0.1)
     >>> doses.answer([0.36, 0.40, 0.54]).tolist()
     [False, True]
-    >>> doses.correct(np.array([False, False]), [0.36, 0.40, 0.54])  # nothing false was shown
-    np.True_
+    >>> bool(doses.correct(np.array([False, False]), [0.36, 0.40, 0.54]))  # nothing false was shown
+    True
     """
 
     forms: Floats  # a, (J, K)
