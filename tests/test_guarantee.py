@@ -69,9 +69,9 @@ class TestWhatHappened:
         """Also if the user's word for it is one that the record once used for something else."""
         report = settled(study(), why)
         assert report.guarantee == (
-            "conditional on the assumption that what is missing of batch 1 has nothing to do with its values"
+            "conditional on the assumption that what is missing of round 1 has nothing to do with its values"
         )
-        assert any(f"Batch 1 was closed early: 10 of 60 results never came ({why})" in each for each in report.warnings)
+        assert any(f"Round 1 was closed early: 10 of 60 results never came ({why})" in each for each in report.warnings)
 
     def test_a_batch_settled_with_everything_there(self, study):
         live = study()
@@ -84,13 +84,13 @@ class TestWhatHappened:
         first = live.state.asked[0].files[0].digest
         report = live.amend(first, sums((30, 11), (20, 15)), "miscounted")
         assert report.guarantee == (
-            "conditional on the assumption that what is missing of batch 1 has nothing to do with its values; and that "
-            "the correction of data frame in batch 1 has nothing to do with what results showed"
+            "conditional on the assumption that what is missing of round 1 has nothing to do with its values; and that "
+            "the correction of data frame in round 1 has nothing to do with what results showed"
         )
         said = "was closed early: 10 of 60 results never came (the server was down)"
         assert any(said in each for each in report.warnings)
         second = live.state.asked[0].files[0].digest
-        assert "the withdrawal of data frame in batch 1" in live.amend(second, None, "not ours").guarantee
+        assert "the withdrawal of data frame in round 1" in live.amend(second, None, "not ours").guarantee
 
     def test_a_complete_batch_that_was_amended_is_not_called_settled(self, study):
         live = study()
@@ -108,7 +108,7 @@ class TestWhatHappened:
         live.tell(sums((30, 16), (30, 15)))
         pulls = live.ask().pulls
         report = live.tell(sums((int(pulls[0]), int(pulls[0] // 12)), (int(pulls[1]), int(pulls[1] // 2))))
-        assert report.guarantee == "conditional on the assumption that the batches differ from each other by chance"
+        assert report.guarantee == "conditional on the assumption that the rounds differ from each other by chance"
 
     def test_a_rule_without_a_proof(self, study):
         live = study(noise=Gaussian(1.0), policy=TrackAndStop(stopping=GLR(Heuristic())))
@@ -194,28 +194,28 @@ class TestWhereItStands:
 
     def test_above_the_headline_of_every_report(self, report):
         stands = f"The guarantee is {report.guarantee}."
-        assert report.text().startswith(f"{stands}\ns: undecided")
+        assert report.text().startswith(f"{stands}\nNot decided yet. ")
         markdown, page = report.markdown(), html.unescape(report.html())
-        for form, headline in ((markdown, "**Undecided"), (page, '<p class="headline">Undecided')):
+        for form, headline in ((markdown, "**Not decided"), (page, '<div class="head open"><b>Not decided')):
             assert -1 < form.index(stands) < form.index(headline)
         assert json.loads(report.json())["guarantee"] == report.guarantee
 
     def test_not_where_it_was_kept(self, study):
         report = study().report()
         assert "The guarantee is" not in report.text() + report.markdown() + report.html()
-        assert report.text().startswith("s: undecided")
+        assert report.text().startswith("Not decided yet. ")
 
     def test_the_sentence(self, study, report):
         assert report.sentence.endswith(
-            "the probability of a wrong conclusion is at most 0.05 at any number of batches, assuming that results are "
-            "0 or 1, provided that what is missing of batch 1 has nothing to do with its values."
+            "the probability of a wrong conclusion is at most 5 % at any number of rounds, assuming that results are "
+            "0 or 1, provided that what is missing of round 1 has nothing to do with its values."
         )
-        assert "at most 0.05, under the conditions above" in report.text()
+        assert "at most 5 %, under the conditions above" in report.text()
         void = study(policy=TriBBAI()).report()
-        assert "at most 0.05" not in void.text() + void.markdown() + void.html()
-        assert "an error probability of 0.05 was aimed at, but is not guaranteed" in void.sentence
+        assert "at most 5 %" not in void.text() + void.markdown() + void.html()
+        assert "an error probability of 5 % was aimed at, but is not guaranteed" in void.sentence
         kept = study().report()
-        assert kept.sentence.endswith("is at most 0.05 at any number of batches, assuming that results are 0 or 1.")
+        assert kept.sentence.endswith("is at most 5 % at any number of rounds, assuming that results are 0 or 1.")
 
     def test_words(self):
         assert str(Guarantee()) == "kept"

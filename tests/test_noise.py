@@ -64,6 +64,9 @@ class Marks:
     def steady(self, *given):
         return SubGaussian(self.sigma).steady(*given)
 
+    def horizon(self, *given):
+        return SubGaussian(self.sigma).horizon(*given)
+
 
 @dataclass(frozen=True)
 class TrueMarks(Marks):

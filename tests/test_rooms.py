@@ -26,6 +26,7 @@ ORDER = (
     "simulation",
     "studies",
     "theory",
+    "planning",
     "cli",
     "__main__",
 )

@@ -242,7 +242,7 @@ def test_full_disk(tmp_path, capfd):
     assert message.count("\n") == 1
     with load_study("s", url) as study:
         assert study.store.read("s") == before
-        assert study.tell(file).samples == 20_000
+        assert study.tell(file).results == 20_000
 
 
 def test_a_clock_that_goes_back(study, tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, piece_words, quiet
 from roundwise.state import Batch
-from roundwise.stopping.explained import Behind, Claim, Interval
+from roundwise.stopping.explained import About, Behind, Claim, Interval
 
 
 class Won(NamedTuple):
@@ -136,9 +136,13 @@ class CandidateLedger:
         won = _extended(won, number + 1)
         answer = _answer(problem, choice.answer if number == choice.number else won.answers[number])
         words, bar = piece_words(problem.question, answer, names), float(self.goal(problem, number))
+        pieces = problem.question.halfspaces(answer, problem.arms)
+        forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
         return [
-            Claim(each, float(gain), bar, bool(lost))
-            for each, gain, lost in zip(words, won.gains[number], won.lost[number], strict=True)
+            Claim(each, float(gain), bar, bool(lost), about=About(tuple(arms), tuple(factors), offset))
+            for each, gain, lost, (arms, factors, offset) in zip(
+                words, won.gains[number], won.lost[number], forms, strict=True
+            )
         ]
 
     def emptied(self, problem: Problem, won: Won) -> bool:
@@ -173,10 +177,11 @@ class CandidateLedger:
     def spare(self, bets: Bets) -> Floats:
         """Of each piece of the candidate that is claimed, from the bets on it."""
         end, number = bets.end, self.number(bets.end.won, bets.end.choice)
-        visits = (i for i, bet in enumerate(bets.placed) if bet.live and bet.choice.number == number)
+        answer = end.choice.answer if number == end.choice.number else end.won.answers[number]
+        visits = (i for i, bet in enumerate(bets.placed) if bet.live and np.array_equal(bet.choice.answer, answer))
         first = next(visits, len(bets.placed))
-        choice = bets.placed[first].choice if first < len(bets.placed) else end.choice
-        pieces, shown = choice.forecast.pieces, _extended(end.won, number + 1).lost[number]
+        pieces = bets.problem.question.halfspaces(_answer(bets.problem, answer), bets.problem.arms)
+        shown = _extended(end.won, number + 1).lost[number]
         bound = bets.since(first).bound(pieces, float(self.goal(bets.problem, number)))
         return agreed(bound, pieces.offsets, shown) - pieces.offsets
 

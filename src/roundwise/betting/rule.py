@@ -113,10 +113,13 @@ class Betting:
         emptied = ledger.emptied(problem, trial.kept.won)
         return Standing(self.shifts and ledger.shifts, emptied, ledger.agrees)
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
-        """From the same bets, folded once."""
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
+        """From the same bets, folded once; they agree with the decision that was made, if it is `kept`."""
         ledger, bets = ledger_of(problem), self.replayed(problem, batches)
-        return Bounds(partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets))
+        bets = bets if kept is None else Bets(problem, bets.placed, kept)
+        return Bounds(
+            partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets), bets.against
+        )
 
 
 LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one

@@ -72,29 +72,18 @@ Means = ArrayLike | Callable[[Generator, int], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianArms:
-    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances.
-
-    >>> GaussianArms([1.0, 0.5]).arms
-    2
-    """
+class Arms:
+    """What worlds share whose `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances."""
 
     means: Means
-    sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        noise.Gaussian(self.sigma)
         object.__setattr__(self, "means", _checked_means(self.means))
 
     @property
     def arms(self) -> int:
         """How many arms there are."""
         return _arms(self.means)
-
-    @property
-    def noise(self) -> noise.Noise:
-        """Gaussian with this sigma."""
-        return noise.Gaussian(self.sigma)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,6 +93,26 @@ class GaussianArms:
     def world(self, rng: Generator, runs: int) -> World:
         """The means of each run."""
         return World(_drawn(self.means, rng, runs))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianArms(Arms):
+    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K).
+
+    >>> GaussianArms([1.0, 0.5]).arms
+    2
+    """
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        noise.Gaussian(self.sigma)
+        super().__post_init__()
+
+    @property
+    def noise(self) -> noise.Noise:
+        """Gaussian with this sigma."""
+        return noise.Gaussian(self.sigma)
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
@@ -121,39 +130,22 @@ class GaussianArms:
 
 
 @dataclass(frozen=True, eq=False)
-class BernoulliArms:
+class BernoulliArms(Arms):
     """0/1 outcomes. `means` are K rates, or a function (rng, runs) -> (runs, K) for random instances.
 
     >>> BernoulliArms([0.02, 0.03]).noise.sigma
     0.5
     """
 
-    means: Means
-
     def __post_init__(self) -> None:
-        means = _checked_means(self.means)
-        object.__setattr__(self, "means", means)
-        if not callable(means) and not ((np.asarray(means) >= 0) & (np.asarray(means) <= 1)).all():
+        super().__post_init__()
+        if not callable(self.means) and not ((np.asarray(self.means) >= 0) & (np.asarray(self.means) <= 1)).all():
             raise InputError("The means of 0/1 outcomes are rates: they must lie between 0 and 1.")
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return _arms(self.means)
 
     @property
     def noise(self) -> noise.Noise:
         """0/1 outcomes."""
         return noise.Binary()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    def world(self, rng: Generator, runs: int) -> World:
-        """The rates of each run."""
-        return World(_drawn(self.means, rng, runs))
 
     @property
     def sigma(self) -> float:
@@ -167,21 +159,13 @@ class BernoulliArms:
 
 
 @dataclass(frozen=True, eq=False)
-class PoissonArms:
+class PoissonArms(Arms):
     """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
 
-    means: Means
-
     def __post_init__(self) -> None:
-        means = _checked_means(self.means)
-        object.__setattr__(self, "means", means)
-        if not callable(means) and not (np.asarray(means) >= 0).all():
+        super().__post_init__()
+        if not callable(self.means) and not (np.asarray(self.means) >= 0).all():
             raise InputError("The means of counts are rates: they must not be negative.")
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return _arms(self.means)
 
     @property
     def noise(self) -> noise.Noise:
@@ -189,18 +173,9 @@ class PoissonArms:
         return noise.Poisson()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    @property
     def sigma(self) -> float:
         """The standard deviation at the largest rate: lower bounds with it are approximate."""
         return float(np.sqrt(_drawn(self.means, np.random.default_rng(0), 1).max()))
-
-    def world(self, rng: Generator, runs: int) -> World:
-        """The rates of each run."""
-        return World(_drawn(self.means, rng, runs))
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One Poisson draw for the total of each arm."""
