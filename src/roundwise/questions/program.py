@@ -35,12 +35,11 @@ _CHUNK = 2**18  # entries of Q that are worked on at a time
 
 
 class Allocation(NamedTuple):
-    """The least total of pulls within all limits, such pulls, how far from the least they may be, and the prices."""
+    """The least total of pulls within all limits, such pulls, and how far from the least they may be."""
 
     total: _Array  # (R,); inf where no pulls are enough
     pulls: _Array  # (R, K); all 1 where no pulls are enough
     gap: _Array  # (R,); total / lower bound - 1
-    prices: _Array  # (R, m); z of the certificate with limits scaled to 1: what share of the total each limit causes
 
 
 def certified(found: Allocation) -> Allocation:
@@ -79,8 +78,7 @@ def bipartite(limits: ArrayLike, gap: float = EXACT) -> Allocation:
     k, others = c.shape[1:]
     if k > others:  # the linear systems are k x k
         mirrored = bipartite(c.swapaxes(1, 2), gap)
-        prices = mirrored.prices.reshape(-1, others, k).swapaxes(1, 2).reshape(-1, k * others)
-        return mirrored._replace(pulls=np.roll(mirrored.pulls, k, axis=-1), prices=prices)
+        return mirrored._replace(pulls=np.roll(mirrored.pulls, k, axis=-1))
 
     def scaled(runs: NDArray[np.intp], tightness: _Array) -> _Scaled:
         rows, used = tightness.reshape(-1, k, others), c[runs] < np.inf
@@ -104,24 +102,23 @@ def _allocation(
 ) -> Allocation:
     """Solve the runs that have limits and can meet them, some at a time, and undo the scaling."""
     total, pulls, gap = np.zeros(len(c)), np.zeros((len(c), arms)), np.zeros(len(c))
-    prices = np.zeros(c.shape)
     impossible = (c == 0).any(-1)
     todo = np.flatnonzero(~impossible & (c < np.inf).any(-1))
     chunk = max(1, _CHUNK // max(1, size))
     for runs in (todo[i : i + chunk] for i in range(0, len(todo), chunk)):
         least = c[runs].min(-1, keepdims=True)
-        found, gap[runs], prices[runs] = _interior_point(*scaled(runs, least / c[runs]), tolerance)
+        found, gap[runs] = _interior_point(*scaled(runs, least / c[runs]), tolerance)
         with np.errstate(over="ignore"):  # more pulls than a float can hold: as good as impossible
             pulls[runs] = found / least
             total[runs] = pulls[runs].sum(-1)
     impossible |= np.isinf(total)
     total[impossible], pulls[impossible], gap[impossible] = np.inf, 1.0, 0.0
-    return Allocation(total, pulls, gap, prices)
+    return Allocation(total, pulls, gap)
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # a run that breaks down keeps its best pulls
-def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_Array, _Array, _Array]:
-    """Return pulls, gap and prices (of sum 1) for min sum_i cost_i / v_i subject to Q v <= 1."""
+def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_Array, _Array]:
+    """Return pulls and gap for min sum_i cost_i / v_i subject to Q v <= 1."""
     pulls, total, lower = np.ones_like(cost), np.full(len(cost), np.inf), np.zeros(len(cost))
     at = np.arange(len(cost))  # the runs not yet done
 
@@ -132,7 +129,6 @@ def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_A
     z *= (cost / (x + free)).max(-1, keepdims=True)
     v = np.sqrt((cost + free) / (system.columns(z) + free))
     s = 1.0 - system.rows(v)
-    prices = z / z.sum(-1, keepdims=True)
 
     for _ in range(_ITERATIONS):
         spent, x = system.rows(v), system.columns(z)
@@ -140,9 +136,7 @@ def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_A
         value = n.sum(-1)
         better = value < total[at]
         total[at[better]], pulls[at[better]] = value[better], n[better]
-        bound = np.sqrt(cost * x).sum(-1) ** 2 / z.sum(-1)
-        higher = bound > lower[at]
-        lower[at[higher]], prices[at[higher]] = bound[higher], (z / z.sum(-1, keepdims=True))[higher]
+        lower[at] = np.fmax(lower[at], np.sqrt(cost * x).sum(-1) ** 2 / z.sum(-1))
         going = (total[at] > (1.0 + tolerance) * lower[at]) & np.isfinite(value)
         if not going.all():
             system = system.only(going)
@@ -166,7 +160,7 @@ def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_A
         ds = aim / z - s - dz * s / z
         primal, dual = np.minimum(_longest(s, ds), _longest(v, dv)), _longest(z, dz)
         v, s, z = v + primal * dv, s + primal * ds, z + dual * dz
-    return pulls, np.maximum(total / lower - 1.0, 0.0), prices
+    return pulls, np.maximum(total / lower - 1.0, 0.0)
 
 
 def _longest(y: _Array, dy: _Array) -> _Array:
