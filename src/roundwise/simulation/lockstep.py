@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from roundwise.arrays import Array, Floats, stacked, take
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import known_sigma
+from roundwise.noise.family import family_of
 from roundwise.policies import Policy
 from roundwise.policies.rounds import within
 from roundwise.problem import Problem
 from roundwise.questions.claims import Claims
 from roundwise.simulation.environments import Environment, Now, mismatch
-from roundwise.simulation.summary import Runs, lower_bound_at
+from roundwise.simulation.summary import Runs, lower_bound_at, own_lower_bound
 from roundwise.state import Batch, Trial, joined
 from roundwise.trial import advance, begin, conclusion, stuck
 
@@ -141,6 +142,9 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         complexity = question.complexity(truth, sigma=sigma).value
     bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
     exact = environment.noise.outcome.normal and sigma == environment.sigma
+    family = family_of(environment.noise)
+    if family is not None and (own := own_lower_bound(question, truth, problem.delta, family)) is not None:
+        (complexity, bound), exact = own, True
     ends = np.cumsum([job.size for job in lot])
     size = int(ends[-1])
     samples, batches = np.empty(size), np.empty(size)
