@@ -171,7 +171,7 @@ def test_bounds_are_of_the_batches_that_the_decision_has_seen(storage):
 
 
 def test_a_budget_must_cover_the_arms(storage):
-    with pytest.raises(InputError, match="The budget is 5 results, but 10 arms need one each"):
+    with pytest.raises(InputError, match="The budget is 5 results, but 10 arms need 10"):
         create_study("s", question=BestArm(), arms=list("abcdefghij"), noise=Gaussian(1.0), budget=5, storage=storage)
 
 

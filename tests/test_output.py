@@ -297,7 +297,8 @@ class TestListAndLog:
         assert found[2].file.endswith("first.csv")
         assert any("withdrawn: not ours" in each.what for each in found)
         plain = json.loads(shell(here, "log", "checkout", "--json").stdout)
-        assert plain == [each.plain() for each in found]
+        assert plain["entries"] == [each.plain() for each in found]
+        assert plain["guarantee"].startswith("conditional on the assumption that the withdrawal of ")
         out = shell(here, "log", "checkout").stdout
         assert f"The record ends with {last}." in out
         assert "asked for 60 results" in out
@@ -328,7 +329,7 @@ class TestPython:
             with pytest.raises(InputError, match="say so: `again=True`"):
                 study.tell(here / "first.csv")
             assert "`study.tell(...)`" in study.report().next
-        assert "say so: `--again`" in shell(here, "tell", "checkout", "first.csv").stderr
+        assert "say so: `--new`" in shell(here, "tell", "checkout", "first.csv").stderr
         assert "`roundwise tell checkout FILE`" in shell(here, "status", "checkout").stdout
 
     def test_the_control_by_name(self):

@@ -264,7 +264,7 @@ def rows(*lines):
 
 REFUSED = [
     (NOISE, rows("blue,x"), r"^results.csv, line 3: the outcome 'x' of arm 'blue' is not a number.\n  Correct it, or"),
-    (NOISE, rows("blue,"), r"line 3: 1 row has no outcome \(blue 1\).\n  Complete the table; or say why.*--missing"),
+    (NOISE, rows("blue,"), r"line 3: 1 row has no outcome \(blue 1\).\n  Complete the table; or say why.*missing=REAS"),
     (NOISE, rows("blue,nan"), r"line 3: 1 row has no outcome \(blue 1\)"),
     (NOISE, rows("blue,-inf"), r"line 3: the outcome '-inf' of arm 'blue' is infinite.\n.*finite"),
     (NOISE, rows("blue,1e999"), r"line 3: .* is infinite"),

@@ -264,6 +264,7 @@ class TestCommands:
         assert json_of("export", "checkout")["file"] == "checkout.jsonl"
         assert json_of("import", "checkout.jsonl", "--storage", "sqlite:///copy.db")["entries"] == 11
         assert json_of("report", "checkout")["still_to_come"]
+        assert len(json_of("log", "checkout")["entries"]) > 8
         assert json_of("close", "checkout", "--why", "enough")["status"] == "closed"
         assert json_of("ask", "checkout")["status"] == "closed"
         assert json_of("reopen", "checkout", "--why", "more money", "--yes")["status"] == "undecided"

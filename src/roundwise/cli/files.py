@@ -14,7 +14,7 @@ from roundwise.errors import InputError
 OURS = b"roundwise"  # is near the start of every file that we write as HTML, Markdown, JSON or a record
 HEADERS = (
     b"arm,still_to_come",
-    b"arm,results,waiting,",
+    b"arm,results,missing,waiting,",
     b"claim,shown,shown_at,",
     b"round,arm,asked,",
     b"file,round,results,",

@@ -134,10 +134,12 @@ class Claims:
         return cls(np.array(forms), np.full(len(forms), margin))._called(names)
 
     @classmethod
-    def above(cls, arms: int | Sequence[str], level: float, *, futility: float | None = None) -> Claims:
-        """Every arm is above a level, whatever the dependence between arms."""
+    def above(
+        cls, arms: int | Sequence[str], level: float, *, futility: float | None = None, sides: str = "one"
+    ) -> Claims:
+        """Every arm is above a level, whatever the dependence between arms; with two sides, or it is not."""
         names, number = _named(arms)
-        return cls(np.eye(number), np.full(number, level), futility=futility)._called(names)
+        return cls(np.eye(number), np.full(number, level), futility=futility, sides=sides)._called(names)
 
     @classmethod
     def from_words(cls, fields: Mapping[str, Any]) -> Claims | None:

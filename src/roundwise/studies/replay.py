@@ -134,9 +134,23 @@ def _counted(state: State, payload: Plain, entry: Entry) -> None:
 
 
 def _decided(state: State, payload: Plain, entry: Entry) -> None:
-    if not isinstance(payload["words"], str) or "answer" not in payload:
+    if not isinstance(payload["words"], str):
         raise TypeError("no answer")
+    _check_answer(state.settings, payload["answer"])
     state.decided = payload
+
+
+def _check_answer(settings: Settings, answer: Any) -> None:
+    """Raise an error unless an answer has the form of those to the question."""
+    question, arms = settings.question, settings.arms
+    like = question.plain(question.answer(np.zeros(len(arms))))
+    if type(answer) is not type(like):
+        raise TypeError("an answer to another question")
+    sets = [answer] if isinstance(answer, list) else list(answer.values()) if isinstance(answer, dict) else [[answer]]
+    most = max(len(getattr(question, "names", ()) or arms), getattr(question, "number", 0))
+    for each in sets:
+        if not all(isinstance(number, bool) or (type(number) is int and 0 <= number < most) for number in each):
+            raise ValueError("an answer that there is not")
 
 
 def _later(state: State, payload: Plain, entry: Entry) -> None:

@@ -12,6 +12,8 @@ from roundwise.cli.output import print_json, say
 from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
+    from roundwise.studies import Study
+    from roundwise.studies.report import Report
     from roundwise.studies.store import Entry
 
 Name = Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")]
@@ -41,6 +43,14 @@ def agreed(effect: str, yes: bool) -> str:
     if not typer.confirm("Do it?", err=True):
         raise InputError("Nothing was changed.")
     return "Done."
+
+
+FEW = 100  # rounds up to which a command that records ends with the whole report; it takes longer with every round
+
+
+def whole(study: Study, found: Report) -> Report:
+    """The whole report after something was recorded, with intervals and dates, unless the study is long."""
+    return study.report() if found.rounds <= FEW else found
 
 
 def show(plain: dict[str, object] | None, text: str) -> None:

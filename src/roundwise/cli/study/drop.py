@@ -9,7 +9,7 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, Unrelated, Why, Yes, agreed, show
+from roundwise.cli.study.common import Name, Storage, Unrelated, Why, Yes, agreed, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -27,7 +27,7 @@ def drop(
 
     with load_study(name, storage) as study:
         effect = agreed(study.effect("drop", arm=arm, why=why, unrelated=unrelated), yes)
-        study.drop(arm, why, unrelated)
+        found = study.drop(arm, why, unrelated)
         recorded(f"{arm} is left out")
-        found = study.report()
+        found = whole(study, found)
     show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

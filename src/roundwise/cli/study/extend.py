@@ -9,7 +9,7 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, Yes, agreed, show
+from roundwise.cli.study.common import Name, Storage, Yes, agreed, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -25,7 +25,7 @@ def extend(
 
     with load_study(name, storage) as study:
         effect = agreed(study.effect("extend", budget=budget), yes)
-        study.extend(budget)
+        found = study.extend(budget)
         recorded("the budget is recorded")
-        found = study.report()
+        found = whole(study, found)
     show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

@@ -10,7 +10,7 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, Yes, agreed, show
+from roundwise.cli.study.common import Name, Storage, Yes, agreed, show, whole
 
 
 @app.command("import-past", rich_help_panel=STUDIES)
@@ -26,7 +26,7 @@ def import_past(
 
     with load_study(name, storage) as study:
         effect = agreed(study.effect("import_past"), yes)
-        study.import_past(file)
+        found = study.import_past(file)
         recorded(f"{file} is recorded")
-        found = study.report()
+        found = whole(study, found)
     show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

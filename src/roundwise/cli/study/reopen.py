@@ -5,7 +5,7 @@ from __future__ import annotations
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show
+from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -15,7 +15,7 @@ def reopen(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_j
 
     with load_study(name, storage) as study:
         effect = agreed(study.effect("reopen"), yes)
-        study.reopen(why)
+        found = study.reopen(why)
         recorded(f"'{name}' is open again")
-        found = study.report()
+        found = whole(study, found)
     show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

@@ -24,9 +24,7 @@ from roundwise.cli.reading import (
     columns_of,
     words_of,
 )
-from roundwise.cli.study.common import Name, Storage, show
-
-FEW = 50  # rounds up to which bounds are computed at once; later `status` has them, and telling takes no longer
+from roundwise.cli.study.common import Name, Storage, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -55,9 +53,8 @@ def tell(
     columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column)
     words = words_of(columns, ignore_arms, missing, cumulative, again, average_ids)
     with load_study(name, storage) as study:
-        report = study.tell(*(files or []), round_over=round_over, **words)
+        found = study.tell(*(files or []), round_over=round_over, **words)
         told = ", ".join(str(each) for each in files or [])
         recorded(f"{told or 'that the rest will not come'} is recorded")
-        if report.rounds <= FEW:
-            report = study.report()
+        report = whole(study, found)
     show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())

@@ -8,16 +8,17 @@ from roundwise.stopping import explained
 from roundwise.studies.count import restored
 from roundwise.studies.packing import Unreadable
 from roundwise.studies.report.model import Cell, Course
+from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 
 MANY = 200  # claims (or batches) up to which their course is followed
 
 
-def cells_of_batches(state: State) -> tuple[Cell, ...]:
-    """What every round brought of every arm that it asked for or had, as far as rounds were read."""
+def cells_of(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
+    """What every round brought of every arm that it asked for or had."""
     found = []
-    for asked in state.recent:
+    for asked in rounds:
         came = asked.batch
         for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True):
             if pulls or count:

@@ -42,8 +42,8 @@ def answer_by_name(question: Question, answer: Any, arms: Sequence[str]) -> Any:
 def open_words(found: Findings) -> str:
     """What is shown and what is still open."""
     if not any(each.results for each in found.arms):
-        waiting = sum(each.waiting for each in found.arms)
-        return f"{count(waiting)} results wait for the rest of their round" if waiting else "No results yet"
+        early = sum(each.waiting for each in found.arms)
+        return f"{count(early)} results wait for the rest of their round" if early else "No results yet"
     if not found.claims:
         return "Nothing has been ruled out"
     if found.claims[0].arm is not None:

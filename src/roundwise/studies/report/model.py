@@ -17,6 +17,7 @@ class Arm:
     index: int  # among the arms of the study
     results: int  # that count
     mean: float | None
+    missing: int = 0  # outcomes that will never be known
     waiting: int = 0  # results that are recorded, of a round that is still open
     waiting_mean: float | None = None
     lower: float | None = None  # of the mean

@@ -14,7 +14,6 @@ from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
 from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
 from roundwise.studies.results.balance import missing_differs
-from roundwise.studies.results.words import by_arm
 from roundwise.studies.state import State
 
 
@@ -36,32 +35,28 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             f"Round {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
             f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
         )
-    said += _lost(state)
     if emptied(state):
         said.append(
             f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "
             "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
             "each other, and at results that were chosen by their values."
         )
-    return said + _disagreement(state)
+    return said + _lost(state) + _disagreement(state)
 
 
 def _lost(state: State) -> list[str]:
-    """Outcomes that are missing, by arm, and whether the arms differ in it by more than chance."""
-    lost, arms = state.lost, state.settings.arms
-    if not lost:
+    """That arms differ in what is missing, by more than chance, if they do."""
+    if not any(state.lost.values()):
         return []
-    missing = np.array([float(lost.get(arm, 0)) for arm in arms])
+    missing = np.array([float(state.lost.get(name, 0)) for name in state.settings.arms])
     chance = missing_differs(state.record.counts, missing)
-    differs = (
-        f" Arms differ in it as chance alone does once in {number(1 / max(chance, 1e-99))} studies: the reasons have "
-        "to do with the arm."
-        if chance < SURPRISING
-        else ""
-    )
+    if chance >= SURPRISING:
+        return []
+    shares = missing / np.maximum(state.record.counts + missing, 1.0)
+    most = state.settings.arms[int(shares.argmax())]
     return [
-        f"{sum(lost.values())} outcomes are missing ({by_arm(lost)}). The guarantee holds if the reasons have nothing "
-        f"to do with what they would have been.{differs}"
+        f"The arms differ in how many outcomes are missing as chance does once in {number(1 / max(chance, 1e-99))} "
+        f"studies, {most} most of all: what is missing may well depend on the arm, and then comparisons are biased."
     ]
 
 

@@ -60,6 +60,7 @@ def _arms(state: State) -> list[Arm]:
                 index=i,
                 results=n,
                 mean=float(record.means[i]) if n else None,
+                missing=int(state.lost.get(name, 0)),
                 waiting=more,
                 waiting_mean=float(open_.totals[i] / more) if open_ is not None and more else None,
             )

@@ -18,6 +18,7 @@ Table = list[list[str]]
 ARM_COLUMNS = (
     "arm",
     "results",
+    "missing",
     "waiting",
     "mean",
     "lower",
@@ -44,6 +45,7 @@ def arm_records(report: Facts) -> Records:
         (
             each.name,
             each.results,
+            each.missing,
             each.waiting,
             each.mean,
             each.lower,
@@ -145,6 +147,8 @@ def arm_table(report: Facts) -> Table:
     head += [f"lift over {report.control}"] if compared and any_of("lift") else []
     head += ["behind the leader by"] if trails else []
     head += [""] if places or behind else []
+    lost = any(each.missing for each in arms)
+    head += ["missing"] if lost else []
     head += ["waiting"] if waiting else []
     table = [head]
     for each in arms[:MOST]:
@@ -156,6 +160,7 @@ def arm_table(report: Facts) -> Table:
         row += [_lift(each)] if compared and any_of("lift") else []
         row += [_trailing(report, each)] if trails else []
         row += [_place(report, each)] if places or behind else []
+        row += [count(each.missing)] if lost else []
         row += [_waiting(report, each)] if waiting else []
         table.append([visible(cell) for cell in row])
     return table

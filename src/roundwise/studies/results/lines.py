@@ -203,7 +203,7 @@ class RowLines:
                 f"{many} row{'s have' if many > 1 else ' has'} no {shown(self._title)} ({arms})"
                 f"{', the first of them here' if many > 1 else ''}.",
                 "Complete the table; or say why, and they are counted as missing: "
-                f"{said('missing=...', '--missing REASON')}.",
+                f"{said('missing=REASON', '--missing REASON')}.",
             )
         if not self._options.average_ids:
             self.ids.refuse()
