@@ -18,8 +18,8 @@ from roundwise.noise import Noise
 from roundwise.planning.ahead import Ends, ahead, claims_of, joined_ends, without_budget
 from roundwise.planning.bound import lower_bound
 from roundwise.planning.costs import Costs
-from roundwise.planning.expected import Expected, given, ladder, scenarios
-from roundwise.planning.fixed import fixed_design
+from roundwise.planning.expected import Expected, control_of, given, ladder, scenarios
+from roundwise.planning.fixed import FixedDesign, fixed_design
 from roundwise.planning.front import RUNS, Setting, front_of
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.quantities import one_for_each, quantities
@@ -192,6 +192,9 @@ class _Lots:
         self.endless = not _answerable(wish, expected)
         self.claims = isinstance(wish.question, Claims) and wish.budget is not None  # they end with the budget
         self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
+        self.fixed = self._fixed()
+        one = self.fixed is not None and self.fixed.comparisons == 1
+        self.sequential = one or control_of(wish.question) is not None  # designs with several looks are standard there
 
     def run(self, runs: int) -> None:
         """So many more, or fewer where rounds are many."""
@@ -223,15 +226,20 @@ class _Lots:
         row = row_of(self.wish, self.expected, needed, limited, self.bound, None)
         typical = row.batches.typical
         looks = int(typical) if math.isfinite(typical) and typical >= 2 else None
-        fixed = fixed_design(
-            self.wish.problem,
+        fixed = self.fixed if looks is None or not self.sequential else self._fixed(looks)
+        return dataclasses.replace(row, fixed=fixed)
+
+    def _fixed(self, looks: int | None = None) -> FixedDesign | None:
+        wish = self.wish
+        found = fixed_design(
+            wish.problem,
             self.expected.means,
-            power=self.wish.power,
-            shares=self.wish.split,
+            power=wish.power,
+            shares=wish.split,
             looks=looks,
-            deviation=self.wish.deviation,
+            deviation=wish.deviation,
         )
-        return dataclasses.replace(row, fixed=None if fixed is None else fixed.scaled(1 / (1 - self.wish.missing)))
+        return None if found is None else found.scaled(1 / (1 - wish.missing))
 
 
 def _no_end(wish: Wish) -> Ends:
