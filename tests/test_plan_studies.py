@@ -136,7 +136,7 @@ def calibrated(noise, number, runs):
 
 @pytest.mark.parametrize("noise", [Binary(), Gaussian(), UnknownVariance()], ids=lambda each: each.name)
 def test_from_here_nineteen_in_twenty_cover(noise):
-    calibrated(noise, 24, 100)
+    calibrated(noise, 40, 100)
 
 
 @pytest.mark.slow
