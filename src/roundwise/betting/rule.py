@@ -43,6 +43,10 @@ class Betting:
 
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch with what was fixed before; then fix the next bets."""
+        ledger = ledger_of(problem)
+        if batch.parts is not None and problem.noise.name in ("gaussian", "sub-gaussian") and isinstance(ledger, BestArmLedger):
+            won = ledger.in_parts(problem, *kept, batch.parts, self.shifts and ledger.shifts)
+            return self._kept(problem, won, kept.known.past.plus(batch))
         return self._played(problem, kept, batch)[-1][1]
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> Bets:
@@ -63,7 +67,9 @@ class Betting:
         """
         ledger = ledger_of(problem)
         before, steps = kept.known.past, []
-        parts = () if before.history else batch.parts
+        parts: list[Batch] = []
+        if batch.parts is not None and not before.history:
+            parts = [batch.parts.batch(p) for p in range(batch.parts.number)]
         for i, part in enumerate(parts or (batch,)):
             live = np.ones(part.counts.shape[:-1], dtype=np.bool_)
             if parts and i == 0:

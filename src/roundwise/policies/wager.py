@@ -10,6 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, total
 from roundwise.betting.rule import Betting, ledger_of
+from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
@@ -18,8 +19,8 @@ from roundwise.state import Plan, Trial
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost
-SMALLEST = 0.2  # xmin: a batch is at least this share of all samples so far
-PARTS = 4  # of the first batch
+AIM = 0.7  # m: a batch is so much of what would settle everything that is open
+SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 
 
 class Fixed(NamedTuple):
@@ -68,7 +69,7 @@ class Wager:
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=PARTS)
+        return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=FIRST_PARTS)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -78,14 +79,14 @@ class Wager:
         samples = np.maximum(trial.record.samples, 1.0)
         growth = self._growth(samples)
         need = total(wanted.pulls)
-        size = np.clip((1 + growth) / 3 * need, np.minimum(SMALLEST, growth) * samples, growth * samples)
+        size = np.clip(AIM * need, np.minimum(SMALLEST, growth) * samples, growth * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
         after = samples + (size if self.max_batch is None else np.minimum(size, self.max_batch))
         floor = whole((FLOOR * after / problem.arms)[..., None] - counts)
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
-        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice))
+        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=PARTS)
 
     def _growth(self, samples: Floats) -> Floats:
         """By how much of the samples so far a batch may grow; 3 sqrt(price/N) with a price (docs/wager.md)."""

@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike
 
 from roundwise import noise
 from roundwise.arrays import Floats, zeros
+from roundwise.dealing import added, bridged, cut
 from roundwise.errors import InputError
 from roundwise.noise import Needs
 from roundwise.questions.base import finite
 from roundwise.simulation.outcomes import read_outcomes
-from roundwise.state import Batch, Table
+from roundwise.state import Batch, Parts, Table, joined
 
 Generator = np.random.Generator
 
@@ -108,6 +109,19 @@ class GaussianArms:
         freedom = np.maximum(pulls - 1.0, 0.0).transpose()
         scatter = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
         return Batch(pulls, totals, scatter.transpose()), world
+
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One normal draw for each part of each arm; other dealings of the same rows are bridges to their total."""
+        rows = counts.transpose()  # parts first, runs contiguous
+        totals = rng.standard_normal((*rows.shape[:2], 1, *rows.shape[3:]))
+        totals *= np.sqrt(rows) if self.sigma == 1.0 else self.sigma * np.sqrt(rows)
+        totals += rows * world.means.transpose()[:, None]
+        whole = added(totals)
+        if dealings > 1:
+            more = bridged(rng, rows, whole, dealings - 1, self.sigma)
+            totals = np.concatenate([totals, more], axis=2)
+        every = added(rows)[:, 0].transpose()
+        return Batch(every, whole[:, 0].transpose(), parts=Parts(counts, totals.transpose())), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,6 +292,22 @@ class Replay:
         values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
         table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
         return Batch(counts, totals, scatter, table)
+
+
+def pulled_in_parts(
+    environment: Environment, rng: Generator, world: Any, pulls: Floats, parts: int, dealings: int, needs: Needs
+) -> tuple[Batch, Any]:
+    """A batch in parts, dealt so many times if rows can be dealt anew from their sums; in general, pull by pull."""
+    own = getattr(environment, "pull_parts", None)
+    if own is not None and needs == "sums":
+        found: tuple[Batch, Any] = own(rng, world, cut(pulls, parts), dealings)
+        return found
+    pulled = []
+    counts = cut(pulls, parts)[..., 0, :, :]
+    for p in range(parts):
+        batch, world = environment.pull(rng, world, counts[..., p], needs)
+        pulled.append(batch)
+    return joined(pulled), world
 
 
 def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Floats, stacked, take
+from roundwise.dealing import FIRST_PARTS
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import known_sigma
 from roundwise.policies import Policy
 from roundwise.problem import Problem
-from roundwise.simulation.environments import Environment, mismatch
+from roundwise.simulation.environments import Environment, mismatch, pulled_in_parts
 from roundwise.simulation.summary import Runs, lower_bound_at
-from roundwise.state import Batch, Trial, joined
+from roundwise.state import Batch, Plan, Trial
 from roundwise.trial import advance, begin, conclusion, stuck
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Watch = Mapping[str, Callable[[Trial], NDArray[Any]]]
 
 LOT = 160_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
+FIRST_DEALINGS, DEALINGS = 4, 1  # of the first batch, and of later ones: live studies deal more often
 
 
 class Setting(NamedTuple):
@@ -150,8 +152,8 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         pulled = []
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
             if start < end:
-                pulls = trial.plan.pulls[start:end]
-                batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], pulls, trial.plan.parts)
+                plan = trial.plan._replace(pulls=trial.plan.pulls[start:end])
+                batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], plan)
                 pulled.append(batch)
         batch = stacked(pulled)
         before = trial.record.batches
@@ -221,15 +223,11 @@ def _looked(key: str, seen: Any, runs: int) -> NDArray[Any]:
 
 
 def drawn(
-    problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, pulls: Floats, parts: int
+    problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, plan: Plan
 ) -> tuple[Batch, Any]:
     """What comes back for a plan, in the detail and the parts that are asked for."""
     needs = problem.noise.needs
-    if parts == 1:
-        return environment.pull(rng, world, pulls, needs)
-    pulled = []
-    for i in range(parts):
-        part = np.floor(pulls * (i + 1) / parts) - np.floor(pulls * i / parts)
-        batch, world = environment.pull(rng, world, part, needs)
-        pulled.append(batch)
-    return joined(pulled), world
+    if plan.parts == 1:
+        return environment.pull(rng, world, plan.pulls, needs)
+    dealings = FIRST_DEALINGS if plan.parts == FIRST_PARTS else DEALINGS
+    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)
