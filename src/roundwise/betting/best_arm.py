@@ -10,21 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, mapped, marked, total, zeros
+from roundwise.arrays import Bools, Floats, marked, total, zeros
 from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
-from roundwise.betting.parts import (
-    averaged,
-    chunks,
-    columns,
-    field_of,
-    gaussian_tilt,
-    log_phi,
-    part_arrays,
-    settled,
-    summed,
-)
+from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Forecast, Known
+from roundwise.noise.parts import Index, Seen, columns, seen
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
@@ -90,18 +81,28 @@ class BestArmLedger:
     @quiet
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Leader, parts: Parts, shifts: bool) -> Won:
         """The same after a batch in parts: the average over its dealings counts, at its end."""
-        counts, totals = part_arrays(parts)
-        gains, lost = columns(won.gains, parts), columns(won.lost, parts)
-        start = _start(known, choice, parts, shifts) if known.past.history else None
-        deviation = np.sqrt(columns(np.broadcast_to(known.variance[..., None], won.gains.shape), parts)[:1])
+        several = parts.dealings
+        data, first = seen(known.past[:4], parts), not known.past.history
+        gains, lost, means = (columns(each, several) for each in (won.gains, won.lost, known.means))
+        error = columns(np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), several)
+        extra = columns(self._extra(known, choice), several) if shifts and len(known.past.history) > 1 else None
         found = np.empty_like(gains)
-        for here in chunks(*counts.shape):
-            before = None if start is None else mapped(lambda each, here=here: each[:, here], start)
-            found[:, here] = _played(
-                problem, before, gains[:, here], lost[:, here], counts[..., here], totals[..., here], deviation[:, here], shifts
-            )
-        after = averaged(found, won.gains.shape[:-1], parts.dealings)
+        for here in chunks(data.counts.shape):
+            part, out = data.at(here), lost[:, here]
+            field = field_of(part, None if first else means[:, here], shifts)
+            looks = field.means if first else field.means - out * error[:, here]
+            before = None if extra is None else extra[:, here]
+            found[:, here] = _played(problem, gains[:, here], out, part, field, looks, before, first)
+        after = averaged(found, won.gains.shape[:-1], several)
         return Won(after, won.lost | (after >= problem.goal))
+
+    def _extra(self, known: Known, choice: Leader) -> Floats:
+        """N^2 times what the shifts of earlier batches add to the variance of each lead; of another leader, about that."""
+        counts = known.past.counts
+        inverse = 1.0 / np.maximum(counts, 1.0)
+        lead = np.take_along_axis(inverse, choice.leader[..., None], axis=-1)
+        more = np.where(marked(choice.leader, counts.shape[-1]), 0.0, choice.rivals.leverage - inverse - lead)
+        return np.where(np.isfinite(more), np.maximum(more, 0.0), 0.0) * counts**2
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """At most one arm is still in."""
@@ -154,83 +155,66 @@ class BestArmLedger:
         return Behind(spare, None, bets.behind(int(bets.end.known.means.argmax()) if leader is None else leader))
 
 
-class Start(NamedTuple):
-    """What was known before a batch, as columns."""
-
-    counts: Floats  # (K, n)
-    means: Floats  # (K, n)
-    extra: Floats | None  # (K, n), N^2 times what the shifts of earlier batches add to the variance of each lead
-
-
-def _start(known: Known, choice: Leader, parts: Parts, shifts: bool) -> Start:
-    past, extra = known.past, None
-    if shifts and len(past.history) > 1:
-        inverse = 1.0 / np.maximum(past.counts, 1e-9)
-        leading = np.take_along_axis(inverse, choice.leader[..., None], axis=-1)
-        leads = marked(choice.leader, past.counts.shape[-1])
-        more = np.where(leads, 0.0, choice.rivals.leverage - inverse - leading)
-        extra = columns(np.maximum(np.where(np.isfinite(more), more, 0.0), 0.0) * past.counts**2, parts)
-    return Start(columns(past.counts, parts), columns(known.means, parts), extra)
-
-
 def _played(
-    problem: Problem,
-    start: Start | None,
-    gains: Floats,
-    lost: Bools,
-    counts: Floats,
-    totals: Floats,
-    deviation: Floats,
-    shifts: bool,
+    problem: Problem, gains: Floats, lost: Bools, data: Seen, field: Field, looks: Floats, extra: Floats | None, first: bool
 ) -> Floats:
     """log E_i of each column after all parts. (K, n)"""
-    P, K, n = counts.shape
-    field = field_of(*((None, None) if start is None else start[:2]), counts, totals, shifts)
-    looks = field.means.copy() if start is None else field.means - lost * (deviation / np.sqrt(np.maximum(start.counts, 1.0)))
-    unseen = field.inverse > 1e8
-    if unseen.any():
-        looks[unseen] = -np.inf
-    offset = (np.arange(P) * (K * n))[:, None] + np.arange(n)
-    lead = looks.argmax(axis=1) * n + offset
+    parts, arms, n = data.counts.shape
+    tilts = problem.noise.tilts(data)
+    variances = tilts.pooled if hasattr(tilts, "pooled") else tilts.variances
+    looks = np.where(field.inverse < 1e8, looks, -np.inf) if first or data.before.counts.min() <= 0 else looks.copy()
+    offset = (np.arange(parts) * (arms * n))[:, None] + np.arange(n)
+    lead = looks.argmax(axis=1) * n + offset  # places in (P, K, n) as one row
     looks.reshape(-1)[lead] = -np.inf
     follow = looks.argmax(axis=1) * n + offset
 
     def leading(values: Floats) -> Floats:
         return values.reshape(-1).take(lead)[:, None]
 
-    D = leading(field.means) - field.means
+    ahead = leading(field.means) - field.means
     before = leading(field.inverse) + field.inverse
     if field.share is not None and field.weight is not None:
         x = leading(field.share) - field.share
         x *= x
         x *= field.weight[:, None]
         before += x
-    if start is not None and start.extra is not None:
-        before += field.inverse * field.inverse * start.extra
+    if extra is not None:
+        x = field.inverse * field.inverse
+        x *= extra
+        before += x
+    error = np.sqrt(before)
+    if variances.size == 1:
+        error *= math.sqrt(variances.item())
+    else:
+        spread = np.broadcast_to(variances, error.shape)
+        error *= np.sqrt((spread + leading(np.ascontiguousarray(spread))) / 2)
+    z = ahead
+    z /= error
     live = None
-    if start is None:  # a first batch is bet on once its leader is more likely right than wrong
-        chances = log_phi(D / (np.sqrt(before) * deviation))
+    if first:  # bet on once the leader is more likely right than wrong
+        chances = log_phi(z)
         chances.reshape(-1)[lead] = 0.0
         live = summed(chances) >= math.log(0.5)
         live[0] = False
-    d = leading(field.new) - field.new
-    v = leading(field.per_row) + field.per_row
-    for values, sign in ((D, -1.0), (before, 1.0), (d, -1.0), (v, 1.0)):  # the leader's own bet: against its follower
+    new = leading(field.new) - field.new
+    leverage = leading(field.per_row) + field.per_row
+    for values, sign in ((z, -1.0), (before, 1.0), (new, -1.0), (leverage, 1.0)):  # the leader against its follower
         flat = values.reshape(-1)
         flat[lead] = sign * flat.take(follow)
-    open_ = np.flatnonzero(~lost)
-    if live is not None:
-        open_ = open_[live.any(axis=0)[open_ % n]]
-    D, before, d, v = (each.reshape(P, -1).take(open_, axis=1, mode="clip") for each in (D, before, d, v))
-    mask = None
-    if live is not None or unseen.any() or counts.min() <= 0:
-        mask = (v < 1e17) & (before < 1e8)
-        if live is not None:
-            mask &= live[:, open_ % n]
-    scale = deviation.reshape(-1)[open_ % n]
-    D /= np.sqrt(before) * scale
-    d /= np.sqrt(v) * scale
-    before /= v
+    open_ = np.flatnonzero(~lost if live is None else ~lost & live.any(axis=0))
+    z, before, new, leverage = (
+        each.reshape(parts, -1).take(open_, axis=1, mode="clip") for each in (z, before, new, leverage)
+    )
+
+    def places() -> tuple[Index, Index]:
+        rivals = np.broadcast_to(lead[:, None], (parts, arms, n)).copy()
+        rivals.reshape(-1)[lead] = follow
+        arm = (np.arange(parts) * (arms * n))[:, None] + open_
+        return rivals.reshape(parts, -1).take(open_, axis=1), arm
+
+    good = possible(before, leverage, None if live is None else live[:, open_ % n])
+    tilt = tilts.pairs(places, new, leverage, 0.0)
+    before /= leverage
     found = gains.reshape(-1).copy()
-    found[open_] = settled(problem.goal, found.take(open_), D, before, gaussian_tilt(d), mask)
-    return found.reshape(K, n)
+    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good)
+    return found.reshape(arms, n)

@@ -15,19 +15,25 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.slopes import BOLDEST_PART, NEED_STEPS, RATIO_STEPS, SHAPE, Z_STEPS, slopes
 from roundwise.dealing import shares_of_rest
-from roundwise.state import Parts
+from roundwise.noise.parts import NONE, Index, Seen, Tilt, sums_before
 
 CHUNK = 120_000  # parts times arms times columns that are computed at once: what fits the cache
-NONE = 1e-18  # in place of no rows
-_FAR = 1e17  # a variance of a part beyond this is that of no rows
+_FEWEST = 1e-9  # in place of no results
+_UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
-Index = NDArray[np.intp]
-Tilt = Callable[[int, Floats], Floats]  # part, sizes in standard errors of the part -> log of the factors
+Switch = Callable[[int, Floats], None]  # before a part: what was won, changed in place where the null is another now
+
+
+def possible(before: Floats, leverage: Floats, live: Bools | None = None) -> Bools | None:
+    """Where there are results before each part and in it, and the bet is `live`; None if that is everywhere. (P, c)"""
+    good = (leverage < _NOTHING) & (before < _UNKNOWN)
+    if live is not None:
+        good &= live
+    return None if good.all() else good
 
 
 class Field(NamedTuple):
@@ -39,25 +45,6 @@ class Field(NamedTuple):
     weight: Floats | None  # (P, n), 1 / sum_j N_j f_j
     per_row: Floats  # (P, K, n), 1 / rows of the part
     new: Floats  # (P, K, n), means of the part
-
-
-def columns(array: Floats, parts: Parts) -> Floats:
-    """Runs (K) as columns (K, n), once for every dealing."""
-    rows = array.transpose()
-    wide = np.broadcast_to(rows[:, None], (rows.shape[0], parts.dealings, *rows.shape[1:]))
-    return np.ascontiguousarray(wide).reshape(rows.shape[0], -1)
-
-
-def one_row(array: Floats, parts: Parts) -> Floats:
-    """Runs () as columns (n), once for every dealing."""
-    return np.ascontiguousarray(np.broadcast_to(array.transpose(), (parts.dealings, *array.shape[::-1]))).reshape(-1)
-
-
-def part_arrays(parts: Parts) -> tuple[Floats, Floats]:
-    """Counts and totals of the parts, (P, K, n) each, a column for every dealing of every run."""
-    totals = np.ascontiguousarray(parts.totals.transpose())
-    counts = np.broadcast_to(parts.counts.transpose(), totals.shape)
-    return tuple(np.ascontiguousarray(each).reshape(*totals.shape[:2], -1) for each in (counts, totals))
 
 
 def averaged(logs: Floats, runs: tuple[int, ...], dealings: int) -> Floats:
@@ -72,8 +59,9 @@ def averaged(logs: Floats, runs: tuple[int, ...], dealings: int) -> Floats:
     return (np.log(sums / dealings) + top[:, 0]).transpose()
 
 
-def chunks(parts: int, arms: int, size: int) -> Iterator[slice]:
+def chunks(shape: tuple[int, ...]) -> Iterator[slice]:
     """Columns that are worked on together."""
+    parts, arms, size = shape
     step = max(1, CHUNK // (parts * arms))
     return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
@@ -91,25 +79,17 @@ def summed(values: Floats) -> Floats:
     return found
 
 
-def sums_before(values: Floats) -> Floats:
-    """The sum of all parts before each."""
-    found = np.empty_like(values)
-    found[0] = 0.0
-    for p in range(1, len(values)):
-        np.add(found[p - 1], values[p - 1], out=found[p])
-    return found
-
-
-def field_of(N: Floats | None, mu: Floats | None, counts: Floats, totals: Floats, shifts: bool) -> Field:
-    """What is known before each part: after earlier batches with counts N and means mu, or in a first batch."""
+def field_of(seen: Seen, mu: Floats | None, shifts: bool) -> Field:
+    """What is known before each part, after earlier batches with means mu (K, n), or in a first batch (None)."""
+    counts, N = seen.counts, seen.before.counts
     per_row = 1.0 / np.maximum(counts, NONE)
-    new = totals * per_row
-    c, t = sums_before(counts), sums_before(totals)
-    if N is None or mu is None:
-        inverse = 1.0 / np.maximum(c, 1e-9)
+    new = seen.totals * per_row
+    c, t = sums_before(counts), sums_before(seen.totals)
+    if mu is None:
+        inverse = 1.0 / np.maximum(c, _FEWEST)
         t *= inverse
         return Field(t, inverse, None, None, per_row, new)
-    inverse = 1.0 / np.maximum(N + c, 1e-9)
+    inverse = 1.0 / np.maximum(N + c, _FEWEST)
     f = c
     f *= inverse
     t *= inverse
@@ -118,7 +98,7 @@ def field_of(N: Floats | None, mu: Floats | None, counts: Floats, totals: Floats
     weight = None
     if shifts:
         np.multiply(f, N, out=x)
-        weight = 1.0 / np.maximum(summed(x), 1e-9)
+        weight = 1.0 / np.maximum(summed(x), _FEWEST)
         np.multiply(t, N, out=x)
         shift = summed(x) * weight
         np.multiply(f, shift[:, None], out=x)
@@ -146,16 +126,19 @@ def cells(z: Floats, ratio: Floats) -> Index:
     return place
 
 
-def settled(goal: float, gains: Floats, z: Floats, ratio: Floats, tilt: Tilt, live: Bools | None) -> Floats:
+def settled(goal: Floats | float, gains: Floats, z: Floats, ratio: Floats, tilt: Tilt, live: Bools | None, switch: Switch | None = None) -> Floats:
     """log of what is won against each null after all parts, (c): the one loop over parts.
 
-    z and past variance over that of the part are (P, c), and are used up. A null that has lost is not bet on further.
+    z and past variance over that of the part are (P, c), and are used up. A null that has lost is not bet on further;
+    `live` says where there is something to bet on.
     """
     table, kappa = slopes(), shares_of_rest(len(z))
     ratio *= (1.0 / kappa)[:, None]
     place, wider = cells(z, ratio), np.sqrt(kappa)
     gains = gains.copy()
     for p in range(len(place)):
+        if switch is not None:
+            switch(p, gains)
         need = goal - gains
         bet = need > 0
         if live is not None:
@@ -178,18 +161,6 @@ def settled(goal: float, gains: Floats, z: Floats, ratio: Floats, tilt: Tilt, li
         x += 1.0
         gains += np.log(x, out=x)
     return gains
-
-
-def gaussian_tilt(standardised: Floats) -> Tilt:
-    """exp(q D - q^2/2) for sub-Gaussian D (Lemma 1)."""
-
-    def tilt(p: int, q: Floats) -> Floats:
-        x = standardised[p]
-        x -= 0.5 * q
-        x *= q
-        return x
-
-    return tilt
 
 
 _PHI_STEPS = 512

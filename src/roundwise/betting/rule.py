@@ -44,7 +44,7 @@ class Betting:
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch with what was fixed before; then fix the next bets."""
         ledger = ledger_of(problem)
-        if batch.parts is not None and problem.noise.name in ("gaussian", "sub-gaussian") and isinstance(ledger, BestArmLedger):
+        if batch.parts is not None and hasattr(problem.noise, "tilts") and hasattr(ledger, "in_parts"):
             won = ledger.in_parts(problem, *kept, batch.parts, self.shifts and ledger.shifts)
             return self._kept(problem, won, kept.known.past.plus(batch))
         return self._played(problem, kept, batch)[-1][1]

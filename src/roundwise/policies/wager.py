@@ -20,6 +20,8 @@ from roundwise.state import Plan, Trial
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost
 AIM = 0.7  # m: a batch is so much of what would settle everything that is open
+FIRST_AIM, WIDER = 1.4, 2.0  # after the first batch: an easy problem is over by then, a hard one makes up for it
+UNSURE = 1.4  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 
 
@@ -79,7 +81,12 @@ class Wager:
         samples = np.maximum(trial.record.samples, 1.0)
         growth = self._growth(samples)
         need = total(wanted.pulls)
-        size = np.clip(AIM * need, np.minimum(SMALLEST, growth) * samples, growth * samples)
+        ledger = ledger_of(problem)
+        first = len(kept.known.past.history) == 1
+        doubt = -np.expm1(ledger.confidence(problem, kept.choice, kept.known))
+        least = np.minimum(np.maximum(SMALLEST, UNSURE * doubt), growth)
+        aim, growth = (FIRST_AIM, WIDER * growth) if first else (AIM, growth)
+        size = np.clip(aim * need, least * samples, growth * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))

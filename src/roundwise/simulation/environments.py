@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from roundwise import noise
 from roundwise.arrays import Floats, zeros
-from roundwise.dealing import added, bridged, cut
+from roundwise.dealing import added, cut
 from roundwise.errors import InputError
 from roundwise.noise import Needs
 from roundwise.questions.base import finite
@@ -116,12 +116,7 @@ class GaussianArms:
         totals = rng.standard_normal((*rows.shape[:2], 1, *rows.shape[3:]))
         totals *= np.sqrt(rows) if self.sigma == 1.0 else self.sigma * np.sqrt(rows)
         totals += rows * world.means.transpose()[:, None]
-        whole = added(totals)
-        if dealings > 1:
-            more = bridged(rng, rows, whole, dealings - 1, self.sigma)
-            totals = np.concatenate([totals, more], axis=2)
-        every = added(rows)[:, 0].transpose()
-        return Batch(every, whole[:, 0].transpose(), parts=Parts(counts, totals.transpose())), world
+        return _redealt(rng, self.noise, counts, totals, dealings), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +164,12 @@ class BernoulliArms:
         wins = rng.binomial(pulls.transpose().astype(np.int64), world.means.transpose())
         return Batch(pulls, wins.transpose().astype(np.float64)), world
 
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One binomial draw for each part of each arm, and other dealings of the same rows."""
+        rows = counts.transpose()
+        wins = rng.binomial(rows.astype(np.int64), world.means.transpose()[:, None]).astype(np.float64)
+        return _redealt(rng, self.noise, counts, wins, dealings), world
+
 
 @dataclass(frozen=True, eq=False)
 class PoissonArms:
@@ -210,6 +211,11 @@ class PoissonArms:
         """One Poisson draw for the total of each arm."""
         events = rng.poisson((pulls * world.means).transpose())
         return Batch(pulls, events.transpose().astype(np.float64)), world
+
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One Poisson draw for each part of each arm, and other dealings of the same events."""
+        events = rng.poisson(counts.transpose() * world.means.transpose()[:, None]).astype(np.float64)
+        return _redealt(rng, self.noise, counts, events, dealings), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,6 +314,14 @@ def pulled_in_parts(
         batch, world = environment.pull(rng, world, counts[..., p], needs)
         pulled.append(batch)
     return joined(pulled), world
+
+
+def _redealt(rng: Generator, law: Any, counts: Floats, totals: Floats, dealings: int) -> Batch:
+    """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
+    rows, whole = counts.transpose(), added(totals)
+    if dealings > 1:
+        totals = np.concatenate([totals, law.dealt(rng, rows, whole, dealings - 1)], axis=2)
+    return Batch(added(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
 
 def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
