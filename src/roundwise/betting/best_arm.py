@@ -65,11 +65,9 @@ class BestArmLedger:
     @quiet
     def confidence(self, problem: Problem, choice: Leader, known: Known) -> Floats:
         """log prod_i Phi(lead over i in standard errors)."""
-        from scipy.special import log_ndtr
-
         error = known.error(choice.rivals)
         leads = marked(choice.leader, problem.arms)
-        return total(np.where(leads, 0.0, log_ndtr(choice.rivals.value / error)))
+        return total(np.where(leads, 0.0, log_phi(choice.rivals.value / error)))
 
     def settled(self, problem: Problem, won: Won, known: Known, choice: Leader, batch: Batch, live: Bools) -> Won:
         """Each cell's money after the batch; a cell that once lost stays lost."""

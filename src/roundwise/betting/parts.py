@@ -154,6 +154,8 @@ def settled(goal: Floats | float, gains: Floats, z: Floats, ratio: Floats, tilt:
         np.minimum(q, BOLDEST_PART, out=q)
         q *= bet
         x = tilt(p, q)
+        if live is not None:
+            np.copyto(x, 0.0, where=~bet)  # where there is nothing to bet on, it may be anything
         np.minimum(x, 600.0, out=x)
         np.exp(x, out=x)
         x -= 1.0
