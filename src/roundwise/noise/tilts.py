@@ -7,16 +7,71 @@ Sizes beyond what a proposition allows are cut. All but the results of the part 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 
-from .forms import centre, parted
+from .forms import MOST, centre, parted
 from .mixture import EDGE, HUGE
 from .parts import Index, Places, Seen, Tilt
+
+
+@dataclass(frozen=True)
+class Form:
+    """Forms of the means before each part, one for each bet: sum_s factors_s means[places_s] > offset."""
+
+    places: list[Index]  # (P, c) each, in an array (P, K, n) as one row
+    factors: list[Floats] | None  # (P, c) each; None for pairs: 1 and -1
+    offsets: Floats  # (P, c)
+
+    def of(self, values: Floats) -> Floats:
+        """The form of values (P, K, n). (P, c)"""
+        flat = values.reshape(-1)
+        if self.factors is None:
+            return flat.take(self.places[0]) - flat.take(self.places[1])
+        return _added([f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
+
+    def squares(self, values: Floats) -> Floats:
+        """sum_s factors_s^2 values. (P, c)"""
+        flat = values.reshape(-1)
+        if self.factors is None:
+            return flat.take(self.places[0]) + flat.take(self.places[1])
+        return _added([f * f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
+
+    def mean_of(self, values: Floats, weights: Floats) -> Floats:
+        """The mean of values over the arms of a form, with these weights and the squares of the factors. (P, c)"""
+        return self.squares(np.ascontiguousarray(values) * weights) / self.squares(weights)
+
+    @cached_property
+    def pair(self) -> Bools:
+        """Which say that the first arm exceeds the second by the offset. (P, c)"""
+        if self.factors is None:
+            return np.ones(self.offsets.shape, dtype=np.bool_)
+        if len(self.factors) < 2:
+            return np.zeros(self.offsets.shape, dtype=np.bool_)
+        rest = [each == 0 for each in self.factors[2:]]
+        return np.logical_and.reduce([self.factors[0] == 1, self.factors[1] == -1, *rest])
+
+
+def _added(arrays: list[Floats]) -> Floats:
+    found = arrays[0]
+    for each in arrays[1:]:
+        found += each
+    return found
+
+
+def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> Tilt:
+    """One bet or the other, of which only those are made that are needed. (P, c)"""
+    if where.all():
+        return one()
+    if not where.any():
+        return other()
+    first, second = one(), other()
+    return lambda p, q: np.where(where[p], first(p, np.where(where[p], q, 0.0)), second(p, np.where(where[p], 0.0, q)))
 
 
 @dataclass(frozen=True)
@@ -36,14 +91,17 @@ class GaussianTilts:
 
     def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """From the difference in each part; it is used up."""
-        return self.forms(difference, leverage)
+        return self._tilt(difference, leverage)
 
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
         """From the distance in each part; it is used up."""
-        return self.forms(distance, leverage)
+        return self._tilt(distance, leverage)
 
-    def forms(self, value: Floats, leverage: Floats) -> Tilt:
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
         """From the value of any form of the means of each part, less its offset; it is used up. (P, c)"""
+        return self._tilt(value, leverage)
+
+    def _tilt(self, value: Floats, leverage: Floats) -> Tilt:
         value /= np.sqrt(leverage) * self.sigma if self.sigma != 1.0 else np.sqrt(leverage)
         np.clip(value, -HUGE, HUGE, out=value)
 
@@ -100,6 +158,14 @@ class BinaryTilts:
         unit = np.sqrt(level * (1.0 - level) * leverage)
         return _product(unit, EDGE * rest, ((hits, 1.0 / m), (n - hits, -1.0 / rest)))
 
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """Two rates, an offset apart; for another form the sub-Gaussian bet."""
+        return either(
+            form.pair & (np.abs(form.offsets) < 1),
+            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
+            lambda: GaussianTilts(0.5).forms(form, value.copy(), leverage),
+        )
+
 
 @dataclass(frozen=True)
 class PoissonTilts:
@@ -133,6 +199,25 @@ class PoissonTilts:
         rate = (past + 0.5) / N
         furthest = np.where(sign > 0, np.inf, EDGE)
         return _product(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """Two rates, an offset apart; else prod_s (1 + t f_s/n_s)^X_s exp(-t offset) (8c)."""
+        return either(
+            form.pair,
+            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
+            lambda: self._any(form),
+        )
+
+    def _any(self, form: Form) -> Tilt:
+        assert form.factors is not None
+        terms, noise, furthest = [], 0.0, np.inf
+        for f, place in zip(form.factors, form.places, strict=True):
+            won, n, past, N = _sums(self.seen, place)
+            share = np.where(f != 0, f / n, 0.0)
+            noise = noise + np.where(f != 0, f * share * (past + 0.5) / N, 0.0)
+            furthest = np.minimum(furthest, np.where(f < 0, EDGE / np.maximum(-share, 1e-300), np.inf))
+            terms.append((won, share))
+        return _product(1.0 / np.sqrt(noise), np.minimum(furthest, MOST), tuple(terms), form.offsets)
 
 
 @dataclass(frozen=True)
@@ -200,6 +285,14 @@ class BoundedTilts:
             return self._growth(arm[p], bold, np.full(bold.shape, tau))
 
         return tilt
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """Two means, an offset apart; for another form the sub-Gaussian bet."""
+        return either(
+            form.pair & (np.abs(form.offsets) < self.width),
+            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
+            lambda: GaussianTilts(self.width / 2).forms(form, value.copy(), leverage),
+        )
 
     def _growth(self, arm: Index, slope: Floats, middle: Floats) -> Floats:
         """sum_v counts_v log(1 + slope (x_v - middle)), value by value."""

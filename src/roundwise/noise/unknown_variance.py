@@ -21,6 +21,7 @@ from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singl
 from .gaussian import standardised
 from .mixture import HUGE, flat, log_gaussian_mixture, log_total
 from .parts import Index, Places, Seen, Tilt
+from .tilts import Form
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
@@ -126,11 +127,23 @@ class StudentTilts:
 
     def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """From the difference in each part, over the part's pooled deviation."""
-        first, _ = places()
-        scatter, freedom = (
-            np.broadcast_to(total(each.swapaxes(-1, -2))[:, None], self.seen.counts.shape) for each in self._within
-        )
-        return self._tilt(difference, leverage, scatter.reshape(-1).take(first), freedom.reshape(-1).take(first))
+        return self._tilt(difference, leverage, *(each.reshape(-1).take(places()[0]) for each in self._pooled))
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """From the form of the means of each part, over the part's pooled deviation, or the one arm's own."""
+        pooled = [each.reshape(-1).take(form.places[0]) for each in self._pooled]
+        if form.factors is None:
+            return self._tilt(value, leverage, *pooled)
+        used = np.stack([each != 0 for each in form.factors])
+        arm = np.take_along_axis(np.stack(form.places), used.argmax(axis=0)[None], axis=0)[0]
+        own = [each.reshape(-1).take(arm) for each in self._within]
+        single = used.sum(axis=0) == 1
+        return self._tilt(value, leverage, *(np.where(single, a, b) for a, b in zip(own, pooled, strict=True)))
+
+    @cached_property
+    def _pooled(self) -> list[Floats]:
+        shape = self.seen.counts.shape
+        return [np.broadcast_to(total(each.swapaxes(-1, -2))[:, None], shape) for each in self._within]
 
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
         """From the distance in each part, over the arm's own deviation."""
