@@ -8,7 +8,6 @@ h(x) = 1 - (1-x)^2 of an arm's rows has come.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
 
@@ -75,5 +74,3 @@ def added(rows: Floats) -> Floats:
     for row in rows[1:]:
         found += row
     return found
-
-

@@ -13,14 +13,17 @@ from roundwise.betting.bounds import Bets, agreed, interval
 from roundwise.betting.ledger import Wanted
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Seen, columns, seen
+from roundwise.noise.parts import Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.state import Batch, Parts
 from roundwise.stopping.explained import Claim, Interval
 
 ROOM = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
-GATE, FIRST_GATE = 0.5, 2.0  # standard errors from the level at which an arm is bet on in parts: what it loses, all lose
+GATE, FIRST_GATE = (
+    0.5,
+    2.0,
+)  # standard errors off the level from which on a part is bet on: what one arm loses, all do
 
 
 class Won(NamedTuple):
@@ -64,9 +67,9 @@ class AboveLedger:
         away = np.abs(known.past.means - self.level) * np.sqrt(known.past.counts / known.variance[..., None])
         return total(log_phi(away))
 
-    def settled(self, problem: Problem, won: Won, known: Known, choice: Sides, batch: Batch, live: Bools) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Sides, batch: Batch) -> Won:
         """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
-        need = np.where(live[..., None], self.needs(problem, won, choice), 0.0)
+        need = self.needs(problem, won, choice)
         gain = problem.noise.level(known, batch, self.level, choice.above, np.where(need > 0, need + ROOM, 0.0))
         won = won._replace(
             above=won.above + np.where(choice.above, gain, 0.0),
@@ -110,7 +113,7 @@ class AboveLedger:
         together: bool,
     ) -> tuple[Floats, Floats]:
         """L^+ and L^- of each column after all parts. (K, n)"""
-        parts, tilts = len(data.counts), problem.noise.tilts(data)
+        parts, tilts = len(data.counts), tilts_of(problem.noise, data)
         open_ = np.flatnonzero(~done)
         arm = (np.arange(parts) * done.size)[:, None] + open_
         away, inverse, new, leverage = (

@@ -15,7 +15,7 @@ from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Forecast, Known
-from roundwise.noise.parts import Index, Seen, columns, seen
+from roundwise.noise.parts import Index, Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
@@ -69,9 +69,9 @@ class BestArmLedger:
         leads = marked(choice.leader, problem.arms)
         return total(np.where(leads, 0.0, log_phi(choice.rivals.value / error)))
 
-    def settled(self, problem: Problem, won: Won, known: Known, choice: Leader, batch: Batch, live: Bools) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Leader, batch: Batch) -> Won:
         """Each cell's money after the batch; a cell that once lost stays lost."""
-        need = np.where(live[..., None] & ~won.lost, problem.goal - won.gains, 0.0)
+        need = np.where(won.lost, 0.0, problem.goal - won.gains)
         gain = problem.noise.form(known, batch, choice.rivals, need)
         after = won.gains + gain
         return Won(after, won.lost | reached(need, gain, after, problem.goal))
@@ -95,7 +95,7 @@ class BestArmLedger:
         return Won(after, won.lost | (after >= problem.goal))
 
     def _extra(self, known: Known, choice: Leader) -> Floats:
-        """N^2 times what the shifts of earlier batches add to the variance of each lead; of another leader, about that."""
+        """N^2 times what the shifts of earlier batches add to the variance of each lead, for the leader of before."""
         counts = known.past.counts
         inverse = 1.0 / np.maximum(counts, 1.0)
         lead = np.take_along_axis(inverse, choice.leader[..., None], axis=-1)
@@ -154,12 +154,19 @@ class BestArmLedger:
 
 
 def _played(
-    problem: Problem, gains: Floats, lost: Bools, data: Seen, field: Field, looks: Floats, extra: Floats | None, first: bool
+    problem: Problem,
+    gains: Floats,
+    lost: Bools,
+    data: Seen,
+    field: Field,
+    looks: Floats,
+    extra: Floats | None,
+    first: bool,
 ) -> Floats:
     """log E_i of each column after all parts. (K, n)"""
     parts, arms, n = data.counts.shape
-    tilts = problem.noise.tilts(data)
-    variances = tilts.pooled if hasattr(tilts, "pooled") else tilts.variances
+    tilts = tilts_of(problem.noise, data)
+    variances = tilts.variances
     looks = np.where(field.inverse < 1e8, looks, -np.inf) if first or data.before.counts.min() <= 0 else looks.copy()
     offset = (np.arange(parts) * (arms * n))[:, None] + np.arange(n)
     lead = looks.argmax(axis=1) * n + offset  # places in (P, K, n) as one row

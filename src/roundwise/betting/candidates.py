@@ -79,11 +79,11 @@ class CandidateLedger:
         error = known.error(choice.forecast)
         return total(log_phi(choice.forecast.value / error))
 
-    def settled(self, problem: Problem, won: Won, known: Known, choice: Candidate, batch: Batch, live: Bools) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Candidate, batch: Batch) -> Won:
         """The candidate's money after the batch; that of the others waits."""
         new = choice.number >= (won.answers[..., 0] >= 0).sum(axis=-1)
-        sure = self.confidence(problem, choice, known) >= math.log(0.5)
-        live = live & (~new | (sure & (known.past.counts > 0).any(axis=-1)))
+        sure = (self.confidence(problem, choice, known) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
+        live = ~new | sure
         here = choice.number[..., None, None]
         won = _extended(won, int(choice.number.max(initial=0)) + 1)
         gains = self._gains(won, choice)
@@ -109,7 +109,8 @@ class CandidateLedger:
         start = None
         if shifts and len(known.past.history) > 1:
             without = squares_at(1.0 / np.maximum(known.past.counts, 1.0), choice.forecast.pieces)
-            extra = np.maximum(np.where(np.isfinite(choice.forecast.leverage), choice.forecast.leverage, 0.0) - without, 0.0)
+            with_shifts = choice.forecast.leverage
+            extra = np.where(np.isfinite(with_shifts), np.maximum(with_shifts - without, 0.0), 0.0)
             start = Start(*(_columns(each, runs) for each in (choice.answer, without, extra)))
         after = played(problem, purses, known, start, parts, shifts)
         won = _extended(won, len(after.answers))
@@ -161,8 +162,8 @@ class CandidateLedger:
         """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
         number = self.number(won, choice)
         won = _extended(won, number + 1)
-        answer = _answer(problem, choice.answer if number == choice.number else won.answers[number])
-        gains = won.gains[number] if won.answers[number, 0] >= 0 else np.full(won.gains.shape[-1], won.bank + math.log(OPENING))
+        answer = self._named(problem, won, choice, number)
+        gains = np.where(np.isneginf(won.gains[number]), won.bank + math.log(OPENING), won.gains[number])
         return [
             Claim(each, float(gain), problem.goal, bool(lost))
             for each, gain, lost in zip(
@@ -200,13 +201,13 @@ class CandidateLedger:
         return bets.intervals()
 
     def spare(self, bets: Bets) -> Floats:
-        """Of each piece of the candidate that is claimed, from the bets on it."""
+        """Of each piece of the candidate that is claimed, from bets on it since it was first visited, at 2^c/delta."""
         end, number = bets.end, self.number(bets.end.won, bets.end.choice)
-        visits = (i for i, bet in enumerate(bets.placed) if bet.live and bet.choice.number == number)
-        first = next(visits, len(bets.placed))
-        choice = bets.placed[first].choice if first < len(bets.placed) else end.choice
-        pieces, shown = choice.forecast.pieces, _extended(end.won, number + 1).lost[number]
-        bound = bets.since(first).bound(pieces, float(self.goal(bets.problem, number)))
+        pieces = self._pieces(bets.problem, end.won, end.choice, number)
+        shown = _extended(end.won, number + 1).lost[number]
+        later = [i for i, bet in enumerate(bets.placed) if (bet.won.answers[..., 0] >= 0).sum() > number]
+        since = bets.since(later[0] if later else len(bets.placed))
+        bound = since.bound(pieces, bets.problem.goal + (number + 1) * math.log(2))
         return agreed(bound, pieces.offsets, shown) - pieces.offsets
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:
@@ -215,6 +216,12 @@ class CandidateLedger:
             return None
         who = int(bets.end.known.means.argmax()) if leader is None else leader
         return Behind(None, np.insert(spare + bets.end.choice.forecast.pieces.offsets, who, 0.0), bets.behind(who))
+
+    def _named(self, problem: Problem, won: Won, choice: Candidate, number: int) -> Answer:
+        return _answer(problem, choice.answer if number == choice.number else won.answers[number])
+
+    def _pieces(self, problem: Problem, won: Won, choice: Candidate, number: int) -> Halfspaces:
+        return problem.question.halfspaces(self._named(problem, won, choice, number), problem.arms)
 
     def number(self, won: Won, choice: Candidate) -> int:
         """The candidate that won, or that of the estimates. One run only."""

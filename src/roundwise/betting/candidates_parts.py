@@ -1,9 +1,9 @@
 """Candidates in the parts of a batch: who is one is asked before every part, and what was won waits for its return.
 
-A bank starts at 1. A candidate that was never visited is opened only once it is more likely right than wrong; its pieces
-then start with OPENING of what is in the bank, and the rest stays there for later ones (docs/why-the-guarantee-holds.md,
-Proposition 3). Each dealing has a bank and purses of its own within a batch; at its end they are averaged, a candidate
-that a dealing did not visit having nothing there.
+A bank starts at 1. A candidate that was never visited is opened only once it is more likely right than wrong; its
+pieces then start with OPENING of what is in the bank, and the rest stays there for later ones
+(docs/why-the-guarantee-holds.md, Proposition 3). Each dealing has a bank and purses of its own within a batch; at its
+end they are averaged, a candidate that a dealing did not visit having nothing there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.parts import Field, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Index, Seen, columns, seen
-from roundwise.noise.tilts import Form
+from roundwise.noise.parts import Form, Index, Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.state import Parts
 
@@ -37,7 +36,7 @@ class Purses(NamedTuple):
         extra = candidates - len(self.answers)
         if extra <= 0:
             return self
-        return Purses(*(_extended(each, extra, value) for each, value in zip(self[:2], (-1.0, -np.inf), strict=True)), self.bank)
+        return Purses(_extended(self.answers, extra, -1.0), _extended(self.gains, extra, -np.inf), self.bank)
 
 
 class Start(NamedTuple):
@@ -71,7 +70,7 @@ def played(problem: Problem, purses: Purses, known: Known, start: Start | None, 
 
 def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, start: Start | None) -> Purses:
     """The purses of each column after all parts."""
-    question, noise = problem.question, problem.noise
+    question = problem.question
     parts, arms, n = data.counts.shape
     answer = question.answer(np.moveaxis(field.means, 1, -1))  # (P, n, ...)
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
@@ -88,7 +87,7 @@ def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, star
         spread = np.broadcast_to(pieces.coefficients, (parts, n, *pieces.coefficients.shape[-2:]))
         factors = [np.ascontiguousarray(spread[..., s].swapaxes(1, 2)).reshape(parts, -1) for s in range(len(places))]
     form = Form(places, factors, offsets.reshape(parts, -1))
-    tilts = noise.tilts(data)
+    tilts = tilts_of(problem.noise, data)
     value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
     if field.share is not None and field.weight is not None:
         weight = np.broadcast_to(field.weight[:, None], offsets.shape).reshape(parts, -1)
@@ -97,8 +96,10 @@ def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, star
         same = (names == start.answer).all(axis=1)[:, None]
         shrunk = form.squares(field.inverse).reshape(offsets.shape) / start.without
         before += np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
-    variances = tilts.pooled if hasattr(tilts, "pooled") else tilts.variances
-    scale = variances.item() if variances.size == 1 else form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
+    variances = tilts.variances
+    scale: Floats | float = float(variances.flat[0])
+    if variances.size > 1:
+        scale = form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
     z = value / np.sqrt(before * scale)
     chance = summed(log_phi(z).reshape(parts, number, n))
     new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)

@@ -15,7 +15,7 @@ from roundwise.betting.bounds import Bets, agreed, interval, means_of
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Index, Seen, columns, seen
+from roundwise.noise.parts import Index, Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.state import Batch, Parts
@@ -65,15 +65,15 @@ class ExtremeLedger:
         yes = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
         return np.where(yes > 0, log_phi(yes), total(log_phi(-away)))
 
-    def settled(self, problem: Problem, won: Won, known: Known, choice: Extreme, batch: Batch, live: Bools) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Extreme, batch: Batch) -> Won:
         """The one arm is bet to be beyond; every arm is bet not to be."""
         goal = problem.goal
         beyond = np.asarray(self.beyond_is_above)
         chosen = np.arange(problem.arms) == choice.arm[..., None]
-        need = np.where(live & ~won.none_lost, goal - won.none, 0.0)
+        need = np.where(won.none_lost, 0.0, goal - won.none)
         yes = problem.noise.level(known, batch, self.level, beyond, np.where(chosen, need[..., None], 0.0))
         yes = np.take_along_axis(yes, choice.arm[..., None], axis=-1)[..., 0]
-        needs = np.where(live[..., None] & ~won.arms_lost, goal - won.arms, 0.0)
+        needs = np.where(won.arms_lost, 0.0, goal - won.arms)
         no = problem.noise.level(known, batch, self.level, ~beyond, needs)
         none, arms = won.none + yes, won.arms + no
         return Won(
@@ -99,12 +99,10 @@ class ExtremeLedger:
         none, arms = after[..., -1], after[..., :-1]
         return Won(none, won.none_lost | (none >= problem.goal), arms, won.arms_lost | (arms >= problem.goal))
 
-    def _played(
-        self, problem: Problem, gains: Floats, lost: Bools, data: Seen, field: Field, first: bool
-    ) -> Floats:
+    def _played(self, problem: Problem, gains: Floats, lost: Bools, data: Seen, field: Field, first: bool) -> Floats:
         """log E_j of each column after all parts, and log E_0 as the last row. (K + 1, n)"""
         parts, arms, n = data.counts.shape
-        tilts = problem.noise.tilts(data)
+        tilts = tilts_of(problem.noise, data)
         beyond = (field.means - self.level) * self._sign
         looks = np.where(field.inverse < 1e8, beyond, -np.inf)
         chosen = looks.argmax(axis=1) * n + ((np.arange(parts) * (arms * n))[:, None] + np.arange(n))  # (P, n)

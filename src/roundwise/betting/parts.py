@@ -126,7 +126,15 @@ def cells(z: Floats, ratio: Floats) -> Index:
     return place
 
 
-def settled(goal: Floats | float, gains: Floats, z: Floats, ratio: Floats, tilt: Tilt, live: Bools | None, switch: Switch | None = None) -> Floats:
+def settled(
+    goal: Floats | float,
+    gains: Floats,
+    z: Floats,
+    ratio: Floats,
+    tilt: Tilt,
+    live: Bools | None,
+    switch: Switch | None = None,
+) -> Floats:
     """log of what is won against each null after all parts, (c): the one loop over parts.
 
     z and past variance over that of the part are (P, c), and are used up. A null that has lost is not bet on further;

@@ -6,8 +6,8 @@ level, and what misses it stays as evidence. y is where X c e_mix(y) = B. With l
 a stake pi = lam^2/gam on one drift lam/pi has the same first two sensitivities: parts replicate f (docs/wager.md).
 
 None of this matters for validity: any stake in [0, 1] and any slope >= 0 make a fair bet (Lemma 1). So a table will do.
-`slopes.u2` has lam and pi on a coarse grid as fixed-point numbers, whose means are exact in binary: the refined table has
-the same bits on every machine. `python -m roundwise.betting.slopes` writes it anew (`nodes` needs a fraction of a
+`slopes.u2` has lam and pi on a coarse grid as fixed-point numbers, whose means are exact in binary: the refined table
+has the same bits on every machine. `python -m roundwise.betting.slopes` writes it anew (`nodes` takes less than a
 second, and a test compares).
 """
 
@@ -70,7 +70,8 @@ def nodes(jump: float = JUMP) -> NDArray[np.uint16]:
     whole = np.floor(place)
     ratio = 2.0**whole * (1.0 + place - whole)  # piecewise linear in log2, as the bits of a float are
     grid = np.meshgrid(z, ratio, np.maximum(root, 0.1) ** 2, indexing="ij")
-    lam, stake = replicated(*(each.reshape(-1) for each in grid), jump)
+    flat_z, flat_ratio, flat_need = (each.reshape(-1) for each in grid)
+    lam, stake = replicated(flat_z, flat_ratio, flat_need, jump)
     fixed = [np.clip(np.rint(each / unit), 0, 65535) for each, unit in zip((lam, stake), _UNIT, strict=True)]
     return np.stack(fixed).astype(np.uint16).reshape(2, *grid[0].shape)
 

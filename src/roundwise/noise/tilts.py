@@ -1,8 +1,8 @@
 """Bets of one size on the parts of a batch, for each noise model (`parts.Tilts`).
 
-Each is the bet of the model's proposition (docs/why-the-guarantee-holds.md) with all its weight on one drift, q standard
-errors of the part: Lemma 1, Proposition 5 (t), Propositions 6 and 7 (values in a range, 0/1), Proposition 8 (counts).
-Sizes beyond what a proposition allows are cut. All but the results of the part itself is known before it.
+Each is the bet of the model's proposition (docs/why-the-guarantee-holds.md) with all its weight on one drift, q
+standard errors of the part: Lemma 1, Proposition 5 (t), Propositions 6 and 7 (values in a range, 0/1), Proposition 8
+(counts). Sizes beyond what a proposition allows are cut. All but the results of the part itself is known before it.
 """
 
 from __future__ import annotations
@@ -17,51 +17,7 @@ from roundwise.arrays import Bools, Floats
 
 from .forms import MOST, centre, parted
 from .mixture import EDGE, HUGE
-from .parts import Index, Places, Seen, Tilt
-
-
-@dataclass(frozen=True)
-class Form:
-    """Forms of the means before each part, one for each bet: sum_s factors_s means[places_s] > offset."""
-
-    places: list[Index]  # (P, c) each, in an array (P, K, n) as one row
-    factors: list[Floats] | None  # (P, c) each; None for pairs: 1 and -1
-    offsets: Floats  # (P, c)
-
-    def of(self, values: Floats) -> Floats:
-        """The form of values (P, K, n). (P, c)"""
-        flat = values.reshape(-1)
-        if self.factors is None:
-            return flat.take(self.places[0]) - flat.take(self.places[1])
-        return _added([f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
-
-    def squares(self, values: Floats) -> Floats:
-        """sum_s factors_s^2 values. (P, c)"""
-        flat = values.reshape(-1)
-        if self.factors is None:
-            return flat.take(self.places[0]) + flat.take(self.places[1])
-        return _added([f * f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
-
-    def mean_of(self, values: Floats, weights: Floats) -> Floats:
-        """The mean of values over the arms of a form, with these weights and the squares of the factors. (P, c)"""
-        return self.squares(np.ascontiguousarray(values) * weights) / self.squares(weights)
-
-    @cached_property
-    def pair(self) -> Bools:
-        """Which say that the first arm exceeds the second by the offset. (P, c)"""
-        if self.factors is None:
-            return np.ones(self.offsets.shape, dtype=np.bool_)
-        if len(self.factors) < 2:
-            return np.zeros(self.offsets.shape, dtype=np.bool_)
-        rest = [each == 0 for each in self.factors[2:]]
-        return np.logical_and.reduce([self.factors[0] == 1, self.factors[1] == -1, *rest])
-
-
-def _added(arrays: list[Floats]) -> Floats:
-    found = arrays[0]
-    for each in arrays[1:]:
-        found += each
-    return found
+from .parts import Form, Index, Places, Seen, Tilt
 
 
 def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> Tilt:
@@ -210,7 +166,8 @@ class PoissonTilts:
 
     def _any(self, form: Form) -> Tilt:
         assert form.factors is not None
-        terms, noise, furthest = [], 0.0, np.inf
+        terms: list[tuple[Floats, Floats | float]] = []
+        noise, furthest = np.zeros(form.offsets.shape), np.full(form.offsets.shape, np.inf)
         for f, place in zip(form.factors, form.places, strict=True):
             won, n, past, N = _sums(self.seen, place)
             share = np.where(f != 0, f / n, 0.0)

@@ -20,8 +20,7 @@ from .base import UNTRUE, Needs, Noise, Outcome, Steady
 from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
 from .gaussian import standardised
 from .mixture import HUGE, flat, log_gaussian_mixture, log_total
-from .parts import Index, Places, Seen, Tilt
-from .tilts import Form
+from .parts import Form, Index, Places, Seen, Tilt
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
@@ -103,27 +102,21 @@ class UnknownVariance:
 class StudentTilts:
     """Bets of one size on parts: over the part's own deviation, pooled for forms of several arms, an arm's for a level.
 
-    The rule for chi is that of the next smaller number of degrees of freedom in a list, which is valid, too: its moments
-    are no larger.
+    The rule for chi is that of the next smaller number of degrees of freedom in a list, which is valid, too: its
+    moments are no larger.
     """
 
     seen: Seen
 
     @cached_property
     def variances(self) -> Floats:
-        """Of the arm alone, as far as it is known; the bets for forms know more."""
-        scatter, freedom = self.seen.scatter_so_far
-        return np.where(freedom > 0, np.maximum(scatter, 1e-300) / np.maximum(freedom, 1.0), np.inf)
-
-    @cached_property
-    def pooled(self) -> Floats:
-        """Of all arms. (P, 1, n)"""
+        """That of all arms. (P, 1, n)"""
         scatter, freedom = (total(each.swapaxes(-1, -2))[:, None] for each in self.seen.scatter_so_far)
-        return np.where(freedom > 0, np.maximum(scatter, 1e-300) / np.maximum(freedom, 1.0), np.inf)
+        return _variance(scatter, freedom)
 
     def level_variances(self, level: float) -> Floats:
-        """The same."""
-        return self.variances
+        """That of the arm alone."""
+        return _variance(*self.seen.scatter_so_far)
 
     def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """From the difference in each part, over the part's pooled deviation."""
@@ -169,6 +162,11 @@ class StudentTilts:
             return log_total(rows)
 
         return tilt
+
+
+def _variance(scatter: Floats, freedom: Floats) -> Floats:
+    """Infinite (z is 0) as long as there is none."""
+    return np.where(freedom > 0, np.maximum(scatter, 1e-300) / np.maximum(freedom, 1.0), np.inf)
 
 
 def _listed(dof: Floats) -> Floats:

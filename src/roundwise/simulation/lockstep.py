@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Floats, stacked, take
+from roundwise.arrays import stacked, take
 from roundwise.dealing import FIRST_PARTS
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import known_sigma

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
-from roundwise.state import Batch, Table, joined
+from roundwise.state import Batch, Table, joined, one_dealing
 from roundwise.studies.results.told import Part, Results
 
 _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at most, and over all arms
@@ -38,16 +38,16 @@ def batch_of(results: Sequence[Results]) -> Batch:
         else []
     )
     tables = _tables(results, len(parts))
-    if tables is None:
-        return whole._replace(parts=tuple(parts))
-    parts = [part._replace(table=table) for part, table in zip(parts, tables[1:], strict=True)]
-    return whole._replace(table=tables[0], parts=tuple(parts))
+    if tables is not None:
+        whole = whole._replace(table=tables[0])
+        parts = [part._replace(table=table) for part, table in zip(parts, tables[1:], strict=True)]
+    return whole._replace(parts=one_dealing(parts)) if parts else whole
 
 
 def _joined(sums: Sequence[Part]) -> Batch:
     known = all(each.scatter is not None for each in sums)
     batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in sums]
-    return batches[0] if len(batches) == 1 else joined(batches)._replace(parts=())
+    return batches[0] if len(batches) == 1 else joined(batches)._replace(parts=None)
 
 
 def _tables(results: Sequence[Results], parts: int) -> list[Table] | None:
