@@ -202,7 +202,7 @@ class TestAlone:
         for i, trial in enumerate(alone):
             many = trial.kept.won.gains.shape[0]
             won = mapped(lambda array, i=i: array[i], together.kept.won)
-            same(mapped(lambda array, many=many: array[:many], won), trial.kept.won)
+            same(mapped(lambda array, many=many: array[:many] if array.ndim else array, won), trial.kept.won)
             same(mapped(lambda array, i=i: array[i], together.plan.pulls), trial.plan.pulls)
 
     def test_pairs_are_bet_on_as_pairs_in_any_company(self):

@@ -255,14 +255,14 @@ def _columns(array: NDArray[Any], runs: tuple[int, ...]) -> NDArray[Any]:
     """Runs (C, Q), (Q) or () as columns: the same with all runs last, in the order of parts."""
     own = array.ndim - len(runs)
     rows = array.transpose()
-    return rows.reshape(*rows.shape[:own], -1).transpose(*range(own - 1, -1, -1), own)
+    return rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
 
 
 def _runs(array: NDArray[Any], runs: tuple[int, ...]) -> NDArray[Any]:
     """And back."""
     own = array.ndim - 1
-    rows = array.transpose(*range(own - 1, -1, -1), own)
-    return rows.reshape(*rows.shape[:own], *runs[::-1]).transpose()
+    rows = array.transpose((*range(own - 1, -1, -1), own))
+    return rows.reshape((*rows.shape[:own], *runs[::-1])).transpose()
 
 
 def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:

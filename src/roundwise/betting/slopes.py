@@ -14,7 +14,7 @@ second, and a test compares).
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ BOLDEST_PART = 30.0  # q of a part never above this
 _Z, _RATIO, _NEED = (-3.0, 10.0, 0.5), (-8.0, 5.0, 0.5), (0.0, 5.0, 0.25)  # first, last, step of z, log2, square root
 _FINER = (4, 2, 4)  # nodes of the refined table to one of the coarse
 _UNIT = (2.0**-12, 2.0**-16)  # of lam and pi
-_FILE = Path(__file__).with_suffix(".u2")
+_FILE = "slopes.u2"
 
 Z_STEPS, RATIO_STEPS, NEED_STEPS = 8, 4, 16  # to one unit, refined
 SHAPE = (105, 53, 81)
@@ -46,10 +46,15 @@ class Slopes(NamedTuple):
 @lru_cache(maxsize=1)
 def slopes() -> Slopes:
     """The table, read and refined at its first use."""
-    coarse = np.frombuffer(_FILE.read_bytes(), dtype="<u2").astype(np.float64).reshape(2, 27, 27, 21)
+    coarse = shipped().astype(np.float64)
     lam, stake = (_refined(each * unit) for each, unit in zip(coarse, _UNIT, strict=True))
     stake = np.clip(stake, LEAST, 1.0 - LEAST)
     return Slopes((lam / stake).astype(np.float32).reshape(-1), stake.astype(np.float32).reshape(-1))
+
+
+def shipped() -> NDArray[np.uint16]:
+    """The coarse table as it is in the package. (2, 27, 27, 21)"""
+    return np.frombuffer(files(__package__).joinpath(_FILE).read_bytes(), dtype="<u2").reshape(2, 27, 27, 21)
 
 
 def _refined(nodes: Floats) -> Floats:
@@ -104,4 +109,5 @@ def replicated(z: Floats, ratio: Floats, need: Floats, jump: float = JUMP) -> tu
 
 
 if __name__ == "__main__":
-    _FILE.write_bytes(nodes().astype("<u2").tobytes())
+    with open(__file__.replace("slopes.py", _FILE), "wb") as to:
+        to.write(nodes().astype("<u2").tobytes())

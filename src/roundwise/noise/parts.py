@@ -137,7 +137,7 @@ class Tilts(Protocol):
 
     @property
     def variances(self) -> Floats:
-        """A guess at the variance of a result of each arm before each part, to compare arms. (P, K, n), or 1 for some."""
+        """A guess at the variance of a result of each arm before each part, to compare arms. (P, K, n), or one."""
 
     def level_variances(self, level: float) -> Floats:
         """The same for bets on a level, from that arm alone."""
