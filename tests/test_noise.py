@@ -64,6 +64,9 @@ class Marks:
     def steady(self, *given):
         return SubGaussian(self.sigma).steady(*given)
 
+    def tilts(self, seen):
+        return SubGaussian(self.sigma).tilts(seen)
+
 
 @dataclass(frozen=True)
 class TrueMarks(Marks):

@@ -133,7 +133,7 @@ class AboveLedger:
         inverse /= leverage
         plus, minus = (each.reshape(-1).take(open_) for each in purses)
         mine, other = np.where(above[0], plus, minus), np.where(above[0], minus, plus)
-        goal, least = goals.reshape(-1).take(open_), np.minimum(*purses)
+        goal, least = goals.reshape(-1).take(open_), np.ascontiguousarray(np.minimum(*purses))
 
         def switch(p: int, gains: Floats) -> None:
             turned = np.flatnonzero(above[p] != above[p - 1]) if p else np.empty(0, dtype=np.intp)

@@ -187,10 +187,9 @@ def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:
 def columns(array: NDArray[Any], dealings: int) -> NDArray[Any]:
     """Runs (K) as columns (K, n), once for every dealing."""
     rows = array.transpose()
-    if dealings == 1:
-        return rows.reshape(rows.shape[0], -1)
-    wide = np.broadcast_to(rows[:, None], (rows.shape[0], dealings, *rows.shape[1:]))
-    return wide.reshape(rows.shape[0], -1)
+    if dealings > 1:
+        rows = np.broadcast_to(rows[:, None], (rows.shape[0], dealings, *rows.shape[1:]))
+    return np.ascontiguousarray(rows).reshape(rows.shape[0], -1)
 
 
 def part_columns(array: Floats, dealings: int) -> Floats:
