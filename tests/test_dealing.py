@@ -37,14 +37,14 @@ def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order)
     for _ in range(runs):
         values = rng.normal([[1e-6], [0.0]], 1.0, (2, 80))
         batch = read(cut_into_files(values, 20, order), Gaussian(1.0), int(rng.integers(2**53)))
-        assert len(batch.parts) == 4
+        assert batch.parts.number == 4
         wrong += bool(advance(problem, policy, begin(problem, policy), batch).kept.won.lost[0])
     assert wrong <= binom.isf(ALARM, runs, 0.05)
 
 
 def agreements(batches):
     """In how many batches two parts of the first arm lie on the same side of its mean, 0."""
-    return sum((batch.parts[0].totals[0] > 0) == (batch.parts[1].totals[0] > 0) for batch in batches)
+    return sum((batch.parts.totals[0, 0, 0] > 0) == (batch.parts.totals[0, 0, 1] > 0) for batch in batches)
 
 
 class TestPartsDoNotRepeatEachOther:
@@ -138,7 +138,7 @@ class TestLive:
             study.tell(rows(day, a=10, b=10))
         assert dealt(study) == ["apart"] * 3
         assert len({str(each) for each in sizes(study)}) == 3  # 1e-4 that two of them are the same by chance
-        assert len(study.state.batches[0].parts) == 4
+        assert study.state.batches[0].parts.number == 4
 
     def test_a_file_that_completes_one_arm_only(self, study):
         study.ask()
@@ -150,7 +150,7 @@ class TestLive:
         study.ask()
         study.tell(rows(1), rows(2, a=2, b=0))
         assert dealt(study) == ["apart"] * 2
-        assert len(study.state.batches[0].parts) == 4
+        assert study.state.batches[0].parts.number == 4
 
     def test_the_rest_after_a_part_is_never_the_whole_batch(self, study):
         """Also a file that would be enough by itself, once another has been told: the two ways are never mixed."""
@@ -183,7 +183,7 @@ class TestLive:
         study.tell(rows(1))
         study.amend(study.state.asked[0].told[0].digest, rows(2), "wrong day")
         assert dealt(study) == ["apart"]
-        assert len(study.state.batches[0].parts) == 4
+        assert study.state.batches[0].parts.number == 4
 
 
 class TestSeed:
