@@ -56,7 +56,7 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float) -> N
     weights = (x[1] - x[0]) * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     cash, scale = cash_and_scale(np.array([z]))
     stakes = np.array([cash[0], *(math.exp(log_stake(k, np.array([z]))[0] + scale[0]) for k in range(DRIFTS.size))])
-    q = np.array([0.0, *np.minimum(DRIFTS * math.sqrt(ratio), 64.0)])
+    q = np.array([0.0, *np.minimum(DRIFTS * math.sqrt(ratio), slopes.SUREST)])
 
     def mixture(at):
         return (stakes[:, None] * np.exp(q[:, None] * at - q[:, None] ** 2 / 2)).sum(axis=0)

@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
-from roundwise.noise.mixture import BOLDEST, DRIFTS, cash_and_scale, log_stake
+from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
 
 JUMP = 4.0  # X: how much less than B is given up for reaching B in this batch
+SUREST = 4.0  # drifts of the rest beyond so many standard errors count as that: f would wait for them, and not bet
 LEAST = 0.001  # of the stake in cash, and on the drift, at least
 BOLDEST_PART = 30.0  # q of a part never above this
 
@@ -88,7 +89,7 @@ def replicated(z: Floats, ratio: Floats, need: Floats, jump: float = JUMP) -> tu
     cash, log_scale = cash_and_scale(z)
     log_w = np.stack([np.log(cash), *(log_stake(k, z) + log_scale for k in range(DRIFTS.size))])
     w = np.exp(log_w)
-    q = np.stack([np.zeros_like(z), *(np.minimum(u * np.sqrt(ratio), BOLDEST) for u in DRIFTS)])
+    q = np.stack([np.zeros_like(z), *(np.minimum(u * np.sqrt(ratio), SUREST) for u in DRIFTS)])
     bar = np.exp(need)
     low, high = -ndtri(np.exp(-need)), ((need - log_w[1:]) / q[1:] + q[1:] / 2).min(axis=0)
 

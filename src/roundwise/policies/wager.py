@@ -15,11 +15,11 @@ from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
-from roundwise.state import Plan, Trial
+from roundwise.state import Plan, Record, Trial
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
-FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost
-AIM = 0.7  # m: a batch is so much of what would settle everything that is open
+FLOOR = 0.02  # eps: share of all samples that every arm gets part of, also one that has lost
+AIM = 0.65  # m: a batch is so much of what would settle everything that is open
 FIRST_AIM, WIDER = 1.4, 2.0  # after the first batch: an easy problem is over by then, a hard one makes up for it
 UNSURE = 1.4  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
@@ -79,14 +79,10 @@ class Wager:
         kept, counts = trial.kept, trial.record.counts
         wanted = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known)
         samples = np.maximum(trial.record.samples, 1.0)
-        growth = self._growth(samples)
         need = total(wanted.pulls)
-        ledger = ledger_of(problem)
-        first = len(kept.known.past.history) == 1
-        doubt = -np.expm1(ledger.confidence(problem, kept.choice, kept.known))
-        least = np.minimum(np.maximum(SMALLEST, UNSURE * doubt), growth)
-        aim, growth = (FIRST_AIM, WIDER * growth) if first else (AIM, growth)
-        size = np.clip(aim * need, least * samples, growth * samples)
+        doubt = -np.expm1(ledger_of(problem).confidence(problem, kept.choice, kept.known))
+        aim, least, growth = self._sizes(trial.record, doubt)
+        size = np.clip(aim * need, np.minimum(least, growth) * samples, growth * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
@@ -95,8 +91,12 @@ class Wager:
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
         return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=PARTS)
 
-    def _growth(self, samples: Floats) -> Floats:
-        """By how much of the samples so far a batch may grow; 3 sqrt(price/N) with a price (docs/wager.md)."""
-        if self.batch_price is None:
-            return np.full(samples.shape, self.growth)
-        return np.clip(3 * np.sqrt(self.batch_price / samples), 0.25, 20.0)
+    def _sizes(self, record: Record, doubt: Floats) -> tuple[Floats, Floats, Floats]:
+        """How much of what is needed a batch aims at, and its least and largest size in samples so far."""
+        if self.batch_price is not None:
+            price = self.batch_price / np.maximum(record.samples, 1.0)
+            growth = np.clip(3.0 * np.sqrt(price), 0.25, 20.0)
+            return (1 + growth) / 3, np.full(growth.shape, SMALLEST), growth
+        first = record.batches <= 1
+        growth = np.where(first, WIDER * self.growth, self.growth)
+        return np.where(first, FIRST_AIM, AIM), np.maximum(SMALLEST, UNSURE * doubt), growth
