@@ -11,10 +11,10 @@ from roundwise.betting.rule import ledger_of
 from roundwise.questions import Complexity, Pieces
 from roundwise.questions.base import Halfspaces, cells_of, finite, form_words, pairs, quiet, spread_over
 from roundwise.questions.linear import halfspace_complexity, halfspace_floor
-from roundwise.studies.replay import State
 from roundwise.studies.settings import Settings
+from roundwise.studies.state import State
 from roundwise.studies.study import Study
-from roundwise.theory.bounds import centre
+from roundwise.theory.bounds import centre, hardest_corner, overview, scaling_error
 from roundwise.theory.calibration.live import Nowhere, Remembered
 from roundwise.trial import begin
 from test_study import World
@@ -108,8 +108,17 @@ def test_its_complexity():
     same = Statements(Podium().halfspaces(Podium().answer(means), 4).dense(4), np.zeros(3)).complexity(means)
     np.testing.assert_allclose(found.value, same.value, rtol=1e-9)
     np.testing.assert_allclose(Podium().complexity(means[:2]).value, BestArm().complexity(means[:2]).value, rtol=1e-8)
-    with pytest.raises(ValueError, match="make a `Centre`"):
-        centre(Podium(), MEANS)
+
+
+def test_its_bounds():
+    """All follow from its half-spaces: the centre, the lower bound on batches, and what PET is promised to pay."""
+    middle = centre(Podium(), MEANS)
+    assert scaling_error(Podium(), MEANS, middle) < 1e-7
+    assert hardest_corner(Podium(), MEANS, 0.01) is None  # the second arm is below one and above others
+    found = overview(Problem(Podium(), 4), [0.001, 1.501, 0.0, 1.5], gamma=20.0)
+    assert found.vacuous is None
+    assert 1.5 < found.expected_batches < found.upper.batches
+    assert found.sample_lower < found.upper.samples
 
 
 @pytest.mark.parametrize("policy", [Wager(first_pulls=10, growth=1.0), PET()], ids=["wager", "pet"])
@@ -121,13 +130,13 @@ def test_it_has_a_live_study_and_a_report(policy):
         study.tell(world(asked.pulls))
         report = study.report()
         if isinstance(policy, Wager):
-            assert len(report.claims) == 3
-            assert [claim.shown for claim in report.claims] == [claim.spare > 0 for claim in report.claims]
-        assert all(arm.lower <= arm.mean <= arm.upper for arm in report.arms)
-    assert (report.status, report.answer, report.headline) == ("decided", [1, 3], "b is first and d second")
+            assert len(report.claim_rows) == 3
+            assert [claim.shown for claim in report.claim_rows] == [claim.spare > 0 for claim in report.claim_rows]
+        assert all(arm.lower <= arm.mean <= arm.upper for arm in report.arm_rows)
+    assert (report.status, report.answer, report.headline) == ("decided", ["b", "d"], "b is first and d second")
     assert report.guarantee == "kept"
     if isinstance(policy, Wager):
-        assert [claim.words for claim in report.claims] == ["b beats d", "d beats a", "d beats c"]
+        assert [claim.claim for claim in report.claim_rows] == ["b beats d", "d beats a", "d beats c"]
     assert "b is first and d second" in report.html()
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
-from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
+from roundwise.policies import PET, Chances, OptBBAI, Policy, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
@@ -21,12 +21,16 @@ from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
     from roundwise.studies import Study, create_study, load_study
+    from roundwise.studies.keeping import export_study, import_study, study_log, verify_study
+    from roundwise.studies.listing import list_studies
     from roundwise.studies.report import Report
     from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
         "roundwise.studies": ("Study", "create_study", "load_study"),
+        "roundwise.studies.keeping": ("export_study", "import_study", "study_log", "verify_study"),
+        "roundwise.studies.listing": ("list_studies",),
         "roundwise.studies.report": ("Report",),
         "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
         "roundwise.theory.bounds": ("overview",),
@@ -52,6 +56,8 @@ __all__ = [
     "BestArm",
     "Binary",
     "Bounded",
+    "Chances",
+    "Claims",
     "Conflict",
     "Counts",
     "Damaged",
@@ -77,6 +83,7 @@ __all__ = [
     "Replay",
     "Report",
     "RoundRobin",
+    "Rounds",
     "RoundwiseError",
     "Runs",
     "Statements",
@@ -99,7 +106,12 @@ __all__ = [
     "begin",
     "conclusion",
     "create_study",
+    "export_study",
+    "import_study",
+    "list_studies",
     "load_study",
     "overview",
     "simulate",
+    "study_log",
+    "verify_study",
 ]

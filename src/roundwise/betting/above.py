@@ -17,7 +17,7 @@ from roundwise.noise.parts import Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import Claim, Interval
+from roundwise.stopping.explained import About, Claim, Interval
 
 ROOM = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
 GATE, FIRST_GATE = (
@@ -195,8 +195,11 @@ class AboveLedger:
                 float(max(gain, goal) if settled else gain),
                 goal,
                 bool(settled),
+                about=About((arm,), (1.0,), self.level, below=not side),
             )
-            for name, side, gain, settled in zip(names, *self.claimed(won, choice), won.settled, strict=True)
+            for arm, (name, side, gain, settled) in enumerate(
+                zip(names, *self.claimed(won, choice), won.settled, strict=True)
+            )
         ]
 
     def emptied(self, problem: Problem, won: Won) -> bool:

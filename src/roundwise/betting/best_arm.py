@@ -83,7 +83,7 @@ class BestArmLedger:
         data, first = seen(known.past[:4], parts), not known.past.history
         gains, lost, means = (columns(each, several) for each in (won.gains, won.lost, known.means))
         error = columns(np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), several)
-        extra = columns(self._extra(known, choice), several) if shifts and len(known.past.history) > 1 else None
+        extra = columns(self._extra(known, choice), several) if shifts and known.past.batches > 1 else None
         found = np.empty_like(gains)
         for here in chunks(data.counts.shape):
             part, out = data.at(here), lost[:, here]

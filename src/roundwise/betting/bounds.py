@@ -83,6 +83,16 @@ class Bets:
         bar = math.log((self.problem.arms - 1) / self.problem.delta)
         return np.where(every == leader, 0.0, -self.bound(pairs(every, np.full(every.shape, leader)), bar))
 
+    def against(self, control: int) -> Interval:
+        """How far each arm is above the control; each holds with probability at least 1 - delta, both ends together.
+
+        From bets on pairs of arms within a batch, as `behind`; the control was named before. One run only. (K)
+        """
+        every = np.arange(self.problem.arms)
+        same, bar = np.full(every.shape, control), self.problem.goal + math.log(2)
+        found = interval(self.bound(pairs(every, same), bar), self.bound(pairs(same, every), bar))
+        return Interval(*(np.where(every == control, 0.0, each) for each in found))
+
     def bound(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Floats:
         """The end of what is ruled out below each form: the largest value it exceeds, or the least there is. (P)"""
         known = self.end.known
@@ -97,9 +107,7 @@ class Bets:
         They may be `changing` from bet to bet to the last, if what is bounded is at least as large as each of them.
         """
         bettor = self.problem.noise
-        units = np.zeros_like(self.end.known.past.counts)
-        for counts, _ in self.end.known.past.history:
-            units = np.where(units > 0, units, counts)
+        units = self.end.known.past.first
         drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
         steady = [
             bettor.steady(bet.known.past, bet.part, pieces, units, drifts)

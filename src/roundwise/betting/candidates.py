@@ -20,7 +20,7 @@ from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, piece_words, quiet
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import Behind, Claim, Interval
+from roundwise.stopping.explained import About, Behind, Claim, Interval
 
 
 class Won(NamedTuple):
@@ -107,7 +107,7 @@ class CandidateLedger:
         runs = won.bank.shape
         purses = Purses(*(_columns(each, runs) for each in (won.answers, won.gains, won.bank)))
         start = None
-        if shifts and len(known.past.history) > 1:
+        if shifts and known.past.batches > 1:
             without = squares_at(1.0 / np.maximum(known.past.counts, 1.0), choice.forecast.pieces)
             with_shifts = choice.forecast.leverage
             extra = np.where(np.isfinite(with_shifts), np.maximum(with_shifts - without, 0.0), 0.0)
@@ -164,10 +164,12 @@ class CandidateLedger:
         won = _extended(won, number + 1)
         answer = self._named(problem, won, choice, number)
         gains = np.where(np.isneginf(won.gains[number]), won.bank + math.log(OPENING), won.gains[number])
+        pieces = problem.question.halfspaces(answer, problem.arms)
+        forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
         return [
-            Claim(each, float(gain), problem.goal, bool(lost))
-            for each, gain, lost in zip(
-                piece_words(problem.question, answer, names), gains, won.lost[number], strict=True
+            Claim(each, float(gain), problem.goal, bool(lost), about=About(tuple(arms), tuple(factors), offset))
+            for each, gain, lost, (arms, factors, offset) in zip(
+                piece_words(problem.question, answer, names), gains, won.lost[number], forms, strict=True
             )
         ]
 

@@ -19,7 +19,7 @@ from roundwise.noise.parts import Index, Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import Claim, Interval
+from roundwise.stopping.explained import About, Claim, Interval
 
 
 class Won(NamedTuple):
@@ -170,8 +170,14 @@ class ExtremeLedger:
         return [
             Claim(f"some mean is {beyond}", float(won.none), goal, bool(won.none_lost)),
             *(
-                Claim(f"{name} is not {beyond}", float(gain), goal, bool(lost))
-                for name, gain, lost in zip(names, won.arms, won.arms_lost, strict=True)
+                Claim(
+                    f"{name} is not {beyond}",
+                    float(gain),
+                    goal,
+                    bool(lost),
+                    about=About((arm,), (1.0,), self.level, below=self.beyond_is_above),
+                )
+                for arm, (name, gain, lost) in enumerate(zip(names, won.arms, won.arms_lost, strict=True))
             ),
         ]
 

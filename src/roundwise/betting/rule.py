@@ -21,6 +21,7 @@ from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
+from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
 from roundwise.noise.parts import InParts
 from roundwise.problem import Problem
@@ -36,7 +37,9 @@ class Betting:
     shifts: bool = True  # estimates from differences within batches, where the question compares arms
 
     def check(self, problem: Problem) -> None:
-        """Every question and every noise model has its bets."""
+        """Every question and every noise model has its bets; claims have a rule of their own."""
+        if cells_of(problem.question) not in LEDGERS:
+            raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""
@@ -84,6 +87,10 @@ class Betting:
         choice = ledger.choice(problem, won, known)
         return Kept(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
 
+    def carried(self, problem: Problem, won: Any, past: Past) -> Kept:
+        """What was won so far, by whatever rules, with the bets of these from here on (Proposition 21)."""
+        return self._kept(problem, won, past)
+
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
@@ -101,7 +108,9 @@ class Betting:
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
         """From the same bets, folded once."""
         ledger, bets = ledger_of(problem), self.replayed(problem, batches)
-        return Bounds(partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets))
+        return Bounds(
+            partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets), bets.against
+        )
 
 
 LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one

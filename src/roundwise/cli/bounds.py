@@ -10,6 +10,7 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.cli.app import RESEARCH, app
+from roundwise.cli.files import check_output
 from roundwise.cli.options import (
     Delta,
     FormsFile,
@@ -23,7 +24,7 @@ from roundwise.cli.options import (
     numbers,
     question_from,
 )
-from roundwise.cli.output import check_output, number, print_json, print_table, progress
+from roundwise.cli.output import number, print_json, print_table, progress
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Gaussian
 from roundwise.policies import PET
@@ -35,7 +36,7 @@ from roundwise.simulation.summary import Summary
 if TYPE_CHECKING:
     from roundwise.theory.bounds import Overview
 
-FIGURES = ("batches", "trade-off", "sequence")
+FIGURES = ("batches", "trade-off", "sequence", "ball")
 
 
 @app.command(rich_help_panel=RESEARCH)
@@ -147,8 +148,9 @@ def _sentences(found: Overview, tolerant: bool) -> list[str]:
             said.append(
                 "No algorithm with this delta can be so frugal: the bound is about nobody. Choose a larger --gamma."
             )
-    if found.certificate is not None:
-        n, p = found.certificate.batches, found.certificate.probability
+    shown = found.certificate if found.chain is None else found.chain
+    if shown is not None:
+        n, p = shown.batches, shown.probability
         said.append(f"They make {n + 1} batches or more with a probability of at least {p:.3f}.")
     if found.vacuous is not None:
         said.append(f"It says nothing here but 'at least one batch': {found.vacuous}.")

@@ -19,6 +19,7 @@ from roundwise.state import Batch
 from .base import UNTRUE, Needs, Noise, Outcome, Steady
 from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
 from .gaussian import standardised
+from .horizon import MOST_NEED, normal_horizon_bet
 from .mixture import HUGE, flat, log_gaussian_mixture, log_total
 from .parts import Form, Index, Places, Seen, Tilt
 
@@ -83,6 +84,22 @@ class UnknownVariance:
     def tilts(self, seen: Seen) -> StudentTilts:
         """Bets of one size on parts."""
         return StudentTilts(seen)
+
+    @quiet
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """On the score of the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
+        from scipy.special import ndtri, stdtr
+
+        means, spread = means_of(batch)
+        new, leverage = at(means, pieces) - pieces.offsets, squares_at(spread, pieces)
+        square, dof = self._squares(batch, pieces)
+        t = new / np.sqrt(square * leverage)
+        possible = (square > 0) & (dof >= 1) & np.isfinite(leverage) & np.isfinite(t)
+        score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
+        need = np.where(need < MOST_NEED, need, 0.0)  # beyond it there is no bet
+        return placed(
+            functools.partial(normal_horizon_bet, eta=eta), need, np.where(possible, score, np.nan), need, rho
+        )
 
     def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         """The variance within the arms of the batch that each form is measured with, and its degrees of freedom."""

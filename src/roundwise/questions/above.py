@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +16,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     column,
     complexity_where,
@@ -84,7 +84,11 @@ class Above:
         """'Above 0.5: x, y.'"""
         return f"above {self.level:g}: {set_words(answer, names)}"
 
-    def plain(self, answer: Answer) -> Any:
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 4 arms have a mean above 0.5?'"""
+        return f"Which of {len(names)} arms have a {wording.mean} above {wording.value(self.level)}?"
+
+    def plain(self, answer: Answer) -> object:
         """The indices above the level."""
         return np.flatnonzero(answer).tolist()
 

@@ -20,6 +20,8 @@ What a question may say besides, where the usual does not fit it:
 
 - `cells`, `level`                    of what kind its cells are for bets (`Cells`); candidates, if it does not say
 - `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
+- `asks(names, wording)`              the question in plain words; if not, its name
+- `control`                           the arm (an index) that all others are compared with, or None
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
 - `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
                                       (`theory.bounds.affine`; `linear.border_point` serves half-spaces)
@@ -27,16 +29,16 @@ What a question may say besides, where the usual does not fit it:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.arrays import Array, Bools, Floats, total, zeros
 from roundwise.errors import InputError
 
-Answer = NDArray[Any]
+Answer = Array
 
 Cells = Literal[  # what the means fall into, each with its answer: bets are made against them (`betting.ledger`)
     "one best",  # one for each arm: it has the largest mean
@@ -44,6 +46,7 @@ Cells = Literal[  # what the means fall into, each with its answer: bets are mad
     "sides of a level",  # one for each set of arms: those above
     "some above a level",  # one for each arm, and one for none
     "some below a level",
+    "claims",  # one for each claim: that it is false; several may be true at once (`betting.claims`)
     "candidates",  # any answers that are intersections of half-spaces
 ]
 
@@ -86,6 +89,14 @@ class Halfspaces(NamedTuple):
         return found
 
 
+class Wording(NamedTuple):
+    """How values are written for people: what a mean is called, a value, and a difference of two."""
+
+    mean: str = "mean"
+    value: Callable[[float], str] = "{:g}".format
+    gap: Callable[[float], str] = "{:g}".format
+
+
 class Question(Protocol):
     """Something to find out about the means of K arms; one that may have several right answers is `Tolerant`, too."""
 
@@ -120,7 +131,7 @@ class Question(Protocol):
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """One answer in plain words."""
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """One answer as JSON: an index, a list of indices, or true/false."""
 
 
@@ -136,6 +147,15 @@ class Tolerant(Protocol):
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The answer that the evidence is for."""
+
+
+PLAIN = Wording()
+
+
+def asks(question: Question, names: Sequence[str], wording: Wording = PLAIN) -> str:
+    """The question in plain words, in its own if it has some."""
+    own: Callable[[Sequence[str], Wording], str] | None = getattr(question, "asks", None)
+    return f"{question.name} of {len(names)} arms?" if own is None else own(names, wording)
 
 
 def cells_of(question: Question) -> Cells:

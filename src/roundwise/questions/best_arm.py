@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +16,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     checked_open,
     column,
@@ -162,7 +162,12 @@ class BestArm:
         close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
         return f"{names[int(answer)]} is the best arm{close}"
 
-    def plain(self, answer: Answer) -> Any:
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 4 arms has the highest mean?'"""
+        near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
+        return f"Which of {len(names)} arms has the highest {wording.mean}{near}?"
+
+    def plain(self, answer: Answer) -> object:
         """The index."""
         return int(answer)
 

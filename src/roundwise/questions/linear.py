@@ -5,19 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats, total
-from roundwise.errors import InputError
+from roundwise.errors import InputError, unknown
 from roundwise.questions import program
 from roundwise.questions.base import (
     Answer,
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     checked_open,
     complexity_where,
     finite,
@@ -57,13 +57,24 @@ class Statements:
         object.__setattr__(self, "names", names)
 
     @classmethod
-    def against_control(cls, arms: int, control: int = 0, margin: float = 0.0) -> Statements:
-        """Which arms beat the control by more than a margin?"""
-        if not 0 <= control < arms:
-            raise InputError(f"The control is arm {control}, but the arms are 0 to {arms - 1}.")
-        others = [i for i in range(arms) if i != control]
-        forms = np.eye(arms)[others] - np.eye(arms)[control]
-        return cls(forms, np.full(len(others), margin), tuple(f"{i} beats {control}" for i in others))
+    def against_control(cls, arms: int | Sequence[str], control: int | str = 0, margin: float = 0.0) -> Statements:
+        """Which arms beat the control by more than a margin? The arms are named, or only counted.
+
+        >>> Statements.against_control(["placebo", "10 mg", "20 mg"], "placebo", margin=0.5).names
+        ('10 mg beats placebo by more than 0.5', '20 mg beats placebo by more than 0.5')
+        """
+        named = [str(i) for i in range(arms)] if isinstance(arms, int) else list(arms)
+        if isinstance(control, str):
+            if control not in named:
+                raise unknown("arm", control, named)
+            control = named.index(control)
+        if not 0 <= control < len(named):
+            raise InputError(f"The control is arm {control}, but the arms are 0 to {len(named) - 1}.")
+        others = [i for i in range(len(named)) if i != control]
+        forms = np.eye(len(named))[others] - np.eye(len(named))[control]
+        by = f" by more than {margin:g}" if margin else ""
+        words = tuple(f"{named[i]} beats {named[control]}{by}" for i in others)
+        return cls(forms, np.full(len(others), margin), words)
 
     @classmethod
     def ranking(cls, arms: int) -> Statements:
@@ -127,7 +138,26 @@ class Statements:
         held = ", ".join(self.names[j] for j in np.flatnonzero(answer)) or "none"
         return f"statements that hold: {held}"
 
-    def plain(self, answer: Answer) -> Any:
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 3 arms beat placebo by more than 0.5?', or which statements hold."""
+        control, margins = self.control, np.unique(self.levels)
+        if control is None or len(margins) > 1:
+            return f"Which of {_listed(self.names, 'statement')} hold?"
+        by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
+        return f"Which of {len(names) - 1} arms beat {names[control]}{by}?"
+
+    @property
+    def control(self) -> int | None:
+        """The arm that every other one is compared with, if that is what is asked."""
+        arms = self.forms.shape[1]
+        if len(self.forms) != arms - 1 or not (self.forms < 0).any(axis=1).all():
+            return None
+        control = int((self.forms < 0)[0].argmax())
+        others = [i for i in range(arms) if i != control]
+        compared = np.eye(arms)[others] - np.eye(arms)[control]
+        return control if np.array_equal(np.unique(self.forms, axis=0), np.unique(compared, axis=0)) else None
+
+    def plain(self, answer: Answer) -> object:
         """The indices of the statements that hold."""
         return np.flatnonzero(answer).tolist()
 
@@ -237,7 +267,11 @@ class Largest:
         """'x has the largest score.'"""
         return f"{self.names[int(answer)]} is the largest"
 
-    def plain(self, answer: Answer) -> Any:
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 2 scores (x, y) is the largest?'"""
+        return f"Which of {_listed(self.names, 'score')} is the largest?"
+
+    def plain(self, answer: Answer) -> object:
         """The index."""
         return int(answer)
 
@@ -268,6 +302,11 @@ class Largest:
         lead = np.take_along_axis(scores, best[..., None], axis=-1)
         behind = lead - np.take_along_axis(scores, rival, axis=-1)
         return behind, self.forms[rival] - self.forms[best][..., None, :]
+
+
+def _listed(names: Sequence[str], kind: str) -> str:
+    """How many there are, and the first of them."""
+    return f"{len(names)} {kind}s ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''})"
 
 
 def packed(forms: Floats, offsets: Floats, width: int) -> Halfspaces:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +16,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     complexity_where,
     finite,
@@ -123,7 +123,11 @@ class TopK:
         """'The top 2 are x, y.'"""
         return f"the top {self.k}: {set_words(answer, names)}"
 
-    def plain(self, answer: Answer) -> Any:
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which 2 of 4 arms have the highest means?'"""
+        return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s?"
+
+    def plain(self, answer: Answer) -> object:
         """The indices of the top arms."""
         return np.flatnonzero(answer).tolist()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,18 @@ from roundwise.dealing import added, cut
 from roundwise.errors import InputError
 from roundwise.noise import Needs
 from roundwise.questions.base import finite
-from roundwise.simulation.outcomes import read_outcomes
+from roundwise.simulation.tables import read_outcomes
+from roundwise.spec import Given, kind_of, made, settings, worded
 from roundwise.state import Batch, Parts, Table, joined
+
+if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
+    from typing_extensions import TypeVar
+
+    Now = TypeVar("Now", default=Any)
+else:
+    from typing import TypeVar
+
+    Now = TypeVar("Now")
 
 Generator = np.random.Generator
 
@@ -33,7 +43,7 @@ class World(NamedTuple):
     left: tuple[Floats, ...] | None = None  # for each outcome, how many are left of it, (K)
 
 
-class Environment(Protocol):
+class Environment(Protocol[Now]):
     """Where rewards come from."""
 
     @property
@@ -48,14 +58,14 @@ class Environment(Protocol):
     def names(self) -> tuple[str, ...]:
         """What the arms are called."""
 
-    def world(self, rng: Generator, runs: int) -> Any:
+    def world(self, rng: Generator, runs: int) -> Now:
         """The state of the world for so many runs; `.means` is the truth."""
 
     @property
     def sigma(self) -> float:
         """The sub-Gaussian constant that lower bounds are stated with."""
 
-    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+    def pull(self, rng: Generator, world: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
         """What comes back for these pulls, in as much detail as is needed, and the world after it."""
 
 
@@ -63,29 +73,18 @@ Means = ArrayLike | Callable[[Generator, int], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianArms:
-    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances.
-
-    >>> GaussianArms([1.0, 0.5]).arms
-    2
-    """
+class Arms:
+    """What worlds share whose `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances."""
 
     means: Means
-    sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        noise.Gaussian(self.sigma)
         object.__setattr__(self, "means", _checked_means(self.means))
 
     @property
     def arms(self) -> int:
         """How many arms there are."""
         return _arms(self.means)
-
-    @property
-    def noise(self) -> noise.Noise:
-        """Gaussian with this sigma."""
-        return noise.Gaussian(self.sigma)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,6 +94,26 @@ class GaussianArms:
     def world(self, rng: Generator, runs: int) -> World:
         """The means of each run."""
         return World(_drawn(self.means, rng, runs))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianArms(Arms):
+    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K).
+
+    >>> GaussianArms([1.0, 0.5]).arms
+    2
+    """
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        noise.Gaussian(self.sigma)
+        super().__post_init__()
+
+    @property
+    def noise(self) -> noise.Noise:
+        """Gaussian with this sigma."""
+        return noise.Gaussian(self.sigma)
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
@@ -120,39 +139,22 @@ class GaussianArms:
 
 
 @dataclass(frozen=True, eq=False)
-class BernoulliArms:
+class BernoulliArms(Arms):
     """0/1 outcomes. `means` are K rates, or a function (rng, runs) -> (runs, K) for random instances.
 
     >>> BernoulliArms([0.02, 0.03]).noise.sigma
     0.5
     """
 
-    means: Means
-
     def __post_init__(self) -> None:
-        means = _checked_means(self.means)
-        object.__setattr__(self, "means", means)
-        if not callable(means) and not ((np.asarray(means) >= 0) & (np.asarray(means) <= 1)).all():
+        super().__post_init__()
+        if not callable(self.means) and not ((np.asarray(self.means) >= 0) & (np.asarray(self.means) <= 1)).all():
             raise InputError("The means of 0/1 outcomes are rates: they must lie between 0 and 1.")
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return _arms(self.means)
 
     @property
     def noise(self) -> noise.Noise:
         """0/1 outcomes."""
         return noise.Binary()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    def world(self, rng: Generator, runs: int) -> World:
-        """The rates of each run."""
-        return World(_drawn(self.means, rng, runs))
 
     @property
     def sigma(self) -> float:
@@ -172,21 +174,13 @@ class BernoulliArms:
 
 
 @dataclass(frozen=True, eq=False)
-class PoissonArms:
+class PoissonArms(Arms):
     """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
 
-    means: Means
-
     def __post_init__(self) -> None:
-        means = _checked_means(self.means)
-        object.__setattr__(self, "means", means)
-        if not callable(means) and not (np.asarray(means) >= 0).all():
+        super().__post_init__()
+        if not callable(self.means) and not (np.asarray(self.means) >= 0).all():
             raise InputError("The means of counts are rates: they must not be negative.")
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return _arms(self.means)
 
     @property
     def noise(self) -> noise.Noise:
@@ -194,18 +188,9 @@ class PoissonArms:
         return noise.Poisson()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    @property
     def sigma(self) -> float:
         """The standard deviation at the largest rate: lower bounds with it are approximate."""
         return float(np.sqrt(_drawn(self.means, np.random.default_rng(0), 1).max()))
-
-    def world(self, rng: Generator, runs: int) -> World:
-        """The rates of each run."""
-        return World(_drawn(self.means, rng, runs))
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One Poisson draw for the total of each arm."""
@@ -329,6 +314,14 @@ def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
     if isinstance(environment, Replay) and not environment.replacement:
         return "no guarantee: drawn without replacement, results depend on each other"
     return noise.doubt(assumed, environment.noise)
+
+
+def assumed(given: Given, environment: Environment, sigma: float | None = None) -> noise.Noise:
+    """The noise model that a user names; a sigma that it does not name is this one, or that of the environment."""
+    fields = dict(worded("noise", given) if isinstance(given, str) else given)
+    if "sigma" not in fields and "sigma" in settings(kind_of("noise", str(fields.get("name", "")), trusted=True)):
+        fields["sigma"] = environment.sigma if sigma is None else sigma
+    return made("noise", fields, trusted=True)
 
 
 def numbered(arms: int) -> tuple[str, ...]:

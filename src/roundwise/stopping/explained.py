@@ -15,6 +15,15 @@ from roundwise.stopping.base import Stopping
 from roundwise.stopping.thresholds import Counts, Threshold
 
 
+class About(NamedTuple):
+    """The quantity that a claim is about, a form of the means, and what it is said to lie above (or below)."""
+
+    arms: tuple[int, ...]
+    factors: tuple[float, ...]
+    level: float
+    below: bool = False
+
+
 class Claim(NamedTuple):
     """Something that must be shown: in logs, what was won for it and the bar it must pass."""
 
@@ -24,6 +33,7 @@ class Claim(NamedTuple):
     shown: bool
     spare: float | None = None  # by how much it holds, at least, where that was computed
     left: str | None = None  # the arm that may be the best as long as it is not shown, if it says so of one
+    about: About | None = None  # where it is about one form of the means
 
 
 class Standing(NamedTuple):
@@ -55,6 +65,7 @@ class Bounds(NamedTuple):
     means: Callable[[], Interval]  # of the mean of each arm
     spare: Callable[[], Floats | None] = lambda: None  # by how much each claim holds, at least, in their order
     behind: Callable[[int | None, Floats], Behind | None] = lambda leader, spare: None  # if the best arm is asked for
+    against: Callable[[int], Interval | None] = lambda control: None  # how far each arm is above the control
 
 
 @runtime_checkable
