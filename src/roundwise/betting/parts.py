@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.slopes import BOLDEST_PART, NEED_STEPS, RATIO_STEPS, SHAPE, Z_STEPS, slopes
+from roundwise.betting.slopes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, RATIO_STEPS, SHAPE, Z_STEPS, slopes
 from roundwise.dealing import shares_of_rest
 from roundwise.noise.parts import NONE, Index, Seen, Tilt, sums_before
 
@@ -142,6 +142,9 @@ def settled(
     """
     table, kappa = slopes(), shares_of_rest(len(z))
     ratio *= (1.0 / kappa)[:, None]
+    few = None
+    if ratio.min(initial=1.0) < LEAST_RATIO:  # below the table slopes fall with the square root
+        few = np.sqrt(np.minimum(ratio / LEAST_RATIO, 1.0))
     place, wider = cells(z, ratio), np.sqrt(kappa)
     gains = gains.copy()
     for p in range(len(place)):
@@ -159,6 +162,8 @@ def settled(
         at = need.astype(np.int64)
         at += place[p]
         q = table.slope.take(at, mode="clip") * wider[p]  # float32 times a NumPy float64: float64
+        if few is not None:
+            q *= few[p]
         np.minimum(q, BOLDEST_PART, out=q)
         q *= bet
         x = tilt(p, q)

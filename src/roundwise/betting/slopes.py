@@ -35,6 +35,7 @@ _FILE = "slopes.u2"
 
 Z_STEPS, RATIO_STEPS, NEED_STEPS = 8, 4, 16  # to one unit, refined
 SHAPE = (105, 53, 81)
+LEAST_RATIO = 2.0**-8
 
 
 class Slopes(NamedTuple):
