@@ -16,7 +16,7 @@ from roundwise.arrays import Floats
 from roundwise.state import Parts, Table
 
 FIRST_PARTS, PARTS = 4, 12  # of the first batch, and of every later one
-DEALINGS, FEWEST = 64, 8  # of a batch of a live study: so many, fewer where it has very many rows or arms
+DEALINGS, FEWEST = 256, 8  # of a batch of a live study: so many, fewer where it has very many rows or arms
 _ROOM = 1_000_000  # rows times dealings that are sorted at once, and entries of tables that are made
 
 Index = NDArray[np.int64]

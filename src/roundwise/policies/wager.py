@@ -18,7 +18,7 @@ from roundwise.questions.base import quiet
 from roundwise.state import Plan, Record, Trial
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
-FLOOR = 0.02  # eps: share of all samples that every arm gets part of, also one that has lost
+FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms
 AIM = 0.65  # m: a batch is so much of what would settle everything that is open
 FIRST_AIM, WIDER = 1.4, 2.0  # after the first batch: an easy problem is over by then, a hard one makes up for it
 UNSURE = 1.4  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
@@ -87,7 +87,8 @@ class Wager:
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
         after = samples + (size if self.max_batch is None else np.minimum(size, self.max_batch))
-        floor = whole((FLOOR * after / problem.arms)[..., None] - counts)
+        share_of_all = FLOOR * min(1.0, math.sqrt(10 / problem.arms))
+        floor = whole((share_of_all * after / problem.arms)[..., None] - counts)
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
         return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=PARTS)
 
