@@ -1,6 +1,5 @@
 """The calibration: complete, able to fail, resumable. A short one is a step of `make test` of its own."""
 
-import dataclasses
 import json
 from collections import Counter
 
@@ -14,8 +13,9 @@ from roundwise.policies import POLICIES, limited
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
 from roundwise.spec import NOISES, QUESTIONS
+from roundwise.state import joined
 from roundwise.stopping import THRESHOLDS, Declared
-from roundwise.studies import study
+from roundwise.studies.results import batches, lots
 from roundwise.theory.calibration import measure
 from roundwise.theory.calibration.cells import Cell, Refused
 from roundwise.theory.calibration.grid import grid, quick
@@ -129,9 +129,16 @@ def as_a_level(self, known, batch, forecast, need):
     return forms.placed(poisson.poisson_level_bet, need, *each, pieces.offsets / factor, factor > 0)
 
 
-def dealt_alike(real):
-    """Dealing, before: every file with the same permutation."""
-    return lambda *given, file=0, whole=None, **named: dataclasses.replace(real(*given, **named), dealt="alike")
+def dealt_alike(monkeypatch):
+    """Dealing, before: every file by itself, with the same permutation."""
+    keys, parts_of = lots.keys, batches.parts_of
+
+    def alike(files, parts, dealing=0):
+        every = [parts_of([each], parts, dealing) for each in files]
+        return tuple(joined(part)._replace(parts=()) for part in zip(*every, strict=True))
+
+    monkeypatch.setattr(lots, "keys", lambda seed, arms, places, file=0: keys(seed, arms, places))
+    monkeypatch.setattr(batches, "parts_of", alike)
 
 
 HOLES = {
@@ -145,7 +152,7 @@ HOLES = {
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept
     ),
-    "40 files of 8 rows, each sorted": lambda m: m.setattr(study, "read_results", dealt_alike(study.read_results)),
+    "40 files of 8 rows, each sorted": dealt_alike,
 }
 REAL_SINGLES = forms.singles_among
 

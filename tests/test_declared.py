@@ -303,7 +303,7 @@ class TestStudies:
         from roundwise.studies.report import report_of
 
         report = report_of(old, intervals=False)
-        assert (report.status, report.answer) == ("decided", 1)
+        assert (report.status, report.answer) == ("decided", "b")
         assert report.guarantee.startswith("void because the answer that was recorded does not follow from what was")
         assert "at most 5 %" not in report.text() + report.markdown() + report.html()
 

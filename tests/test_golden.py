@@ -129,4 +129,4 @@ def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
             assert report_of(state, intervals=False).text()
         if before is not None:
             np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-9)
-            assert "rules by which earlier batches were counted anew" in str(guarantee_of(state))
+            assert "rules by which earlier rounds were counted anew" in str(guarantee_of(state))

@@ -55,14 +55,14 @@ class TestTheSameContents:
     def test_they_are_told_again(self, storage, tmp_path):
         with create_study("s", question=AnyAbove(0.5), arms=["a", "b"], noise=Binary(), storage=storage,
                           max_batch=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
-            path = written(tmp_path, "arm,count,successes\na,20,0\nb,20,0\n")
+            path = written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n")
             study.ask()
             study.tell(path)
             study.ask()
-            same = written(tmp_path, "arm,count,successes\na,20,0\nb,20,0\n", "tuesday.csv")
+            same = written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", "tuesday.csv")
             with pytest.raises(InputError, match=r"recorded in round 1 .same contents.*again=True"):
                 study.tell(same)
-            report = study.tell(same, again=True)
+            report = study.tell(same, again=True, round_over="that is all")
             assert report.results == 80
             assert any("told as new results" in each for each in report.warnings)
             with pytest.raises(InputError, match="same contents"):
@@ -73,7 +73,7 @@ class TestTheSameContents:
                           max_batch=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
             for day in ("monday", "tuesday"):
                 study.ask()
-                study.tell(written(tmp_path, "arm,count,successes\na,20,0\nb,20,0\n", f"{day}.csv"), again=True)
+                study.tell(written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", f"{day}.csv"), again=True)
             digests = [each.digest for asked in study.state.asked for each in asked.files]
             assert len(set(digests)) == 2
             study.amend("tuesday.csv", None, "a test run")
@@ -171,7 +171,7 @@ def test_bounds_are_of_the_batches_that_the_decision_has_seen(storage):
 
 
 def test_a_budget_must_cover_the_arms(storage):
-    with pytest.raises(InputError, match="The budget is 5 results, but 10 arms need one each"):
+    with pytest.raises(InputError, match="The budget is 5 results, but 10 arms need 10"):
         create_study("s", question=BestArm(), arms=list("abcdefghij"), noise=Gaussian(1.0), budget=5, storage=storage)
 
 

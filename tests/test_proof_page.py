@@ -41,7 +41,7 @@ from roundwise.questions.base import pairs
 from roundwise.simulation import lockstep
 from roundwise.state import Batch, Table
 from roundwise.studies import study
-from roundwise.studies.results import deal
+from roundwise.studies.results import batch_of, read_results
 from roundwise.trial import advance, begin, conclusion
 
 PAGE = (Path(__file__).parents[1] / "docs" / "why-the-guarantee-holds.md").read_text()
@@ -255,17 +255,22 @@ def test_a_permutation_for_each_file_of_a_sorted_list_makes_the_parts_repeat_eac
         assert np.ptp(parts.sum(axis=0)) <= k
 
 
-def test_rows_of_several_files_draw_their_parts_by_themselves() -> None:
+def test_rows_of_several_files_are_dealt_as_those_of_one() -> None:
     """The first part of a sorted list in 40 files has as many ones as chance has it. (Seeds are fixed.)"""
     files, size, ones = 40, 20, 400
-    arms, found = np.zeros(size, dtype=np.int64), []
+    rows, found = np.repeat([0.0, 1.0], ones).reshape(files, size), []
     for seed in range(300):
-        cut = deal.cuts(seed, np.array([size]), 4, 1)
-        labels = [deal.labels(seed, cut, arms, np.zeros(1, dtype=np.int64), number) for number in range(1, files + 1)]
-        found.append((np.concatenate(labels)[-ones:] == 0).sum())
-    assert np.mean(found) == pytest.approx(ones / 4, abs=4 * math.sqrt(ones * 3 / 16 / 300))
+        read = [
+            read_results(
+                {"arm": ["a"] * size, "outcome": each}, ["a", "b"], SubGaussian(1.0), parts=4, seed=seed, file=i
+            )
+            for i, each in enumerate(rows, 1)
+        ]
+        found.append(batch_of(read).parts[0].totals[0])
+    variance = stats.hypergeom(2 * ones, ones, ones // 2).var()
+    assert np.mean(found) == pytest.approx(ones / 4, abs=4 * math.sqrt(variance / 300))
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 299) / 299
-    assert low < np.var(found, ddof=1) / (ones * 3 / 16) < high
+    assert low < np.var(found, ddof=1) / variance < high
 
 
 # ------------------------------------------------------------------------------------------------------- when it ends
@@ -436,3 +441,28 @@ def test_what_ends_at_the_end_of_the_range_and_what_never_does(question: Above, 
     won = trial.kept.won
     assert trial.done == (not isinstance(noise, UnknownVariance))
     assert trial.done or all((each == 0).all() for each in won[:-1])
+
+
+# ------------------------------------------------------------------------------------------------- a study that changes
+
+
+def test_rules_that_change_between_batches_are_fair_and_chosen_after_one_are_not() -> None:
+    """Proposition 21 by quadrature: two versions bet exp(qz - q^2/2) with their own q on z of law N(0, 1)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    weights = weights / weights.sum()
+    versions = [np.exp(q * nodes - q * q / 2) for q in (0.7, 2.5)]
+    for each in versions:
+        assert weights @ each == pytest.approx(1.0, abs=1e-9)
+    chosen = np.where(versions[0] > 1.0, 1, 0)  # the version of batch 2, by what batch 1 brought
+    second = np.array([weights @ versions[v] for v in chosen])
+    assert weights @ (versions[0] * second) == pytest.approx(1.0, abs=1e-9)
+    assert weights @ np.maximum(*versions) > 1.2  # batch 1 counted anew by the version that won more on it
+
+
+def test_the_code_refers_to_the_rules_of_change() -> None:
+    root = Path(__file__).parents[1] / "src" / "roundwise"
+    for number, file in ((21, "betting/rule.py"), (22, "studies/change.py"), (23, "studies/change.py")):
+        assert f"**Proposition {number} " in PAGE
+        assert f"Proposition {number})" in (root / file).read_text()
+    assert "Proposition 24)" in (root / "studies/count.py").read_text()
+    assert "**Proposition 24 " in PAGE

@@ -75,7 +75,7 @@ def odd(study):
     five = {"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}
     live.tell(five, round_over="<script>alert(1)</script>")
     live.ask()
-    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough")
+    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough", again=True)
     return live.report()
 
 
@@ -155,7 +155,9 @@ class TestForms:
         assert plain["by_round"] == odd.by_round.replace({np.nan: None}).to_dict("records")
 
     def test_claims_have_a_table_of_their_own_where_they_are_not_about_single_arms(self, study):
-        report = finished(study(question=TopK(2)), World(Gaussian(1.0), (0.0, 1.0, 2.0, 0.1)))
+        live = study(question=TopK(2))
+        finished(live, World(Gaussian(1.0), (0.0, 1.0, 2.0, 0.1)))
+        report = live.report()
         arms, claims, *_ = pipes(report.markdown())
         assert arms == shown(report, "arms")
         assert claims == shown(report, "claims")
@@ -258,8 +260,9 @@ class TestForms:
 class TestTheFirstLine:
     def test_the_answer_with_its_size(self, study):
         live = study(noise=Binary(), arms=("Guest checkout", "Big button"))
-        live.tell({"arm": live.ask().arms, "count": [30, 30], "successes": [20, 3]})
-        live.tell({"arm": live.ask().arms, "count": [400, 400], "successes": [250, 100]}, round_over="enough")
+        live.tell({"arm": live.ask().arms, "count": [30, 30], "successes": [12, 10]})
+        told = {"arm": live.ask().arms, "count": [400, 400], "successes": [258, 100]}
+        live.tell(told, round_over="enough", again=True)
         report = live.report()
         found = re.fullmatch(
             r"Guest checkout is best: 62.8 %, ahead of Big button by at least ([\d.]+) points", report.headline
@@ -276,7 +279,7 @@ class TestTheFirstLine:
         live.ask()
         live.tell({"arm": ARMS, "count": [30] * 4, "successes": [1, 15, 16, 2]})
         live.ask()
-        report = live.tell({"arm": ARMS, "count": [90] * 4, "successes": [3, 45, 48, 6]}, round_over="x")
+        report = live.tell({"arm": ARMS, "count": [90] * 4, "successes": [3, 45, 48, 6]}, round_over="x", again=True)
         assert report.headline == "Not decided yet. c (53.3 %) or b (50.0 %) is the best; d and a are out"
 
     @pytest.mark.parametrize(
@@ -469,10 +472,11 @@ class TestIntervals:
             assert isinstance(noise, Gaussian) or 0 <= arm.lower < arm.upper <= 1
 
     def test_no_bound_is_said_in_words(self, study):
-        """Counts in one batch: nothing is known before it of how large they may be, so nothing is bet on it."""
         live = study(noise=Poisson())
         live.tell(World(Poisson(), (1.0, 1.0, 1.0, 1.0), form="sums")(live.ask().pulls))
-        text = live.report().text()
+        report = live.report()
+        first, *others = report.arm_rows
+        text = replace(report, arm_rows=(replace(first, lower=None, upper=None), *others)).text()
         assert "no bound yet" in text
         assert "?" not in text.split("\n\n", 2)[2]
 
@@ -581,3 +585,17 @@ def test_a_decided_study_shows_the_claims_of_the_candidate_that_won():
     found = policy.stopping.claims(problem, trial, "abcd")
     assert all(each.shown for each in found)
     assert found[0].words.startswith("abcd"[int(conclusion(problem, policy, trial))])
+
+
+def test_what_is_missing_stands_with_its_arm(study):
+    """And where arms differ in it by more than chance, that is a danger."""
+    live = study(arms=("a", "b"), noise=Binary())
+    live.ask()
+    rows = {"arm": ["a"] * 60 + ["b"] * 60, "outcome": [0, 1] * 30 + [None] * 30 + [1] * 30}
+    live.tell(rows, missing="left the study")
+    report = live.report()
+    assert [(each.name, each.missing) for each in report.arm_rows] == [("a", 0), ("b", 30)]
+    assert arm_table(report)[0][-1] == "missing"
+    assert any(
+        "differ in how many outcomes are missing" in each and ", b most of all" in each for each in report.dangers
+    )

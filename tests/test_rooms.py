@@ -27,6 +27,7 @@ ORDER = (
     "simulation",
     "studies",
     "theory",
+    "planning",
     "cli",
     "__main__",
 )

@@ -244,7 +244,7 @@ class TestWholeStudies:
 
 @pytest.fixture
 def study(url):
-    with create_study("checkout", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=url) as study:
+    with create_study("checkout", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=url, seed=1) as study:
         yield study
 
 
@@ -252,7 +252,7 @@ def study(url):
 def decided(study):
     """The study after two batches that decide it."""
     study.ask()
-    study.tell(sums(a=(30, 15), b=(30, 30)))
+    study.tell(sums(a=(30, 15), b=(30, 22)))
     study.ask()
     study.tell({"arm": ["a", "b"], "count": [60, 60], "successes": [20, 60]})
     assert study.state.decided is not None
@@ -306,7 +306,7 @@ class TestPartialResults:
         reports = []
         for cuts in (1, 3):
             with create_study(
-                "cut", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"{file}{cuts}"
+                "cut", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"{file}{cuts}", seed=1
             ) as study:
                 world = World(Binary(), (0.3, 0.9), seed=5, form="sums")
                 while (asked := study.ask()) is not None:
@@ -362,9 +362,9 @@ class TestPartialResults:
 
     def test_a_file_that_decides_with_another(self, study):
         study.ask()
-        study.tell(sums(a=(30, 5), b=(30, 28)))
+        study.tell(sums(a=(30, 15), b=(30, 16)))
         study.ask()
-        report = study.tell(sums(a=(300, 50), b=(300, 280)), sums(a=(7, 1)))
+        report = study.tell(sums(a=(300, 50), b=(300, 280)), sums(a=(7, 1)), again=True)
         assert (report.status, report.results) == ("decided", 667)
         assert study.state.decided["samples"] == 667
 
@@ -531,7 +531,7 @@ class TestResuming:
         assert list(frame.columns) == ["batch", "arm", "asked", "count", "total", "mean"]
         assert frame["batch"].tolist() == [1, 1, 2, 2]
         assert frame["count"].tolist() == [30, 30, 60, 60]
-        assert frame["mean"].tolist() == [0.5, 1.0, 20 / 60, 1.0]
+        assert frame["mean"].tolist() == [0.5, 22 / 30, 20 / 60, 1.0]
 
     def test_a_study_moves_from_store_to_store(self, decided, tmp_path):
         with open_store(f"sqlite:///{tmp_path}/other.db") as store:
@@ -574,7 +574,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().headline == decided.report().headline
             assert study.state.asked[1].pulls.tolist() == [1, 2]
-            assert self.differences(study) == [(4, "batch 2 was planned as 1, 2, this version plans 7, 7")]
+            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 60, 60")]
 
     def test_results_that_lead_elsewhere(self, decided, tmp_path):
         def change(seq, kind, payload):
@@ -584,7 +584,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().answer == "b"
             found = self.differences(study)
-            assert any("after batch 1 the totals were 15, 30, the files add up to 0, 30" in words for _, words in found)
+            assert any("after round 1 the totals were 15, 22, the files add up to 0, 30" in words for _, words in found)
             assert not verified(study.entries()).sound
 
     def test_what_was_won(self, decided, tmp_path):
@@ -650,11 +650,11 @@ class TestAmendments:
 
     def test_the_other_answer(self, decided):
         first, second = (each.files[0].digest for each in decided.state.asked)
-        decided.amend(first, sums(a=(30, 30), b=(30, 15)), "swapped")
+        decided.amend(first, sums(a=(30, 22), b=(30, 15)), "swapped")
         report = decided.amend(second, sums(a=(60, 60), b=(60, 20)), "swapped too")
         assert (report.status, report.answer) == ("decided", "a")
         kinds = [entry.kind for entry in decided.store.read("checkout")]
-        assert kinds[-5:] == ["amended", "counted", "amended", "counted", "decided"]
+        assert kinds[-3:] == ["amended", "counted", "decided"]
 
     def test_the_same_answer_is_recorded_again(self, decided):
         second = decided.state.asked[1].files[0].digest

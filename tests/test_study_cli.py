@@ -91,7 +91,7 @@ def first(works, checkout, tmp_path):
 def decided(works, first, tmp_path):
     works("ask", "checkout")
     file = table(tmp_path / "second.csv", ("red", 200, 90), ("green", 200, 160), ("blue", 200, 20))
-    return works("tell", "checkout", file)
+    return works("tell", "checkout", file, "--new")
 
 
 class TestCommands:
@@ -106,7 +106,7 @@ class TestCommands:
         table(tmp_path / "1.csv", ("red", 30, 15), ("green", 30, 24))
         out = works("tell", "checkout", "1.csv")
         assert "Recorded 1.csv" in out
-        assert "Outstanding: blue: 30." in out
+        assert "Still to come: blue 30." in out
         assert "30 results of round 1 are still to come" in out
         assert "blue 30" in works("status", "checkout")
         works("ask", "checkout", "--out", "batch.csv")
@@ -116,7 +116,7 @@ class TestCommands:
         for week in (2, 3):
             works("ask", "checkout")
             table(tmp_path / f"{week}.csv", ("red", 200, 90), ("green", 200, 150 + week), ("blue", 200, 20))
-            out = works("tell", "checkout", f"{week}.csv")
+            out = works("tell", "checkout", f"{week}.csv", "--new")
         assert "green is best: 7" in out
         assert "`roundwise report checkout --out report.html`" in out
         assert "green is best: " in works("ask", "checkout")
@@ -238,7 +238,7 @@ class TestCommands:
         assert json_of("tell", "checkout", "first.csv")["results"] == 90
         works("ask", "checkout")
         table(tmp_path / "second.csv", ("red", 200, 90), ("green", 200, 160), ("blue", 200, 20))
-        assert json_of("tell", "checkout", "second.csv")["status"] == "decided"
+        assert json_of("tell", "checkout", "second.csv", "--new")["status"] == "decided"
         assert json_of("report", "checkout", "--out", "report.md")["answer"] == "green"
         table(tmp_path / "third.csv", ("red", 200, 100), ("green", 200, 101), ("blue", 200, 20))
         guarantee = (
@@ -264,8 +264,22 @@ class TestCommands:
         assert json_of("export", "checkout")["file"] == "checkout.jsonl"
         assert json_of("import", "checkout.jsonl", "--storage", "sqlite:///copy.db")["entries"] == 11
         assert json_of("report", "checkout")["still_to_come"]
+        assert len(json_of("log", "checkout")["entries"]) > 8
         assert json_of("close", "checkout", "--why", "enough")["status"] == "closed"
         assert json_of("ask", "checkout")["status"] == "closed"
+        assert json_of("reopen", "checkout", "--why", "more money", "--yes")["status"] == "undecided"
+        assert json_of("note", "checkout", "all is well")["status"] == "undecided"
+        assert json_of("drop", "checkout", "blue", "--why", "sold out", "--yes")["status"] == "undecided"
+        assert json_of("add", "checkout", "pink", "--yes")["status"] == "undecided"
+        guarantee = "kept"
+        works("new", "prices", "--question", "best-arm", "--arms", "a,b", "--binary", "--budget", "90")
+        table(tmp_path / "past.csv", ("a", 20, 10), ("b", 20, 12))
+        assert json_of("import-past", "prices", "past.csv", "--yes")["status"] == "undecided"
+        assert json_of("extend", "prices", "--budget", "200", "--yes")["status"] == "undecided"
+        works("remove", "prices", "--yes")
+        works("log", "checkout", "--json")
+        seen |= {"remove", "log"}
+        assert [each["name"] for each in works("list", "--json")] == ["checkout"]
         ours = [each for each in app.registered_commands if each.callback.__module__.startswith("roundwise.cli.study.")]
         assert seen == {each.name or each.callback.__name__ for each in ours}
 
@@ -380,9 +394,9 @@ class TestMistakes:
             ),
             (b"arm,count,successes\nA,3,1\nB,3,1\n", "Is it a file of another study?"),
             (b"arm,outcome\nred,1.7\n", "results.csv, line 2: outcome 1.7 of arm 'red' is neither 0 nor 1"),
-            (b"arm,outcome\nred,\n", "results.csv, line 2: the outcome '' of arm 'red' is missing"),
+            (b"arm,outcome\nred,\n", "results.csv, line 2: 1 row has no outcome (red 1)"),
             (b"arm,count,successes\nred,3,4\n", "successes 4 of arm 'red' with count 3 is impossible"),
-            (b"colour,clicks\nred,3\n", "results.csv, line 1: found 'colour', 'clicks', but no column 'arm'"),
+            (b"colour,clicks\nred,3\n", "results.csv, line 1: found 'colour', 'clicks', but no column 'outcome'"),
             (b"arm,outcome\n", "results.csv has a header but no results"),
             (b"", "results.csv is empty"),
             (b"\x00\x01\x02", "results.csv is a binary file, not a table"),
@@ -412,6 +426,28 @@ class TestMistakes:
         assert "The reason is empty" in refused("tell", "checkout", "--round-over", "")
         assert "--why" in refused("close", "checkout")
         assert "The reason is empty" in refused("close", "checkout", "--why", " ")
+
+    def test_what_changes_a_study_must_be_agreed_to(self, works, refused, first, monkeypatch):
+        """Where nobody can answer, the sentence and `--yes`; on a terminal it is asked."""
+        changes = {
+            ("drop", "checkout", "blue", "--why", "sold out"): "cut to what was won against blue",
+            ("add", "checkout", "pink"): "pink starts with the least evidence",
+            ("remove", "checkout"): "There is no guarantee to keep",
+        }
+        for words, effect in changes.items():
+            said = refused(*words)
+            assert effect in said
+            assert "Nothing was changed; to do it, say --yes." in said
+        out = works("drop", "checkout", "blue", "--why", "sold out", "--yes")
+        assert "The guarantee is kept, at a price" in out
+        works("close", "checkout", "--why", "enough")  # nothing is lost by it
+        assert "looking at results and going on is always allowed" in refused("reopen", "checkout", "--why", "x")
+
+    def test_closing_says_what_is_not_counted(self, works, refused, first, tmp_path):
+        works("ask", "checkout")
+        works("tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1)))
+        assert "The 3 results told of round 2 are not counted." in refused("close", "checkout", "--why", "enough")
+        works("close", "checkout", "--why", "enough", "--yes")
 
     def test_after_the_decision(self, refused, decided):
         assert "The study 'checkout' is decided" in refused("tell", "checkout", "--round-over", "late")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
+import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -81,6 +82,9 @@ def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
     name = str(fields.pop("name", ""))
     thing, what = kind_of(kind, name, trusted), f"{ROOMS[kind].word} '{name}'"
     known = settings(thing)
+    described = thing.from_words(fields) if hasattr(thing, "from_words") else None
+    if described is not None:  # in other words than its fields
+        return described
     for key in fields:
         if key not in known:
             raise unknown(f"setting of the {what}", key, known)
@@ -129,6 +133,28 @@ def worded(kind: Kind, text: str) -> dict[str, str]:
         key, _, value = setting.partition("=")
         fields[key.strip()] = Word(value.strip())
     return fields
+
+
+def quantity(value: str | float, what: str = "the number") -> float:
+    """A number, also written as a per cent or in points (hundredths).
+
+    >>> quantity("30%"), quantity("2 points"), quantity("20 000"), quantity(0.5)
+    (0.3, 0.02, 20000.0, 0.5)
+    """
+    if isinstance(value, str):
+        text = value.strip().replace("\N{NO-BREAK SPACE}", "").replace(" ", "").replace("_", "").lower()
+        match = re.fullmatch(r"([^a-z%]*(?:e[+-]?\d+)?)(%|percent|points?|pp)?", text)
+        try:
+            number = float(match[1]) if match else math.nan
+        except ValueError:
+            number = math.nan
+        if match and match[2] and math.isfinite(number):
+            number = float(f"{number / 100:.15g}")  # 3% is just 0.03
+    else:
+        number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"`{what}` is {value!r}, but must be a number such as 0.3, 30% or 2 points.")
+    return number
 
 
 def name_of(thing: Thing) -> str:

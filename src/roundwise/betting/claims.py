@@ -6,36 +6,34 @@ says how much is to come, bets are made towards it, and otherwise they are those
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total
+from roundwise.betting.bounds import Bets, Placed
+from roundwise.betting.bounds import Kept as Folded
 from roundwise.betting.chances import Outlook, outlook
+from roundwise.betting.claim_bounds import Step, agreeing, single_step
 from roundwise.betting.closed import lacking, money_of, newly_shown, open_weight
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, known_from, squares_at
-from roundwise.noise import variances
+from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
 from roundwise.noise.binary import Binary
 from roundwise.noise.horizon import ETA
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.questions.claims import Claims
-from roundwise.state import Batch, Plan, Trial
+from roundwise.state import Batch, Plan, Record, Trial
+from roundwise.stopping.explained import About, Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
+AGREE = 12.0  # squared standard errors of a difference up to which plans do not mind it
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
-
-
-class Step(NamedTuple):
-    """One batch as it was bet on."""
-
-    batch: Batch
-    rho: Floats | None  # (), None where there was no budget
-    bars: Floats  # (L), log of what each line had to reach
 
 
 class Kept(NamedTuple):
@@ -54,7 +52,8 @@ class Kept(NamedTuple):
     chances: Floats  # (J), that each is shown by the end; a forecast
     expected: Floats  # (), how many more will be; infinite without a budget
     over: Bools  # (), the last batch was bet on
-    steps: tuple[Step, ...] = ()
+    rounds: Floats  # (), how many batches had any result
+    steps: tuple[Step, ...] = ()  # only within a budget, so they are few
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,9 @@ class Claiming:
         fed = np.ones((*runs, claims_of(problem).number), dtype=np.bool_)
         kept = Kept(
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
-            np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0,
+            np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
         )  # fmt: skip
-        return self._looked(problem, kept, None)
+        return self.looked(problem, kept, None)
 
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch what was fixed before; then see what is shown."""
@@ -110,19 +109,20 @@ class Claiming:
             logs = self.towards(problem, kept.past, batch, question.bets(size.shape), need, rho)
             past = kept.past.plus(batch)
         gains = kept.gains + logs
-        after = kept.past.batches + 1.0
+        after = kept.rounds + (size > 0)
         shown = self._shown(problem, gains, kept.shown)
         new = shown & ~kept.shown
         kept = kept._replace(
             gains=gains,
             shown=shown,
-            batch=np.where(new, after, kept.batch),
+            batch=np.where(new, after[..., None], kept.batch),
             samples=np.where(new, total(past.counts)[..., None], kept.samples),
             past=past,
             over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
-            steps=(*kept.steps, Step(batch._replace(parts=None), rho, bars)),
+            rounds=after,
+            steps=self._remembered(kept, batch, rho, bars, gains, shown),
         )
-        return self._looked(problem, kept, plan.left)
+        return self.looked(problem, kept, plan.left)
 
     def towards(
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
@@ -175,6 +175,85 @@ class Claiming:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
+    def standing(self, problem: Problem, trial: Trial) -> Standing:
+        """Whether bets compare arms; whether a claim and its opposite were both shown, which exclude each other."""
+        question, sides = claims_of(problem), self._sides(problem, trial.kept.shown)
+        ends = question.lines.levels.reshape(-1, question.number)
+        excluded = sides.all(axis=-2) & (ends[0] >= -ends[-1]) & (len(ends) > 1)
+        return Standing(compares(question), bool(excluded.any()))
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+        """Of the means of all arms, from bets on each."""
+        past, placed = Past.none(record.counts.shape), []
+        for batch in batches:
+            placed.append(Placed(None, Known(past, past.means, problem.noise.variance(past)), None, batch))
+            past = past.plus(batch)
+        bets = Bets(problem, placed, Folded(None, Known(past, past.means, problem.noise.variance(past)), None))
+        return Bounds(bets.intervals)
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
+        """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
+        question, kept = claims_of(problem), trial.kept
+        number = question.number
+        evidence, bars = self.lines(problem, kept)
+        value, lower = self._sizes(problem, kept), self._lower(problem, kept)
+        chances = np.zeros(number) if kept.over else kept.chances
+        pulls = kept.steps[-1].counts if kept.steps and not trial.plan.pulls.any() else trial.plan.pulls
+        left_out = ((question.forms != 0) & (pulls == 0)).any(axis=-1)  # no results of this batch are for it
+        found = []
+        for i, words in enumerate(question.line_words(names)):
+            j, opposite = i % number, i >= number
+            low, high = (-np.inf, -lower[number + j]) if len(lower) > number else (-np.inf, np.inf)
+            if not opposite:
+                low = lower[j]
+            found.append(
+                Claim(
+                    words,
+                    float(evidence[i]),
+                    float(bars[i]),
+                    bool(kept.shown[i]),
+                    about=None if question.odds else _about(question.forms[j], question.lines.levels[i], opposite),
+                    label=question.labels(names)[j],
+                    shown_at=int(kept.batch[i]) if kept.shown[i] else None,
+                    samples=int(kept.samples[i]) if kept.shown[i] else None,
+                    estimate=_finite(value[j]),
+                    lower=_finite(low),
+                    upper=_finite(high),
+                    chance=None if opposite else _finite(1.0 if kept.shown[i] else chances[j]),
+                    margin=float(question.lines.levels[i] * (-1.0 if opposite else 1.0)),
+                    given_up=bool(not opposite and not kept.shown[i] and left_out[j]),
+                )
+            )
+        return found
+
+    def _sizes(self, problem: Problem, kept: Kept) -> Floats:
+        """The estimate of what each claim is about; nan without results. (J)"""
+        question = claims_of(problem)
+        value = kept.value[: question.number] + question.levels
+        return np.where(np.isfinite(kept.error[: question.number]), value, np.nan)
+
+    def _lower(self, problem: Problem, kept: Kept) -> Floats:
+        """Of each line what it exceeds, at least, agreeing with what is shown; then of each opposite. (2J)
+
+        Where there are no opposites, upper bounds of the claims take their place.
+        """
+        question = claims_of(problem)
+        pieces = question.bets(())
+        lines = len(pieces.offsets)
+        nothing = np.full(2 * question.number, -np.inf)
+        if not kept.steps or not kept.past.counts.any():
+            return nothing
+        shown, level = kept.shown, pieces.offsets
+        weights = weights_of(problem)
+        both = question if lines > question.number else replace(question, sides="two", names=())
+        bars = np.tile(problem.goal + np.log(total(weights) / weights), 2)
+        single = nothing if question.odds else single_step(problem, kept.steps, both.bets(()), bars)
+        found = single[:lines]
+        if question.odds or getattr(problem.noise, "moves", False):
+            found = np.maximum(found, agreeing(problem, kept.steps, partial(self.towards, problem)))
+        found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
+        return np.append(found, single[lines:])
+
     def lines(self, problem: Problem, kept: Kept) -> tuple[Floats, Floats]:
         """log of what was won for each line, and of what it must reach now. (L) each"""
         weights, sides = weights_of(problem), self._sides(problem, kept.shown)
@@ -182,6 +261,13 @@ class Claiming:
         bars = problem.goal + np.log1p(lacking(money, sides, weights) / weights)
         bars = np.concatenate([bars] * sides.shape[-2], axis=-1)
         return kept.gains, np.where(kept.shown, np.minimum(bars, kept.gains), bars)
+
+    def _remembered(
+        self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
+    ) -> tuple[Step, ...]:
+        if rho is None:
+            return kept.steps
+        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, rho, bars, gains, shown))
 
     def _share(self, plan: Plan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""
@@ -213,26 +299,39 @@ class Claiming:
         return newly_shown(money, self._sides(problem, shown), weights_of(problem)).reshape(shown.shape)
 
     @quiet
-    def _looked(self, problem: Problem, kept: Kept, left: Floats | None) -> Kept:
+    def looked(self, problem: Problem, kept: Kept, left: Floats | None) -> Kept:
         """With the estimates, and with what can be expected of the results that are left."""
         question, past = claims_of(problem), kept.past
         pieces = question.bets(past.counts.shape[:-1])
-        each = variances(problem.noise, past)
+        pooled = squares_at(1.0 / past.counts, pieces)  # as if no batch were shifted
         if question.odds:
             rates = (past.totals + 0.5) / (past.counts + 1.0)
             each, means = 1.0 / (rates * (1.0 - rates)), np.log(rates) - np.log1p(-rates)
-            known = Known(past, means, np.ones(past.counts.shape[:-1]))
+            forecast = Known(past, means, np.ones(past.counts.shape[:-1])).forecast(pieces)
+            error = np.sqrt(squares_at(each / past.counts, pieces))
         else:
-            known = known_from(past, problem.noise.variance(past), compares(question))
-        forecast = known.forecast(pieces)
-        pooled = squares_at(1.0 / past.counts, pieces)  # as if there were no shifts, with each arm's own variance
-        error = np.sqrt(squares_at(each / past.counts, pieces) * np.maximum(forecast.leverage / pooled, 1.0))
+            variance = problem.noise.variance(past)
+            each = np.broadcast_to(variance[..., None], past.counts.shape)
+            forecast = known_from(past, variance, compares(question)).forecast(pieces)
+            error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
         kept = kept._replace(value=forecast.value, leverage=forecast.leverage, error=error, spread=each)
         if left is None:
             return kept
-        found = self.outlook(problem, kept, left)
+        found = self.outlook(problem, kept if question.odds else self._unshifted(kept, pieces, pooled), left)
         return kept._replace(fed=found.fed, chances=found.chances, expected=found.expected)
+
+    def _unshifted(self, kept: Kept, pieces: Halfspaces, pooled: Floats) -> Kept:
+        """For plans alone: with pooled means, which are more exact, where differences within batches do not object.
+
+        The two differ by a variance that is the difference of theirs (Hausman); so they agree up to `AGREE` of it.
+        """
+        value = at(kept.past.means, pieces) - pieces.offsets
+        room = kept.spread[..., :1] * np.maximum(kept.leverage - pooled, 0.0)
+        apart = (value - kept.value) ** 2 > AGREE * room + 1e-12 * kept.spread[..., :1]
+        agrees = ~(apart & np.isfinite(pooled)).any(axis=-1, keepdims=True)
+        error = np.where(np.isfinite(pooled), np.sqrt(kept.spread[..., :1] * pooled), np.inf)
+        return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
 
     def outlook(self, problem: Problem, kept: Kept, left: Floats) -> Outlook:
         """What can be expected of so many results."""
@@ -274,6 +373,12 @@ def compares(question: Claims) -> bool:
     return bool((np.abs(forms.sum(axis=-1)) <= 1e-12 * np.abs(forms).sum(axis=-1)).all())
 
 
-def names_of(problem: Problem, names: Sequence[str]) -> list[str]:
-    """What each claim is called, in as few words as say it."""
-    return claims_of(problem).labels(names)
+def _about(form: Floats, level: float, opposite: bool) -> About:
+    """What a claim or its opposite is about."""
+    arms = np.flatnonzero(form)
+    end = -level if opposite else level
+    return About(tuple(arms.tolist()), tuple(form[arms].tolist()), float(end), opposite)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -105,9 +105,10 @@ class Betting:
         emptied = ledger.emptied(problem, trial.kept.won)
         return Standing(self.shifts and ledger.shifts, emptied, ledger.agrees)
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
-        """From the same bets, folded once."""
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
+        """From the same bets, folded once; they agree with the decision that was made, if it is `kept`."""
         ledger, bets = ledger_of(problem), self.replayed(problem, batches)
+        bets = bets if kept is None else Bets(problem, bets.placed, kept)
         return Bounds(
             partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets), bets.against
         )

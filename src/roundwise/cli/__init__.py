@@ -15,11 +15,13 @@ from roundwise.cli.app import app
 from roundwise.cli.output import UnprintedError, taken_from_memory
 from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
 
+INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
+
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
     taken_from_memory()
-    for name in ("study", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
+    for name in ("study", "plan", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
         import_module(f"roundwise.cli.{name}")  # registers its commands, in the order of the help
     if "" not in sys.path:
         sys.path.append("")  # modules of the user's own, where the command is run
@@ -37,12 +39,14 @@ def main() -> None:
             unprinted(error)
         fail(f"{error.filename or 'A file'}: {error.strerror or error}.")
     except (typer.Abort, KeyboardInterrupt):
-        leave(130, "interrupted")
+        leave(INTERRUPTED, "interrupted")
     except Exception as error:
         # Typer's usage errors have no common public class across its versions; they all format themselves
         if not hasattr(error, "format_message"):
             raise
         fail(error.format_message() or "Give a command; `roundwise --help` lists them.")
+    if code == INTERRUPTED:  # how newer versions of Typer say it
+        leave(INTERRUPTED, "interrupted")
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -67,7 +71,7 @@ def leave(code: int, why: str, quiet: bool = True) -> NoReturn:
     done = taken_from_memory()
     if done is not None:
         complain(f"{done}, but {why}.")
-        sys.exit(3 if code != 130 else code)
+        sys.exit(3 if code != INTERRUPTED else code)
     if not quiet:
         complain(f"{why}.")
     sys.exit(code)

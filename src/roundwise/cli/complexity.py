@@ -9,15 +9,20 @@ import typer
 
 from roundwise.cli.app import PLANNING, app
 from roundwise.cli.options import (
+    Against,
+    Control,
     Delta,
     FormsFile,
+    Futility,
     Json,
     Level,
+    Margin,
     Means,
     QuestionName,
     Sigma,
     Tolerance,
     TopSize,
+    TwoSided,
     numbers,
     question_from,
 )
@@ -25,6 +30,7 @@ from roundwise.cli.output import number, print_json, print_table
 from roundwise.errors import InputError
 from roundwise.noise import SubGaussian
 from roundwise.problem import Problem
+from roundwise.questions import Claims
 from roundwise.simulation.environments import numbered
 from roundwise.simulation.summary import lower_bound_at, several_right
 
@@ -39,6 +45,10 @@ def complexity(
     level: Level = None,
     file: FormsFile = None,
     tolerance: Tolerance = None,
+    control: Control = None,
+    margin: Margin = None,
+    futility: Futility = None,
+    two_sided: TwoSided = False,
     sigma: Sigma = 1.0,
     radius: Radius = 0.0,
     delta: Delta = 0.05,
@@ -48,8 +58,9 @@ def complexity(
 
     Example: roundwise complexity --question best-arm --means 1,0.9,0.8
     """
-    asked = question_from(question, k, level, file, tolerance)
     values = numbers(means)
+    against = Against(control, margin, futility, two_sided)
+    asked = question_from(question, k, level, file, tolerance, against, numbered(len(values)))
     if not (radius >= 0 and math.isfinite(radius)):
         raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")
     problem = Problem(asked, len(values), delta, SubGaussian(sigma))
@@ -83,15 +94,17 @@ def complexity(
     where = f" (worst case within {radius:g})" if radius else ""
     print(f"Complexity T*{where}: {number(float(found.value))}")
     where = " at these means" if radius else ""
-    print(
-        f"No method with error at most {delta:g} needs fewer samples on average{where} than {number(math.ceil(bound))}."
-    )
+    if isinstance(asked, Claims):
+        print("T* is of showing all that is true; there is no lower bound, because whoever shows nothing is not wrong.")
+    else:
+        least = number(math.ceil(bound))
+        print(f"No method with error at most {delta:g} needs fewer samples on average{where} than {least}.")
     columns = {
         "arm": list(names),
         "mean": [f"{mean:g}" for mean in values],
         "share w*": [f"{weight:.4f}" for weight in found.weights],
     }
-    if not (radius or several_right(asked, values)):  # else the bound is not for sampling so
+    if not (radius or bound == 0 or several_right(asked, values)):  # else the bound is not for sampling so
         columns["of the bound"] = [number(math.ceil(weight * bound)) for weight in found.weights]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
     print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")

@@ -14,7 +14,7 @@ from roundwise.errors import InputError
 OURS = b"roundwise"  # is near the start of every file that we write as HTML, Markdown, JSON or a record
 HEADERS = (
     b"arm,still_to_come",
-    b"arm,results,waiting,",
+    b"arm,results,missing,waiting,",
     b"claim,shown,shown_at,",
     b"round,arm,asked,",
     b"file,round,results,",
@@ -83,8 +83,8 @@ def write_file(path: Path, contents: str | bytes) -> None:
 def file_name(study: str, ending: str) -> Path:
     """A file in this folder named after a study, whatever letters that has.
 
-    >>> file_name("../../etc/x", ".jsonl").name, file_name("dose trial 2", ".jsonl").name, file_name("..", ".md").name
-    ('_.._etc_x.jsonl', 'dose trial 2.jsonl', 'study.md')
+    >>> [file_name(name, ".jsonl").name for name in ("../../etc/x", "dose trial 2", "..")]
+    ['_.._etc_x.jsonl', 'dose trial 2.jsonl', 'study.jsonl']
     """
     safe = re.sub(r"[^\w .()+,=@-]", "_", study).lstrip(". -").rstrip(". ")
     return Path(f"{safe[:150] or 'study'}{ending}")

@@ -97,6 +97,7 @@ class Gaussian:
 
     sigma: float = 1.0
     name: ClassVar[str] = "gaussian"
+    moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
     needs: ClassVar[Needs] = "sums"
     outcome: ClassVar[Outcome] = Outcome(normal=True)
 

@@ -37,6 +37,7 @@ class UnknownVariance:
     """
 
     name: ClassVar[str] = "unknown-variance"
+    moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
     needs: ClassVar[Needs] = "squares"
     outcome: ClassVar[Outcome] = Outcome()
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."

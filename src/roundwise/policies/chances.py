@@ -75,7 +75,7 @@ class Chances:
         return shares_of(counted)
 
     def _open_ended(self, problem: Problem, kept: Kept, samples: Floats) -> Floats:
-        """The k cheapest claims, with k such that most are shown for the samples: k/T_k is largest.
+        """The k cheapest claims, k such that most are shown for the samples: k/T_k is largest. All, with opposites.
 
         T_k is the least number of results that would show all k, if the estimates were true (the star program).
         """
@@ -92,7 +92,7 @@ class Chances:
             allowed = np.where((rank < k) & unfinished, limits, np.inf)
             pulls = _least(squares, allowed)
             rate = np.where(k <= unfinished.sum(axis=-1), k / total(pulls), 0.0)
-            better = rate > best
+            better = rate > best if not question.opposites else k == unfinished.sum(axis=-1)  # all can be settled
             best, size = np.where(better, rate, best), np.where(better, float(k), size)
             amounts = np.where(better[..., None], pulls, amounts)
         amount = total(amounts)

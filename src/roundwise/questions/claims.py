@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -14,7 +14,17 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError, unknown
-from roundwise.questions.base import Answer, Complexity, Halfspaces, Pieces, column, finite, form_words, spread_over
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    Wording,
+    column,
+    finite,
+    form_words,
+    spread_over,
+)
 from roundwise.questions.linear import Statements, halfspace_complexity, halfspace_floor, packed
 
 Scale = Literal["difference", "ratio", "odds-ratio"]
@@ -47,16 +57,15 @@ class Claims:
     futility: Floats | float | None = None  # m2
     sides: str = "one"
     odds: bool = False
-    names: tuple[str, ...] = ()  # what the claims are called; otherwise in the words of their arms
+    names: tuple[str, ...] = ()  # of the claims, then of their opposites; otherwise in the words of their arms
     name = "claims"
     cells = "claims"
 
     def __post_init__(self) -> None:
-        held = Statements(self.forms, self.levels, self.names)
+        held = Statements(self.forms, self.levels)
         number = len(held.forms)
         object.__setattr__(self, "forms", held.forms)
         object.__setattr__(self, "levels", held.levels)
-        object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "weights", _each(self.weights, number, "weights"))
         if not (np.asarray(self.weights) > 0).all():
             raise InputError("The weights of claims must be positive numbers.")
@@ -75,6 +84,10 @@ class Claims:
             signs = np.sort(self.forms, axis=-1)
             if not ((signs[:, 0] == -1) & (signs[:, -1] == 1) & (np.count_nonzero(self.forms, axis=-1) == 2)).all():
                 raise InputError("Claims about odds compare two rates: coefficients 1 and -1, and zeros.")
+        given, numbered = tuple(self.names), self._worded([str(i) for i in range(held.forms.shape[1])])
+        if len(given) not in (0, number, len(numbered)):
+            raise InputError(f"There are {number} claims but {len(given)} names; give one name each.")
+        object.__setattr__(self, "names", (*given, *numbered[len(given) :]))
 
     @classmethod
     def against_control(
@@ -104,26 +117,55 @@ class Claims:
             if futility is not None or sides != "one":
                 raise InputError("Ratios can be claimed on one side only; use a difference or an odds ratio.")
             forms = [unit[i] - margin * unit[c] for i in others for c in controls]
-            return cls(np.array(forms), np.zeros(len(forms)), weights)  # type: ignore[arg-type]
+            return cls(np.array(forms), np.zeros(len(forms)), weights)._called(names)  # type: ignore[arg-type]
         forms = [unit[i] - unit[c] for i in others for c in controls]
         odds = scale == "odds-ratio"
         if odds:
             margin, futility = math.log(margin), None if futility is None else math.log(futility)
-        return cls(np.array(forms), np.full(len(forms), margin), weights, futility, sides, odds)  # type: ignore[arg-type]
+        found = cls(np.array(forms), np.full(len(forms), margin), weights, futility, sides, odds)  # type: ignore[arg-type]
+        return found._called(names)
 
     @classmethod
     def pairs(cls, arms: int | Sequence[str], margin: float = 0.0) -> Claims:
         """Every arm exceeds every other one by more than a margin: what is shown of the ranking."""
-        _, number = _named(arms)
+        names, number = _named(arms)
         unit = np.eye(number)
         forms = [unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)]
-        return cls(np.array(forms), np.full(len(forms), margin))
+        return cls(np.array(forms), np.full(len(forms), margin))._called(names)
 
     @classmethod
-    def above(cls, arms: int | Sequence[str], level: float, *, futility: float | None = None) -> Claims:
-        """Every arm is above a level, whatever the dependence between arms."""
-        _, number = _named(arms)
-        return cls(np.eye(number), np.full(number, level), futility=futility)
+    def above(
+        cls, arms: int | Sequence[str], level: float, *, futility: float | None = None, sides: str = "one"
+    ) -> Claims:
+        """Every arm is above a level, whatever the dependence between arms; with two sides, or it is not."""
+        names, number = _named(arms)
+        return cls(np.eye(number), np.full(number, level), futility=futility, sides=sides)._called(names)
+
+    @classmethod
+    def from_words(cls, fields: Mapping[str, Any]) -> Claims | None:
+        """The claims that are described by a control and the number of arms in place of forms; None if they are not.
+
+        >>> Claims.from_words({"arms": 3, "control": 0, "margin": 0.1}).levels.tolist()
+        [0.1, 0.1]
+        """
+        if "control" not in fields:
+            return None
+        known = ("arms", "control", "margin", "futility", "sides", "scale", "weights")
+        for key in fields:
+            if key not in known:
+                raise unknown("setting of claims against a control", key, known)
+        if "arms" not in fields:
+            raise InputError("Claims against a control need `arms`, their names or how many there are.")
+        try:
+            margin, futility = (float(fields[key]) if key in fields else None for key in ("margin", "futility"))
+            arms = fields["arms"] if isinstance(fields["arms"], list | tuple) else int(fields["arms"])
+            control = fields["control"]
+            if isinstance(control, str) and not (isinstance(arms, list | tuple) and control in arms):
+                control = int(control)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"Claims against a control cannot be made: {error}.") from None
+        others = {key: fields[key] for key in ("sides", "scale", "weights") if key in fields}
+        return cls.against_control(arms, control, margin or 0.0, futility=futility, **others)
 
     @property
     def number(self) -> int:
@@ -150,7 +192,7 @@ class Claims:
     def check_range(self, low: float, high: float) -> None:
         """Every level must be where its form can lie."""
         if not self.odds:
-            Statements(self.forms, self.levels, self.names).check_range(low, high)
+            Statements(self.forms, self.levels, self.names[: self.number]).check_range(low, high)
         elif (low, high) != (0.0, 1.0):
             raise InputError("Odds ratios are of rates: they need 0/1 results.")
 
@@ -234,16 +276,13 @@ class Claims:
         return Halfspaces(arms, np.broadcast_to(factors, arms.shape), found.offsets, False)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
-        """'shown: x beats control, y beats control'"""
+        """'x beats control; y beats control'"""
         each = self.line_words(names)
-        held = "; ".join(each[j] for j in np.flatnonzero(answer)) or "nothing"
-        return f"shown: {held}"
+        return "; ".join(each[j] for j in np.flatnonzero(answer)) or "no claim is shown"
 
     def plain(self, answer: Answer) -> Any:
-        """The indices of the claims that were shown; with opposites, those of both."""
-        mask = np.asarray(answer)
-        up = np.flatnonzero(mask[: self.number]).tolist()
-        return up if not self.opposites else {"shown": up, "not": np.flatnonzero(mask[self.number :]).tolist()}
+        """The indices of what was shown: of the claims, then of their opposites."""
+        return np.flatnonzero(answer).tolist()
 
     def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
@@ -251,20 +290,40 @@ class Claims:
         return [f"{words}: {'yes' if holds else 'no'}" for words, holds in each]
 
     def line_words(self, names: Sequence[str]) -> list[str]:
-        """Each claim in words, then each opposite."""
-        words = list(self.names) or [
-            _words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)
-        ]
+        """Each claim in words, then each opposite: by their own names, or else with the names of the arms."""
+        numbered = self._worded([str(i) for i in range(self.forms.shape[1])])
+        own = zip(self.names, numbered, self._worded(names), strict=True)
+        return [words if name == plain else name for name, plain, words in own]
+
+    def _called(self, names: Sequence[str]) -> Claims:
+        """With the names of the arms in those of the claims, if there are any."""
+        return replace(self, names=tuple(self._worded(names))) if names else self
+
+    def _worded(self, names: Sequence[str]) -> list[str]:
+        words = [_words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)]
         if not self.opposites:
             return words
         ends = self.levels if self.futility is None else np.asarray(self.futility)
         return [*words, *(_below(form, end, self.odds, names) for form, end in zip(self.forms, ends, strict=True))]
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        """The shortest name of each claim: its arm, where all claims are about one arm and the same others."""
-        first = [int(np.argmax(form)) for form in self.forms]
+        """The shortest name of each claim: its arm, where no other claim is about it."""
+        words, first = self.line_words(names)[: self.number], [int(np.argmax(form)) for form in self.forms]
         several = len(set(first)) < len(first) or (self.forms.max(axis=-1) <= 0).any()
-        return self.line_words(names)[: self.number] if several or self.names else [names[i] for i in first]
+        return words if several or words != self._worded(names)[: self.number] else [names[i] for i in first]
+
+    @property
+    def control(self) -> int | None:
+        """The arm that every other one is compared with, if that is what is claimed."""
+        return Statements(self.forms, self.levels).control if not self.odds else None
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 4 arms beat placebo, each by itself?'"""
+        control, margins = self.control, np.unique(self.levels)
+        if control is None or len(margins) > 1:
+            return f"Which of {self.number} claims can be shown, each by itself?"
+        by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
+        return f"Which of {len(names) - 1} arms beat {names[control]}{by}, each by itself?"
 
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Where every claim is at its level."""

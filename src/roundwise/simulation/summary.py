@@ -139,7 +139,7 @@ def summarised(runs: Runs) -> Summary:
         bound_for=runs.bound_for,
         true_shown_mean=None if runs.true_shown is None else float(runs.true_shown.mean()),
         true_shown_se=None if runs.true_shown is None else standard_error(runs.true_shown),
-        each_shown=() if runs.true_shown is None else tuple(runs.answer.mean(axis=0).tolist()),
+        each_shown=() if runs.true_shown is None or runs.answer.ndim < 2 else tuple(runs.answer.mean(axis=0).tolist()),
     )
 
 

@@ -34,6 +34,15 @@ class Claim(NamedTuple):
     spare: float | None = None  # by how much it holds, at least, where that was computed
     left: str | None = None  # the arm that may be the best as long as it is not shown, if it says so of one
     about: About | None = None  # where it is about one form of the means
+    label: str | None = None  # its shortest name
+    shown_at: int | None = None  # the batch after which it was shown, where that is kept
+    samples: int | None = None  # after how many results
+    estimate: float | None = None  # of what it is about
+    lower: float | None = None
+    upper: float | None = None
+    chance: float | None = None  # that it is shown by the end: a forecast
+    margin: float | None = None  # what it says is exceeded (or not)
+    given_up: bool = False  # whether no more results go to it, as things stand
 
 
 class Standing(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, Plain
 from roundwise.betting import above, best_arm
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.errors import InputError
@@ -40,7 +40,7 @@ class Change:
     unrelated: bool  # whether the reason has nothing to do with any result
     after: int  # the number of the last batch before it
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The change as JSON."""
         return dataclasses.asdict(self)
 
@@ -125,7 +125,7 @@ def effect(settings: Settings, change: Change) -> str:
     if change.unrelated:
         joined = "had never been there" if change.kind == "dropped" else "had been there from the beginning"
         return (
-            f"All batches are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
+            f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
             "reason has nothing to do with any result."
         )
     if isinstance(question, Above):

@@ -75,11 +75,16 @@ def guarantee_of(state: State) -> Guarantee:
 def missing(state: State) -> list[str]:
     """What must be true of results that never came."""
     short, more = [str(each["batch"]) for each in state.short], state.so_far.more_short
-    if not short:
-        return []
-    which = short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
-    which += f" and {more} more" if more else ""
-    return [f"what is missing of round{'s' if len(short) > 1 else ''} {which} has nothing to do with its values"]
+    found = []
+    if short:
+        which = short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
+        which += f" and {more} more" if more else ""
+        rounds = "round" if len(short) == 1 else "rounds"
+        found.append(f"what is missing of {rounds} {which} has nothing to do with its values")
+    lost = sum(state.lost.values())
+    if lost:
+        found.append(f"the reasons why {lost} outcomes are missing have nothing to do with what they would have been")
+    return found
 
 
 def compares(state: State) -> bool:

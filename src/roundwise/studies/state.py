@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
+from roundwise.errors import DataError
 from roundwise.policies.limited import limited
 from roundwise.policies.rounds import Round
 from roundwise.state import Batch, Record, Trial
@@ -19,7 +20,7 @@ from roundwise.studies.packing import Unreadable
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
-from roundwise.studies.so_far import SoFar, shortfall, sums_only, with_notes
+from roundwise.studies.so_far import SoFar, shortfall, sums_only, with_lost, with_notes
 from roundwise.trial import conclusion, stuck
 
 
@@ -40,17 +41,17 @@ class State:
         self.name, self.created, self.seq = name, created, seq
         self.first = settings  # as the study was created
         self.settings = settings
-        self.decided: dict[str, Any] | None = None
+        self.decided: Plain | None = None
         self.closed: str | None = None
-        self.amendments: list[dict[str, Any]] = []
+        self.amendments: list[Plain] = []
         self.changes: list[Change] = []
         self.taught: list[tuple[tuple[str, ...], Results]] = []  # earlier data, with the names of their arms
         self.later: list[tuple[tuple[str, ...], Results]] = []  # what came after the decision
-        self.remarks: list[dict[str, Any]] = []
+        self.remarks: list[Plain] = []
         self.stale = False  # whether all batches must be counted anew
         self.pending: list[Change] = []  # changes that what was won was not carried over yet
         self.files_since = 0  # files told since the checkpoint
-        self.checkpoint: dict[str, Any] | None = None  # the last entry `counted`
+        self.checkpoint: Plain | None = None  # the last entry `counted`
         self.recent: list[Asked] = []  # the batches from the checkpoint on that it was read from
         self.whole: Callable[[], State] | None = None  # reads all of the log; None if that was done
         self._trial: Trial | None = trial
@@ -74,14 +75,20 @@ class State:
         """Facts about the batches that count."""
         if self._so_far is None:
             assert self.checkpoint is not None
-            self._so_far = SoFar.from_payload(self.checkpoint["so_far"])
+            try:
+                self._so_far = SoFar.from_payload(self.checkpoint["so_far"])
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise DataError(
+                    f"The last 'counted' of '{self.name}' cannot be read ({type(error).__name__}). Restore the study "
+                    "from a backup or an export."
+                ) from None
         return self._so_far
 
     def becomes(self, settings: Settings, trial: Trial, so_far: SoFar) -> None:
         """Put a trial in the place of the old one, with the facts that go with it."""
         self.settings, self._trial, self._so_far = settings, trial, so_far
 
-    def returns(self, payload: dict[str, Any]) -> None:
+    def returns(self, payload: Plain) -> None:
         """Go on from a checkpoint; what it holds is looked at when it is needed."""
         self.checkpoint, self._trial, self._so_far = payload, None, None
         self.stale, self.pending, self.files_since = False, [], 0
@@ -130,7 +137,7 @@ class State:
         """The number of the last batch that was looked at, also if it was not counted because all was decided."""
         return 0 if self.checkpoint is None else int(self.checkpoint["through"])
 
-    def count(self) -> dict[str, Any]:
+    def count(self) -> Plain:
         """Count what is complete (all anew, where that is needed), and what to record of it."""
         files = self.files
         if self.stale:
@@ -147,7 +154,7 @@ class State:
         self.becomes(self.settings, self.trial, dataclasses.replace(self.so_far, files=files))
         return count.entry(self.settings, self.trial, self.so_far, self._extra())
 
-    def _extra(self) -> dict[str, Any]:
+    def _extra(self) -> Plain:
         """The facts that are not about counted batches."""
         waiting = self.outstanding
         return {
@@ -180,10 +187,18 @@ class State:
         return record
 
     @property
-    def short(self) -> list[dict[str, Any]]:
+    def short(self) -> list[Plain]:
         """The batches that were closed although results were missing."""
         new = [shortfall(each) for each in self._uncounted if each.short]
         return [*(dict(each) for each in self.so_far.short), *new]
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """How many results have no outcome, by the name of the arm."""
+        lost = dict(self.so_far.lost)
+        for each in self._uncounted:
+            lost = with_lost(lost, each)
+        return lost
 
     @property
     def notes(self) -> list[str]:
@@ -249,7 +264,7 @@ class State:
                 return asked.number
         return None
 
-    def verdict(self) -> dict[str, Any] | None:
+    def verdict(self) -> Plain | None:
         """The answer as an entry, if there is one."""
         if not self.trial.done:
             return None

@@ -10,7 +10,7 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, Why, show
+from roundwise.cli.study.common import Name, Storage, Why, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -28,7 +28,7 @@ def amend(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        study.amend(file, by, why)
+        found = study.amend(file, by, why)
         recorded(f"the amendment of {file} is recorded")
-        found = study.report()
+        found = whole(study, found)
     show(found.plain() if as_json else None, found.text())

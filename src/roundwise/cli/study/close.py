@@ -5,7 +5,7 @@ from __future__ import annotations
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show
+from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -16,7 +16,7 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
     with load_study(name, storage) as study:
         if study.state.waiting is not None:
             agreed(study.effect("end"), yes)
-        study.end(why)
+        found = study.end(why)
         recorded(f"'{name}' is closed")
-        found = study.report()
+        found = whole(study, found)
     show(found.plain() if as_json else None, found.text())

@@ -10,7 +10,7 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, Yes, agreed, show
+from roundwise.cli.study.common import Name, Storage, Yes, agreed, show, whole
 
 
 @app.command("import-past", rich_help_panel=STUDIES)
@@ -25,8 +25,8 @@ def import_past(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("import_past"), yes)
-        study.import_past(file)
+        effect = agreed(study.effect("import_past"), yes)
+        found = study.import_past(file)
         recorded(f"{file} is recorded")
-        found = study.report()
-    show(found.plain() if as_json else None, found.text())
+        found = whole(study, found)
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

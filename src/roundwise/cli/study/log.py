@@ -7,18 +7,22 @@ from shlex import quote
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import number, print_json, print_table, say
-from roundwise.cli.study.common import Name, Storage
+from roundwise.cli.study.common import Name, Storage, guarantee
 
 
 @app.command(rich_help_panel=STUDIES)
 def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """The record of a study: every entry, when, by whom, which file, how many rows."""
-    from roundwise.studies.keeping import study_log
+    from roundwise.studies.report import events_of
     from roundwise.studies.report.words import day
+    from roundwise.studies.store import open_store
 
-    found = study_log(name, storage)
+    with open_store(storage, create=False) as store:
+        entries = store.read(name)
+    found = events_of(entries)
     if as_json:
-        print_json([each.plain() for each in found])
+        plain = {"study": name, "entries": [each.plain() for each in found], "digest": found[-1].digest}
+        print_json({**plain, "guarantee": guarantee(lambda: entries)})
         return
     rows = [
         (

@@ -9,7 +9,7 @@ import typer
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.study.common import Name, Storage, show
+from roundwise.cli.study.common import Name, Storage, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -23,7 +23,7 @@ def note(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        study.note(text)
+        found = study.note(text)
         recorded("the note is recorded")
-        found = study.report()
+        found = whole(study, found)
     show(found.plain() if as_json else None, f"Noted.\nNext: {found.next}")

@@ -8,16 +8,17 @@ from roundwise.stopping import explained
 from roundwise.studies.count import restored
 from roundwise.studies.packing import Unreadable
 from roundwise.studies.report.model import Cell, Course
+from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 
 MANY = 200  # claims (or batches) up to which their course is followed
 
 
-def cells_of_batches(state: State) -> tuple[Cell, ...]:
+def cells_of(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
     """What every round brought of every arm that it asked for or had."""
     found = []
-    for asked in state.asked:
+    for asked in rounds:
         came = asked.batch
         for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True):
             if pulls or count:

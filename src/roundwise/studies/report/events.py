@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import visible
 from roundwise.studies.report.words import count
 from roundwise.studies.store.log import Entry, stamp
@@ -28,7 +29,7 @@ class Event:
     version: str
     digest: str
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The event as JSON."""
         return asdict(self)
 
@@ -59,7 +60,7 @@ def events_of(entries: Sequence[Entry]) -> list[Event]:
     return found
 
 
-def _what(kind: str, payload: dict[str, Any]) -> str:
+def _what(kind: str, payload: Plain) -> str:
     """An entry in words."""
     why = payload.get("why", "")
     if kind == "created":
@@ -88,13 +89,13 @@ def _what(kind: str, payload: dict[str, Any]) -> str:
     return f"{kind.replace('_', ' ')}{': ' if about else ''}{', '.join(about)}"
 
 
-def _asked(payload: dict[str, Any]) -> int | None:
+def _asked(payload: Plain) -> int | None:
     pulls = payload.get("pulls")
     return _whole(sum(each for each in pulls if isinstance(each, int | float))) if isinstance(pulls, list) else None
 
 
-def _results(told: dict[str, Any]) -> int | None:
-    from roundwise.studies.results.told import unpacked
+def _results(told: Plain) -> int | None:
+    from roundwise.studies.results.packing import unpacked
 
     try:
         return int(unpacked(told["counts"]).sum())

@@ -8,11 +8,13 @@ from shlex import quote
 from typing import Any
 
 from roundwise._version import __version__
+from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording, asks, cells_of
 from roundwise.stopping import exacting
 from roundwise.studies.guarantee import Guarantee, guarantee_of, standing
-from roundwise.studies.report.course import cells_of_batches, courses_of
+from roundwise.studies.report.course import cells_of as cells_of_rounds
+from roundwise.studies.report.course import courses_of
 from roundwise.studies.report.events import Event, events_of
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
 from roundwise.studies.report.model import Told
@@ -20,13 +22,18 @@ from roundwise.studies.report.notes import conclusion_of, dangers_of, extent, no
 from roundwise.studies.report.report import Report
 from roundwise.studies.report.sizes import measured
 from roundwise.studies.report.words import clause, ends, share, units_of
+from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 from roundwise.studies.store.log import stamp
 
 
 def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
-    """The report of a study; `intervals` takes up to a few seconds. Dates and people come from the `entries`."""
+    """The report of a study; `intervals` takes up to a few seconds.
+
+    Dates, people and what came before the last checkpoint come from all `entries`; without them nothing old is read.
+    """
+    rounds = state.asked if entries or intervals else state.recent
     settings, record, events = state.settings, state.record, events_of(entries)
     question = settings.question
     verdict = state.decided or state.verdict()
@@ -66,8 +73,8 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         still_to_come={} if waiting is None else _by_name(settings.arms, waiting.outstanding),
         arm_rows=tuple(rows),
         claim_rows=tuple(claims),
-        cells=cells_of_batches(state),
-        files=_files(state, events),
+        cells=cells_of_rounds(rounds),
+        files=_files(rounds, events),
         courses=courses,
         assumed=settings.noise.words,
         units=units,
@@ -108,11 +115,11 @@ def _why(state: State) -> str:
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
-def _files(state: State, events: Sequence[Event]) -> tuple[Told, ...]:
+def _files(rounds: Sequence[Asked], events: Sequence[Event]) -> tuple[Told, ...]:
     """Every file whose results are in the study, with when and by whom it was recorded."""
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
     found = []
-    for asked in state.asked:
+    for asked in rounds:
         for each in asked.files:
             event = recorded.get(each.digest)
             found.append(
@@ -155,7 +162,7 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     )
 
 
-def _next(state: State, verdict: dict[str, Any] | None) -> str:
+def _next(state: State, verdict: Plain | None) -> str:
     name = quote(state.name)
     keep = said(
         "`study.report().html()` makes a report to keep",

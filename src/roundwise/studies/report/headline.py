@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from roundwise.questions import Question
 from roundwise.questions.base import cells_of
 from roundwise.studies.report.model import Arm, Shown
-from roundwise.studies.report.words import TINY, Units, few
+from roundwise.studies.report.words import TINY, Units, count, few
 
 
 class Findings(NamedTuple):
@@ -42,11 +42,14 @@ def answer_by_name(question: Question, answer: Any, arms: Sequence[str]) -> Any:
 def open_words(found: Findings) -> str:
     """What is shown and what is still open."""
     if not any(each.results for each in found.arms):
-        return "No results yet"
+        early = sum(each.waiting for each in found.arms)
+        return f"{count(early)} results wait for the rest of their round" if early else "No results yet"
     if not found.claims:
         return "Nothing has been ruled out"
     if found.claims[0].arm is not None:
         return _may_be_best(found)
+    if cells_of(found.question) == "claims":
+        return claims_words(found)
     shown, waiting = _said(found, True), _said(found, False)
     sizes = {each.name: each for each in found.arms}
     beats = [each for each in found.claims if each.shown and not each.below and each.compares in sizes]
@@ -155,6 +158,22 @@ def _beating(found: Findings) -> str | None:
     return f"{few(sizes)} {'beats' if len(sizes) == 1 else 'beat'} {found.control}{by}{rest}"
 
 
+def claims_words(found: Findings) -> str:
+    """'Shown: 300mg (+17.7 points, at least +4.1). Open: 75mg and 150mg. Given up: 25mg'"""
+    sizes = {each.name: each for each in found.arms}
+    shown = [
+        _ahead(found, sizes[each.compares]) if each.compares in sizes and not each.below else each.claim
+        for each in found.claims
+        if each.shown
+    ]
+    settled = {each.label for each in found.claims if each.shown}
+    rest = [each for each in found.claims if not each.below and each.label not in settled]
+    waiting = [each.label or each.claim for each in rest if not each.given_up]
+    gone = [each.label or each.claim for each in rest if each.given_up]
+    said = [("Shown", shown or ["nothing"]), ("Open", waiting), ("Given up", gone)]
+    return ". ".join(f"{word}: {few(names, 6)}" for word, names in said if names)
+
+
 def _ahead(found: Findings, arm: Arm) -> str:
     if arm.difference is None:
         return arm.name
@@ -170,5 +189,6 @@ ANSWERS: dict[str, Callable[[Findings], str | None]] = {  # by the cells of the 
     "sides of a level": _sides,
     "some above a level": _some,
     "some below a level": _some,
+    "claims": claims_words,
     "candidates": _other,
 }

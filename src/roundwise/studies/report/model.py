@@ -17,6 +17,7 @@ class Arm:
     index: int  # among the arms of the study
     results: int  # that count
     mean: float | None
+    missing: int = 0  # outcomes that will never be known
     waiting: int = 0  # results that are recorded, of a round that is still open
     waiting_mean: float | None = None
     lower: float | None = None  # of the mean
@@ -52,6 +53,7 @@ class Shown:
     gap: bool = False  # whether what it is about is a difference of means
     below: bool = False  # whether it says that this lies below, not above
     compares: str | None = None  # the arm that is compared with the control
+    label: str | None = None  # its shortest name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from roundwise.betting.claims import Claiming
 from roundwise.stopping import exacting
 from roundwise.studies.drift import SURPRISING
 from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, emptied
 from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
 from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
+from roundwise.studies.results.balance import missing_differs
 from roundwise.studies.state import State
 
 
@@ -37,7 +41,23 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
             "each other, and at results that were chosen by their values."
         )
-    return said + _disagreement(state)
+    return said + _lost(state) + _disagreement(state)
+
+
+def _lost(state: State) -> list[str]:
+    """That arms differ in what is missing, by more than chance, if they do."""
+    if not any(state.lost.values()):
+        return []
+    missing = np.array([float(state.lost.get(name, 0)) for name in state.settings.arms])
+    chance = missing_differs(state.record.counts, missing)
+    if chance >= SURPRISING:
+        return []
+    shares = missing / np.maximum(state.record.counts + missing, 1.0)
+    most = state.settings.arms[int(shares.argmax())]
+    return [
+        f"The arms differ in how many outcomes are missing as chance does once in {number(1 / max(chance, 1e-99))} "
+        f"studies, {most} most of all: what is missing may well depend on the arm, and then comparisons are biased."
+    ]
 
 
 def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
@@ -48,6 +68,13 @@ def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
         said.append(
             f"{policy.name} stops by a rule of its own, which needs every round just as it was planned: "
             "with less or more than that the study ends undecided."
+        )
+    if isinstance(policy.stopping, Claiming):
+        why = policy.stopping.why(state.settings.problem, state.trial)
+        said += [] if why is None else [f"The study ended because {why}."]
+        said.append(
+            "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
+            "bounds hold together up to twice that, and so do all upper ones; the forecast promises nothing."
         )
     said += _moved(state)
     strange = [each.name for each in arms if outside(each)]

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.studies.report.markdown import markdown_of
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.page import card_of, page_of
@@ -43,7 +44,7 @@ class Report(Facts):
         """What every round brought of every arm as a data frame (needs pandas)."""
         return frame(CELL_COLUMNS, cell_records(self))
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The report as JSON."""
         return plain_of(self)
 

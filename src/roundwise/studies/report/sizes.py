@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.betting.rule import Betting
 from roundwise.questions import Statements
 from roundwise.stopping import Claim, explained
 from roundwise.stopping.explained import About, Bounds, Interval
@@ -28,7 +29,8 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
     claims = rule.claims(settings.problem, state.trial, settings.arms)
     arms, spare = _arms(state), None
     if intervals and state.batches:
-        bounds = rule.bounds(settings.problem, record, state.batches)
+        kept = {"kept": state.trial.kept} if isinstance(rule, Betting) else {}  # they agree with what was recorded
+        bounds = rule.bounds(settings.problem, record, state.batches, **kept)
         spare = bounds.spare() if len(claims) <= MANY_CLAIMS else None
         if len(arms) <= MANY:
             leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
@@ -58,6 +60,7 @@ def _arms(state: State) -> list[Arm]:
                 index=i,
                 results=n,
                 mean=float(record.means[i]) if n else None,
+                missing=int(state.lost.get(name, 0)),
                 waiting=more,
                 waiting_mean=float(open_.totals[i] / more) if open_ is not None and more else None,
             )
@@ -102,6 +105,8 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
         if about is None or name is None:
             continue
         i, level = state.settings.arms.index(name), about.level
+        lower[i] = max(lower[i], -np.inf if claim.lower is None else claim.lower)
+        upper[i] = min(upper[i], np.inf if claim.upper is None else claim.upper)
         if not (claim.shown and not about.below):
             lower[i] = min(lower[i], level)
         elif lower[i] <= level:
@@ -174,6 +179,7 @@ def _shown(state: State, claim: Claim, spare: float | None) -> Shown:
         gap=gap,
         below=about is not None and about.below,
         compares=_other_than_control(state, about),
+        label=claim.label,
     )
 
 

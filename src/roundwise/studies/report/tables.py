@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError, visible
 from roundwise.studies.report.model import Arm, Facts, Shown
 from roundwise.studies.report.words import TINY, Side, count, day, odds
@@ -17,6 +18,7 @@ Table = list[list[str]]
 ARM_COLUMNS = (
     "arm",
     "results",
+    "missing",
     "waiting",
     "mean",
     "lower",
@@ -43,6 +45,7 @@ def arm_records(report: Facts) -> Records:
         (
             each.name,
             each.results,
+            each.missing,
             each.waiting,
             each.mean,
             each.lower,
@@ -86,10 +89,10 @@ def frame(columns: Sequence[str], records: Records) -> Any:
     return pd.DataFrame(records, columns=list(columns))
 
 
-def plain_of(report: Facts) -> dict[str, Any]:
+def plain_of(report: Facts) -> Plain:
     """The report as JSON: names in place of indices, times as ISO 8601."""
 
-    def records(columns: Sequence[str], rows: Records) -> list[dict[str, Any]]:
+    def records(columns: Sequence[str], rows: Records) -> list[Plain]:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     return {
@@ -144,6 +147,8 @@ def arm_table(report: Facts) -> Table:
     head += [f"lift over {report.control}"] if compared and any_of("lift") else []
     head += ["behind the leader by"] if trails else []
     head += [""] if places or behind else []
+    lost = any(each.missing for each in arms)
+    head += ["missing"] if lost else []
     head += ["waiting"] if waiting else []
     table = [head]
     for each in arms[:MOST]:
@@ -155,6 +160,7 @@ def arm_table(report: Facts) -> Table:
         row += [_lift(each)] if compared and any_of("lift") else []
         row += [_trailing(report, each)] if trails else []
         row += [_place(report, each)] if places or behind else []
+        row += [count(each.missing)] if lost else []
         row += [_waiting(report, each)] if waiting else []
         table.append([visible(cell) for cell in row])
     return table

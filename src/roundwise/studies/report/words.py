@@ -42,7 +42,7 @@ def per_cent(share: float, side: Side = "near") -> str:
     """A rate in per cent: a tenth of a point, finer near 0 and 100.
 
     >>> per_cent(0.3784), per_cent(0.03478), per_cent(0.0004321), per_cent(0.99952), per_cent(1.0), per_cent(-0.5)
-    ('37.8 %', '3.48 %', '0.0432 %', '99.952 %', '100 %', '-50.0 %')
+    ('37.8 %', '3.48 %', '0.0432 %', '99.9520 %', '100 %', '-50.0 %')
     """
     if min(abs(share), abs(1 - share)) < TINY:
         return f"{100 * share:.0f} %"
