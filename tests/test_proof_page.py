@@ -266,9 +266,10 @@ def test_rows_of_several_files_are_dealt_as_those_of_one() -> None:
             )
             for i, each in enumerate(rows, 1)
         ]
-        found.append(batch_of(read).parts[0].totals[0])
-    variance = stats.hypergeom(2 * ones, ones, ones // 2).var()
-    assert np.mean(found) == pytest.approx(ones / 4, abs=4 * math.sqrt(variance / 300))
+        found.append(batch_of(read).parts.totals[0, 0, 0])
+    first = dealing.cut(np.array([2.0 * ones]), 4)[0, 0, 0]
+    variance = stats.hypergeom(2 * ones, ones, int(first)).var()
+    assert np.mean(found) == pytest.approx(first / 2, abs=4 * math.sqrt(variance / 300))
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 299) / 299
     assert low < np.var(found, ddof=1) / variance < high
 
