@@ -100,19 +100,19 @@ def test_false_alarms_are_rare(question, noise, world, first):
 class TestWhatMustBeSeen:
     def test_shifts_of_single_arms(self):
         def moved(rng, batch):
-            return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 0.3, 5), parts=())
+            return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 0.3, 5), parts=None)
 
         assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.6
 
     def test_clusters(self):
         def moved(rng, batch):  # rows in clusters of the same value: four times the variance of a mean
-            return batch._replace(totals=batch.totals + np.sqrt(3 * batch.counts) * rng.standard_normal(5), parts=())
+            return batch._replace(totals=batch.totals + np.sqrt(3 * batch.counts) * rng.standard_normal(5), parts=None)
 
         assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.6
 
     def test_a_common_shift_matters_for_levels_only(self):
         def moved(rng, batch):
-            return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 1.0), parts=())
+            return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 1.0), parts=None)
 
         assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() < 0.05
         assert (chances(Above(0.1), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.8

@@ -64,6 +64,9 @@ class Marks:
     def steady(self, *given):
         return SubGaussian(self.sigma).steady(*given)
 
+    def tilts(self, seen):
+        return SubGaussian(self.sigma).tilts(seen)
+
     def horizon(self, *given):
         return SubGaussian(self.sigma).horizon(*given)
 

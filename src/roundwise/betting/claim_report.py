@@ -22,9 +22,8 @@ from roundwise.stopping.explained import About, Bounds, Claim
 def mean_bounds(problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
     """Of the means of all arms, from bets on each."""
     past, placed = Past.none(record.counts.shape), []
-    live = np.ones((), dtype=np.bool_)
     for batch in batches:
-        placed.append(Placed(None, Known(past, past.means, problem.noise.variance(past)), None, batch, live))
+        placed.append(Placed(None, Known(past, past.means, problem.noise.variance(past)), None, batch))
         past = past.plus(batch)
     bets = Bets(problem, placed, Folded(None, Known(past, past.means, problem.noise.variance(past)), None))
     return Bounds(bets.intervals)

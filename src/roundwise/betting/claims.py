@@ -192,11 +192,12 @@ class Claiming:
         runs = batch.counts.shape[:-1]
         pieces = claims_of(problem).bets(runs)
         past = kept.past
-        if past.history or not batch.parts:
+        if past.history or batch.parts is None:
             known = Known(past, past.means, problem.noise.variance(past))
             return problem.noise.form(known, batch, Forecast(pieces, kept.value, kept.leverage), need), past.plus(batch)
         logs = np.zeros(need.shape)
-        for i, part in enumerate(batch.parts):
+        for i in range(batch.parts.number):
+            part = batch.parts.batch(i)
             if i:
                 known = known_from(past, problem.noise.variance(past), False)
                 logs = logs + problem.noise.form(known, part, known.forecast(pieces), np.maximum(need - logs, 0.0))
