@@ -262,7 +262,7 @@ def test_paper(roundwise, tmp_path):
 MISTAKES = [
     ((*BEST, "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write 0.05."),
     ((*BEST, "--delta", 0), "`delta` is 0"),
-    ((*BEST, "--delta", "nan"), "`delta` is nan"),
+    ((*BEST, "--delta", "nan"), "--delta"),
     (("-q", "best-arm", "--means", "1,nan"), "'nan' in --means is not a finite number"),
     (("-q", "best-arm", "--means", "1,x"), "'x' in --means is not a number"),
     (("-q", "best-arm", "--means", "1"), "at least two arms; found 1"),
@@ -272,7 +272,7 @@ MISTAKES = [
     (("-q", "top-k", "--means", "1,2"), "The question 'top-k' cannot be made without `k`"),
     (("-q", "top-k", "--k", 3, "--means", "1,2,3"), "`k` is 3, but must be below the number of arms, which is 3"),
     (("-q", "top-k", "--k", 0, "--means", "1,2,3"), "`k` is 0"),
-    (("-q", "above", "--level", "nan", "--means", "1,2"), "`level` is nan"),
+    (("-q", "above", "--level", "nan", "--means", "1,2"), "--level"),
     (("-q", "bestarm", "--means", "1,2"), "no question called 'bestarm'. Did you mean 'best-arm'?"),
     (("--means", "1,2"), "Missing option '--question'"),
     ((*BEST, "--sigm", 1), "--sigm"),

@@ -10,9 +10,9 @@ import numpy as np
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.errors import InputError, RoundwiseError, unknown
+from roundwise.errors import InputError, unknown
 from roundwise.questions import Claims, Question
-from roundwise.questions.claims import SCALES, Scale
+from roundwise.questions.claim_words import SCALES, Scale
 from roundwise.simulation.tables import read_forms
 from roundwise.spec import QUESTIONS, made, quantity, worded
 
@@ -33,8 +33,8 @@ def per_cent(text: str | float) -> float:
     """A number, also in per cent or points: the parser of options."""
     try:
         return quantity(text)
-    except InputError as error:
-        raise RoundwiseError(str(error)) from None  # a ValueError would lose its sentence here
+    except InputError:
+        raise typer.BadParameter(f"{text!r} is no number such as 0.3, 30% or 2 points.") from None
 
 
 TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from roundwise.arrays import Bools
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.noise import range_of_means
 from roundwise.planning.ahead import MOST_ROUNDS, Ends, Start, ahead
@@ -16,6 +17,7 @@ from roundwise.planning.expected import ladder
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Spread, quantile, spread
 from roundwise.planning.worlds import world_of
+from roundwise.questions import Claims
 from roundwise.state import Batch
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
@@ -42,7 +44,8 @@ class Outlook:
     batches: Spread
     between: tuple[float, float]  # rounds that three of five studies lie between
     next_is_last: float  # chance that the next round decides
-    within_budget: float | None  # chance of an answer with what is left
+    within_budget: float | None  # chance of an answer with what is left; of claims, of one that is true
+    of_claims: bool = False
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -72,7 +75,8 @@ class Outlook:
         plural = "" if high == 1 else "s"
         said = f"about {whole(low)}{most} more round{plural}"
         if self.within_budget is not None and self.within_budget < 0.995:
-            said += f"; an answer within the budget in {share(self.within_budget)} of such studies"
+            what = "a true claim is shown" if self.of_claims else "an answer"
+            said += f"; {what} within the budget in {share(self.within_budget)} of such studies"
         return said
 
     @property
@@ -122,7 +126,8 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1) -> Outlook:
         batches=batches,
         between=between,
         next_is_last=0.0 if ends is None else float((ends.decided & (ends.batches == 1)).mean()),
-        within_budget=None if settings.budget is None or ends is None else float(ends.decided.mean()),
+        within_budget=None if settings.budget is None or ends is None else float(_answered(settings, ends).mean()),
+        of_claims=isinstance(settings.question, Claims),
     )
 
 
@@ -152,9 +157,13 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
     except RoundwiseError:
         return None
     ends = ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)
-    if settings.budget is not None and ends.decided.mean() < 0.5:
-        chance = share(float(ends.decided.mean()))
-        return f"if the lead is {row.label.removeprefix('+')}, an answer within the budget in {chance} of such studies"
+    answered = float(_answered(settings, ends).mean())
+    if isinstance(question, Claims) and settings.budget is not None:
+        lead = row.label.removeprefix("+")
+        return f"if the largest effect is {lead}, a true claim is shown in {share(answered)} of such studies"
+    if settings.budget is not None and answered < 0.5:
+        lead = row.label.removeprefix("+")
+        return f"if the lead is {lead}, an answer within the budget in {share(answered)} of such studies"
     samples, rounds = spread(ends.samples), spread(ends.batches)
     if not math.isfinite(samples.typical):
         return None
@@ -175,6 +184,13 @@ def _ahead(state: State, runs: int, seed: int) -> Ends:
         start=Start(state.trial, told),
         most_rounds=LONG if settings.budget is None else MOST_ROUNDS,
     )
+
+
+def _answered(settings: Settings, ends: Ends) -> Bools:
+    """Whether there is an answer; of claims, whether one that is true was shown. (runs)"""
+    if not isinstance(settings.question, Claims):
+        return ends.decided
+    return np.asarray((ends.shown & settings.question.answer(ends.truth)).any(axis=-1))
 
 
 def data_of(state: State, told: Batch | None) -> Data:

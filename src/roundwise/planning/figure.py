@@ -66,40 +66,34 @@ def _front(plan: Shown, axes: Any) -> None:
     axes.set_xlabel("rounds, on average")
     axes.set_ylabel("results, on average")
     axes.yaxis.set_major_formatter(lambda value, _: exact(value))
-    axes.set_title(f"Settings, for {plan.row.expected.label}", loc="left", fontsize=10)
+    axes.set_title(f"Settings, {plan.row.expected.label}", loc="left", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
 
 
 def _results(plan: Shown, axes: Any) -> None:
-    """How many studies have an answer by so many results."""
-    most = 0.0
+    """How many studies have an answer (or have ended, of claims) by so many results."""
+    seen: list[float] = []
+    shades = ["#b9c9dc", "#8fa9c7", "#6f6f6f", "#a9a9a9", "#c9b08f"]
     for i, row in enumerate(plan.rows):
         values = [value for value in row.quantiles if math.isfinite(value)]
         if values:
-            most = max(most, values[-1])
-            wide = 2.2 if i == plan.target else 1.2
-            shade = BLUE if i == plan.target else GREY
-            axes.plot(values, np.linspace(1, len(values), len(values)), color=shade, linewidth=wide)
-            axes.annotate(
-                row.expected.label,
-                (values[len(values) // 2], len(values) // 2),
-                fontsize=8,
-                color=shade,
-                xytext=(4, -2),
-                textcoords="offset points",
-            )
+            seen += values
+            bold = i == plan.target
+            levels = np.linspace(1, len(values), len(values))
+            shade = BLUE if bold else shades[i % len(shades)]
+            axes.step(values, levels, color=shade, linewidth=2.2 if bold else 1.3, label=row.expected.label)
     if plan.wish.budget is not None:
-        axes.axvline(
-            plan.wish.budget, color=RED, linestyle="--", linewidth=1, label=f"budget {exact(plan.wish.budget)}"
-        )
-        axes.legend(frameon=False, fontsize=8, loc="lower right")
-    if most > 0:
+        label = f"budget {exact(plan.wish.budget)}"
+        axes.axvline(plan.wish.budget, color=RED, linestyle="--", linewidth=1, label=label)
+    if seen and max(seen) > 15 * min(seen):
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(lambda value, _: "")
     axes.set_ylim(0, 100)
     axes.xaxis.set_major_formatter(lambda value, _: exact(value))
     axes.set_xlabel("results")
-    axes.set_ylabel("studies with an answer, %")
-    axes.set_title("Results until the answer", loc="left", fontsize=10)
+    axes.set_ylabel(f"studies {'that ended' if plan.row.claims else 'with an answer'}, %")
+    axes.set_title(f"Results until the {'end' if plan.row.claims else 'answer'}", loc="left", fontsize=10)
+    axes.legend(frameon=False, fontsize=8)
 
 
 def _rounds(plan: Shown, axes: Any) -> None:
@@ -116,7 +110,9 @@ def _rounds(plan: Shown, axes: Any) -> None:
             axes.set_xticks(range(first, last + 1))
     axes.set_xlabel("rounds")
     axes.set_ylabel("studies, %")
-    axes.set_title(f"Rounds until the answer, for {row.expected.label}", loc="left", fontsize=10)
+    axes.set_title(
+        f"Rounds until the {'end' if row.claims else 'answer'}, {row.expected.label}", loc="left", fontsize=10
+    )
 
 
 def _by_lead(plan: Shown, axes: Any) -> None:

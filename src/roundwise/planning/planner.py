@@ -18,9 +18,9 @@ from roundwise.noise import Noise
 from roundwise.planning.ahead import Ends, ahead, claims_of, joined_ends, without_budget
 from roundwise.planning.bound import lower_bound
 from roundwise.planning.costs import Costs
-from roundwise.planning.expected import Expected, given, ladder, scenarios
-from roundwise.planning.fixed import fixed_design
-from roundwise.planning.front import Setting, front_of
+from roundwise.planning.expected import Expected, control_of, given, ladder, scenarios
+from roundwise.planning.fixed import FixedDesign, fixed_design
+from roundwise.planning.front import RUNS, Setting, front_of
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.quantities import one_for_each, quantities
 from roundwise.planning.rows import Row, row_of
@@ -35,7 +35,8 @@ from roundwise.studies.settings import arm_names, shares, within_limits
 FIRST = 40  # runs of the first numbers
 FOLLOWED = 150  # runs at least, however many rounds there are
 CHEAP = 15  # rounds up to which all runs are followed past the budget
-WORK = 40_000  # runs times rounds of a row: where rounds are many, fewer runs must do
+WORK = 40_000  # runs times rounds of a row: where rounds are many, fewer runs must do,
+FEW_ARMS = 30  # and where arms are more than these
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
 
@@ -191,12 +192,15 @@ class _Lots:
         self.endless = not _answerable(wish, expected)
         self.claims = isinstance(wish.question, Claims) and wish.budget is not None  # they end with the budget
         self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
+        self.fixed = self._fixed()
+        one = self.fixed is not None and self.fixed.comparisons == 1
+        self.sequential = one or control_of(wish.question) is not None  # designs with several looks are standard there
 
     def run(self, runs: int) -> None:
         """So many more, or fewer where rounds are many."""
         steps = max((each.steps for each in [*self.limited, *self.needed]), default=1)
-        work = WORK if not isinstance(self.wish.question, Claims) else WORK // 5  # their bets are slower
-        number = min(runs, max(work // steps, FOLLOWED - FIRST))
+        work = WORK // (6 if isinstance(self.wish.question, Claims) else 1)  # their bets are slower
+        number = min(runs, max(int(work * min(1.0, FEW_ARMS / len(self.wish.names))) // steps, FOLLOWED - FIRST))
         if number <= 0:
             return
         free = self.wish.budget is None
@@ -222,15 +226,20 @@ class _Lots:
         row = row_of(self.wish, self.expected, needed, limited, self.bound, None)
         typical = row.batches.typical
         looks = int(typical) if math.isfinite(typical) and typical >= 2 else None
-        fixed = fixed_design(
-            self.wish.problem,
+        fixed = self.fixed if looks is None or not self.sequential else self._fixed(looks)
+        return dataclasses.replace(row, fixed=fixed)
+
+    def _fixed(self, looks: int | None = None) -> FixedDesign | None:
+        wish = self.wish
+        found = fixed_design(
+            wish.problem,
             self.expected.means,
-            power=self.wish.power,
-            shares=self.wish.split,
+            power=wish.power,
+            shares=wish.split,
             looks=looks,
-            deviation=self.wish.deviation,
+            deviation=wish.deviation,
         )
-        return dataclasses.replace(row, fixed=None if fixed is None else fixed.scaled(1 / (1 - self.wish.missing)))
+        return None if found is None else found.scaled(1 / (1 - wish.missing))
 
 
 def _no_end(wish: Wish) -> Ends:
@@ -258,7 +267,7 @@ def _answerable(wish: Wish, expected: Expected) -> bool:
 def _front(wish: Wish, expected: Expected) -> tuple[Setting, ...]:
     if not _answerable(wish, expected) or isinstance(wish.question, Claims):
         return ()
-    return front_of(wish, expected)
+    return front_of(wish, expected, min(RUNS, max(20, 30 * RUNS // len(wish.names))))
 
 
 def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
