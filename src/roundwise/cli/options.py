@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -29,18 +29,28 @@ QuestionName = Annotated[
 ]
 
 
-def per_cent(text: str | float) -> float:
-    """A number, also in per cent or points: the parser of options."""
-    try:
-        return quantity(text)
-    except InputError as error:
-        raise RoundwiseError(str(error)) from None  # a ValueError would lose its sentence here
+def per_cent(option: str) -> Callable[[str | float], float]:
+    """The parser of an option that is a number: also in per cent or points."""
+
+    def number(text: str | float) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            pass
+        try:
+            return quantity(text, option)
+        except InputError as error:
+            raise RoundwiseError(str(error)) from None  # a ValueError would lose its sentence here
+
+    return number
 
 
 TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]
 Level = Annotated[
     float | None,
-    typer.Option("--level", help="The level of above, minimum-below and any-above.", parser=per_cent, metavar="NUMBER"),
+    typer.Option(
+        "--level", help="The level of above, minimum-below and any-above.", parser=per_cent("--level"), metavar="NUMBER"
+    ),
 ]
 FormsFile = Annotated[
     Path | None,
@@ -53,7 +63,10 @@ FormsFile = Annotated[
 Tolerance = Annotated[
     float | None,
     typer.Option(
-        "--tolerance", help="best-arm: any arm this close to the best will do.", parser=per_cent, metavar="NUMBER"
+        "--tolerance",
+        help="best-arm: any arm this close to the best will do.",
+        parser=per_cent("--tolerance"),
+        metavar="NUMBER",
     ),
 ]
 Means = Annotated[str | None, typer.Option("--means", help="The true means, for example 1,0.9,0.8.", metavar="LIST")]
@@ -61,7 +74,10 @@ Sigma = Annotated[float, typer.Option("--sigma", help="The sub-Gaussian constant
 Delta = Annotated[
     float,
     typer.Option(
-        "--delta", help="The error probability that is allowed: 0.05 or 5%.", parser=per_cent, metavar="NUMBER"
+        "--delta",
+        help="The error probability that is allowed: 0.05 or 5%.",
+        parser=per_cent("--delta"),
+        metavar="NUMBER",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]
@@ -72,12 +88,17 @@ Control = Annotated[
 ]
 Margin = Annotated[
     float | None,
-    typer.Option("--margin", help="claims: by more than this (0; of a ratio 1).", parser=per_cent, metavar="NUMBER"),
+    typer.Option(
+        "--margin", help="claims: by more than this (0; of a ratio 1).", parser=per_cent("--margin"), metavar="NUMBER"
+    ),
 ]
 Futility = Annotated[
     float | None,
     typer.Option(
-        "--futility", help="claims: also show who is better by less than this.", parser=per_cent, metavar="NUMBER"
+        "--futility",
+        help="claims: also show who is better by less than this.",
+        parser=per_cent("--futility"),
+        metavar="NUMBER",
     ),
 ]
 TwoSided = Annotated[bool, typer.Option("--two-sided", help="claims: also show who is not better.")]
