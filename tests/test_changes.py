@@ -427,6 +427,16 @@ class TestRounds:
         assert study.ask().number == 2
         same_when_read_again(study)
 
+    def test_a_split_follows_the_arms(self, make):
+        study = make(round=60, split="3:2:1")
+        rates(study, a=0.5, b=0.5, c=0.5)
+        study.add("d")
+        assert study.state.settings.split == (3.0, 2.0, 1.0, 1.0)
+        study.drop("b", "sold out")
+        assert study.state.settings.split == (3.0, 1.0, 1.0)
+        assert study.ask().pulls.sum() == 60
+        same_when_read_again(study)
+
     def test_a_round_that_is_over_early(self, make):
         study = make(round=60)
         study.ask()

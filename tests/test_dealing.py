@@ -3,6 +3,8 @@
 Files that are sorted, or cut from a sorted list, must not make the parts alike.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
@@ -19,10 +21,16 @@ from roundwise import (
     create_study,
     load_study,
 )
+from roundwise.dealing import cut
 from roundwise.studies.results import Results, batch_of, lots, lots_of, parts_of, read_results
 from roundwise.trial import advance, begin
 
 ALARM = 1e-4  # the probability with which each of these tests fails by chance alone, at most
+
+
+def pieces(batch):
+    """The parts of the first dealing."""
+    return [batch.parts.batch(p) for p in range(batch.parts.number)]
 
 
 def cut_into_files(values, files, order):
@@ -51,14 +59,14 @@ def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order)
     for _ in range(runs):
         values = rng.normal([[1e-6], [0.0]], 1.0, (2, 80))
         batch = read(cut_into_files(values, 20, order), Gaussian(1.0), int(rng.integers(2**53)))
-        assert len(batch.parts) == 4
+        assert batch.parts.number == 4
         wrong += bool(advance(problem, policy, begin(problem, policy), batch).kept.won.lost[0])
     assert wrong <= binom.isf(ALARM, runs, 0.05)
 
 
 def agreements(batches):
     """In how many batches two parts of the first arm lie on the same side of its mean, 0."""
-    return sum((batch.parts[0].totals[0] > 0) == (batch.parts[1].totals[0] > 0) for batch in batches)
+    return sum((batch.parts.totals[0, 0, 0] > 0) == (batch.parts.totals[0, 0, 1] > 0) for batch in batches)
 
 
 class TestPartsDoNotRepeatEachOther:
@@ -101,7 +109,7 @@ class TestPartsDoNotRepeatEachOther:
             values = np.sort(values) if order == "globally sorted" else values
             files = [{"arm": ["arm 0"] * len(each), "outcome": np.sort(each)} for each in np.split(values, [40, 80])]
             batches.append(read(files, Gaussian(1.0), int(rng.integers(2**53)), 1))
-        assert all(len(batch.parts) == 4 and batch.counts[0] == 89 for batch in batches)
+        assert all(batch.parts.number == 4 and batch.counts[0] == 89 for batch in batches)
         low, high = self.bounds()
         assert low <= agreements(batches) <= high
 
@@ -180,45 +188,27 @@ class TestKept:
         np.testing.assert_allclose(pool.sums(2).scatter, whole.scatter, rtol=1e-12)
         assert np.bincount(pool.arms).tolist() == ([64, 64] if cut < 7 else [195, 205])
         for dealing in range(3):
-            parts = parts_of(files, 4, dealing)
-            np.testing.assert_allclose(sum(part.totals for part in parts), whole.totals, rtol=1e-12)
-        one, two = (parts_of(files, 4, dealing)[0].totals.tolist() for dealing in (0, 1))
+            parts = parts_of(files, 4)
+            np.testing.assert_allclose(parts.totals[dealing].sum(axis=-1), whole.totals, rtol=1e-12)
+        one, two = (parts_of(files, 4).totals[dealing, :, 0].tolist() for dealing in (0, 1))
         assert one != two
-        assert one == parts_of(files, 4)[0].totals.tolist()
+        assert one == parts_of(files, 4).totals[0, :, 0].tolist()
 
 
 class TestParts:
-    def test_they_differ_by_at_most_one_row(self):
+    def test_they_hold_all_rows(self):
         for size in range(1, 30):
             table = {"arm": ["a"] * size, "outcome": np.arange(float(size))}
             for noise in (Gaussian(1.0), Poisson()):
                 found = batch_of([read_results(table, ["a", "b"], noise, parts=4, seed=size)])
-                counts = np.array([part.counts for part in found.parts])
-                assert np.ptp(counts[:, 0]) <= 1
-                assert counts.sum(axis=0).tolist() == [size, 0]
-                assert sum(part.totals[0] for part in found.parts) == found.totals[0]
-
-    def test_every_row_is_as_likely_in_every_part_and_with_every_other(self):
-        table = {"arm": ["a"] * 12, "outcome": 2.0 ** np.arange(12)}
-        found = np.zeros((4000, 12), dtype=int)
-        for seed in range(4000):
-            parts = batch_of([read_results(table, ["a", "b"], Gaussian(1.0), parts=4, seed=seed, file=1)]).parts
-            for label, part in enumerate(parts):
-                bits = int(part.totals[0])
-                found[seed, [k for k in range(12) if bits >> k & 1]] = label
-        looks = 12 * 4 + 66
-        low, high = (binom.ppf(ALARM / looks / 2, 4000, 0.25), binom.isf(ALARM / looks / 2, 4000, 0.25))
-        pairs = (binom.ppf(ALARM / looks / 2, 4000, 2 / 11), binom.isf(ALARM / looks / 2, 4000, 2 / 11))
-        for place in range(12):
-            assert all(low <= (found[:, place] == part).sum() <= high for part in range(4))
-            for other in range(place):
-                assert pairs[0] <= (found[:, place] == found[:, other]).sum() <= pairs[1]
+                assert np.array_equal(found.parts.counts[0], cut(np.array([float(size), 0.0]), 4)[0])
+                np.testing.assert_allclose(found.parts.totals[:, 0].sum(axis=-1), found.totals[0])
 
     def test_zero_one_sums_are_dealt_as_rows(self):
         """The first part of 12 results with 5 ones has the hypergeometric law, from sums and from rows."""
         ones = np.zeros(12)
         ones[:5] = 1
-        law = hypergeom(12, 5, 3)
+        law = hypergeom(12, 5, 5)
         for table, noise in (
             ({"arm": ["a"], "count": [12], "successes": [5]}, Binary()),
             ({"arm": ["a"] * 12, "outcome": ones}, Binary()),
@@ -227,17 +217,17 @@ class TestParts:
             ({"arm": ["a"] * 12, "outcome": ones}, Gaussian(1.0)),
         ):
             read = read_results(table, ["a", "b"], noise, parts=4, seed=1)
-            drawn = [parts_of([read], 4, dealing)[0].totals[0] for dealing in range(2000)]
-            for value in range(4):
+            drawn = [x for seed in range(8) for x in parts_of([replace(read, seed=seed)], 4).totals[:250, 0, 0]]
+            for value in range(6):
                 chance = law.pmf(value)
                 found = drawn.count(value)
                 assert binom.ppf(ALARM / 40, 2000, chance) <= found <= binom.isf(ALARM / 40, 2000, chance)
 
     def test_poisson_sums(self):
         read = read_results({"arm": ["a"], "count": [8], "total": [20]}, ["a", "b"], Poisson(), parts=4, seed=1)
-        drawn = np.array([parts_of([read], 4, dealing)[1].totals[0] for dealing in range(2000)])
-        law = binom(20, 0.25)
-        assert abs(drawn.mean() - 5) < 4 * law.std() / np.sqrt(2000)
+        each = [parts_of([replace(read, seed=seed)], 4).totals[:250, 0, 1] for seed in range(8)]
+        drawn, law = np.concatenate(each), binom(20, 3 / 8)
+        assert abs(drawn.mean() - 7.5) < 4 * law.std() / np.sqrt(2000)
         assert drawn.var() == pytest.approx(law.var(), rel=0.15)  # 4.7 standard errors
 
     def test_sums_and_rows_together(self):
@@ -247,10 +237,10 @@ class TestParts:
         batch = batch_of([wins, rows])
         assert batch.table.values.tolist() == [0, 0.5, 1]
         assert batch.table.counts.tolist() == [[30, 8, 10], [0, 0, 9]]
-        assert [part.counts.tolist() for part in batch.parts] == [[12, 3], [12, 2], [12, 2], [12, 2]]
-        np.testing.assert_array_equal(sum(part.table.counts for part in batch.parts), batch.table.counts)
+        assert np.array_equal(batch.parts.counts[0], cut(np.array([48.0, 9.0]), 4)[0])
+        np.testing.assert_allclose(sum(part.table.counts for part in pieces(batch)), batch.table.counts)
         sums = read_results({"arm": ["a"], "count": [4], "total": [1]}, ["a", "b"], noise, parts=4)
-        assert batch_of([wins, sums]).parts == ()
+        assert batch_of([wins, sums]).parts is None
 
     def test_items_stay_whole(self):
         items = [f"q{i}" for i in range(20)]
@@ -258,8 +248,8 @@ class TestParts:
         from roundwise.studies.results import Columns
 
         read = read_results(table, ["a", "b"], Gaussian(1.0), parts=4, seed=4, columns=Columns(item="q"))
-        for part in batch_of([read]).parts:
-            assert part.counts.tolist() == [5, 5]
+        for part in pieces(batch_of([read])):
+            assert part.counts[0] == part.counts[1]
             assert part.totals[0] == part.totals[1]
 
 
@@ -281,10 +271,10 @@ class TestLive:
         for day in range(3):
             study.tell(rows(day, a=10, b=10))
         (batch,) = study.state.batches
-        assert [part.counts.tolist() for part in batch.parts] == [[8, 8], [7, 7], [8, 8], [7, 7]]
+        assert np.array_equal(batch.parts.counts[0], cut(np.full(2, 30.0), 4)[0])
         study.ask()
         study.tell(rows(9, a=200, b=200))
-        assert study.state.batches[1].parts == ()
+        assert study.state.batches[1].parts.number == 12
 
     def test_a_corrected_file_is_kept_in_an_order_of_its_own(self, study):
         study.ask()

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager
+from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager, dealing
 from roundwise import estimates as past
-from roundwise.betting import above
+from roundwise.betting import above, candidates_parts, slopes
 from roundwise.betting import bounds as intervals
 from roundwise.betting.rule import ledger_of
 from roundwise.noise import (
@@ -38,9 +38,10 @@ from roundwise.policies import wager
 from roundwise.policies.base import whole
 from roundwise.problem import Problem
 from roundwise.questions.base import pairs
+from roundwise.simulation import lockstep
 from roundwise.state import Batch, Table
 from roundwise.studies import study
-from roundwise.studies.results import batch_of, lots, read_results
+from roundwise.studies.results import batch_of, read_results
 from roundwise.trial import advance, begin, conclusion
 
 PAGE = (Path(__file__).parents[1] / "docs" / "why-the-guarantee-holds.md").read_text()
@@ -54,13 +55,33 @@ BETS = {name for module in MODELS for name in vars(module) if name.endswith("_be
 # -------------------------------------------------------------------------------------------------- what the page names
 
 
+def _slopes_at_ten() -> np.ndarray:
+    """At the largest past z of the table, for every need and ratio of variances."""
+    return slopes.slopes().slope.reshape(slopes.SHAPE)[-1]
+
+
 @pytest.mark.parametrize(
     ("words", "value", "stated"),
     [
         (r"$\alpha=0.3$ (`UNIFORM`)", wager.UNIFORM, 0.3),
-        (r"$\epsilon=0.05$ (`FLOOR`)", wager.FLOOR, 0.05),
-        ("0.2 is `SMALLEST`", wager.SMALLEST, 0.2),
-        ("into 4 parts (`results/batches.py`)", wager.PARTS, 4),
+        (r"$\epsilon=0.05\min(1,\sqrt{10/K})$ (`FLOOR`)", wager.FLOOR, 0.05),
+        ("0.1 is `SMALLEST`", wager.SMALLEST, 0.1),
+        ("(0.65, for the second batch 1.4;", (wager.AIM, wager.FIRST_AIM), (0.65, 1.4)),
+        ("twice that for the second batch", wager.WIDER, 2.0),
+        ("$1.4$ times the chance", wager.UNSURE, 1.4),
+        ("4 parts of the first batch, 12 of every later one", (dealing.FIRST_PARTS, dealing.PARTS), (4, 12)),
+        ("A live study deals 256 times (fewer, but at least 8,", (dealing.DEALINGS, dealing.FEWEST), (256, 8)),
+        ("4 times in the first batch and once later", (lockstep.FIRST_DEALINGS, lockstep.DEALINGS), (4, 1)),
+        (r"$\pi\in[0.001,0.999]$", slopes.LEAST, 0.001),
+        (r"$0\le q\le30$ predictable", slopes.BOLDEST_PART, 30),
+        ("every slope of the table is at least 0.025", _slopes_at_ten().min() >= 0.025, True),
+        (r"the least ratio of variances in it, $2^{-8}$", slopes.LEAST_RATIO, 2**-8),
+        ("who is new gets 0.8 of what is in it", candidates_parts.OPENING, 0.8),
+        (
+            "from 0.5 standard errors off the level on, in a first batch from 2",
+            (above.GATE, above.FIRST_GATE),
+            (0.5, 2),
+        ),
         ("and $0.7$ more", above.ROOM, 0.7),
         ("at least $0.02$, in every bet", mixture.CASH_FLOOR, 0.02),
         ("at most 95 % of the way to a factor of 0", mixture.EDGE, 0.95),
@@ -72,7 +93,6 @@ BETS = {name for module in MODELS for name in vars(module) if name.endswith("_be
         (r"$q_k\le1.4\sqrt{\nu+1}$", unknown_variance.BOLD, 1.4),
         ("Gauss rule of $N=8$ points", unknown_variance.NODES, 8),
         ("lowered by $10^{-10}$", gaussian._SLACK, 1e-10),
-        ("one of 4096 *lots*", lots.width_for(64), 4096),
         ("A *seed* of 53 bits", study.SEED_BITS, 53),
         ("of 30 sizes of bets", LADDER[0].size, 30),
         (r"$1.2\sqrt{2\log B}\,e^{-0.4(k-1)}$", LADDER[0].tolist(), pytest.approx(STEPS.tolist())),
@@ -151,7 +171,7 @@ def test_no_bet_loses_more_than_98_percent() -> None:
 def test_capped_bets_gain_on_average_if_sigma_is_too_large() -> None:
     # past z 5, past over new variance 0.1, need 0.3: rewards that do not vary at all pay the cap for certain
     assert math.exp(gaussian.capped_gaussian_bet(5.0, 1.0, 0.0, 10.0, 0.3)) == pytest.approx(1.35, abs=0.0005)
-    assert [batches_until_all_are_rejected(noise) for noise in (Gaussian(1.0), SubGaussian(1.0))] == [7, None]
+    assert [batches_until_all_are_rejected(noise) for noise in (Gaussian(1.0), SubGaussian(1.0))] == [4, None]
 
 
 def batches_until_all_are_rejected(noise: Gaussian | SubGaussian) -> int | None:
@@ -246,9 +266,10 @@ def test_rows_of_several_files_are_dealt_as_those_of_one() -> None:
             )
             for i, each in enumerate(rows, 1)
         ]
-        found.append(batch_of(read).parts[0].totals[0])
-    variance = stats.hypergeom(2 * ones, ones, ones // 2).var()
-    assert np.mean(found) == pytest.approx(ones / 4, abs=4 * math.sqrt(variance / 300))
+        found.append(batch_of(read).parts.totals[0, 0, 0])
+    first = dealing.cut(np.array([2.0 * ones]), 4)[0, 0, 0]
+    variance = stats.hypergeom(2 * ones, ones, int(first)).var()
+    assert np.mean(found) == pytest.approx(first / 2, abs=4 * math.sqrt(variance / 300))
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 299) / 299
     assert low < np.var(found, ddof=1) / variance < high
 
@@ -266,10 +287,10 @@ QUESTIONS = {
     "largest": Largest([[1, 1, 0, 0], [0, 0, 1, 1]]),
 }
 POLICIES = {
-    "plain": (Wager(), 0.2, 2.0),
+    "plain": (Wager(), 0.1, 2.0),
     "slow": (Wager(growth=0.05, first_pulls=3), 0.05, 0.05),
-    "priced": (Wager(batch_price=500.0), 0.2, 20.0),
-    "least": (Wager(min_per_arm=7, growth=1.0), 0.2, 1.0),
+    "priced": (Wager(batch_price=500.0), 0.1, 20.0),
+    "least": (Wager(min_per_arm=7, growth=1.0), 0.1, 1.0),
 }
 
 
@@ -287,7 +308,7 @@ def test_plans_are_as_large_and_as_spread_as_theorem_9_needs(
         if r:
             kept = trial_before.kept
             unfinished = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known).unfinished
-            assert (smallest - 1e-6) * before <= pulls.sum() <= (1.05 * growth + 2.05 + least) * before  # (W1)
+            assert (smallest - 1e-6) * before <= pulls.sum() <= (2.1 * growth + 2.05 + least) * before  # (W1)
             assert unfinished.any()
             assert (pulls[unfinished] >= 0.3 * smallest * before / 4 - 1e-6).all()  # (W2)
         rates = np.array([0.52, 0.5, 0.47, 0.43])

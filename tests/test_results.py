@@ -620,8 +620,8 @@ def test_files_of_one_batch_are_pooled_about_the_common_mean(tell):
     np.testing.assert_array_equal(together.counts, whole.counts)
     np.testing.assert_allclose(together.totals, whole.totals, rtol=1e-14)
     np.testing.assert_allclose(together.scatter, reference(ARMS, table)[2], rtol=1e-11)
-    assert len(together.parts) == len(whole.parts) == 4
-    np.testing.assert_array_equal(sum(part.counts for part in together.parts), whole.counts)
+    assert together.parts.number == whole.parts.number == 4
+    np.testing.assert_array_equal(together.parts.counts[0].sum(axis=-1), whole.counts)
     assert together.table is None
 
 
@@ -629,7 +629,7 @@ def test_files_that_know_less(tell):
     rows, sums = tell(ROWS, SubGaussian(1), parts=4), tell("arm,count,total\nred,2,1\n", SubGaussian(1), parts=4)
     batch = batch_of([rows, sums])
     assert batch.counts.tolist() == [4, 1, 0]
-    assert (batch.scatter, batch.table, batch.parts) == (None, None, ())
+    assert (batch.scatter, batch.table, batch.parts) == (None, None, None)
     with pytest.raises(InputError, match="at least one file"):
         batch_of([])
 
@@ -640,8 +640,8 @@ def test_tables_of_values(tell):
     batch = batch_of([one, two])
     assert batch.table.values.tolist() == [1.5, 2, 2.5, 5]
     assert batch.table.counts.tolist() == [[1, 0, 1, 1], [0, 1, 0, 0], [0, 1, 0, 0]]
-    np.testing.assert_array_equal(sum(part.table.counts for part in batch.parts), batch.table.counts)
-    for part in batch.parts:
+    np.testing.assert_array_equal(batch.parts.table.counts[0].sum(axis=-2), batch.table.counts)
+    for part in (batch.parts.batch(p) for p in range(batch.parts.number)):
         np.testing.assert_array_equal(part.table.counts.sum(axis=-1), part.counts)
     wins = tell("arm,count,successes\nred,5,2\n", noise)
     assert batch_of([wins]).table.counts.tolist() == [[3, 2], [0, 0], [0, 0]]

@@ -16,6 +16,7 @@ ORDER = (
     "state",
     "questions",
     "estimates",
+    "dealing",
     "noise",
     "problem",
     "stopping",

@@ -44,13 +44,12 @@ class Kept(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A bet: what was won, known and chosen before, the results it is on, and in which runs it counts."""
+    """What may be bet on: results, and what was won, known and chosen before them."""
 
     won: Any  # of the ledger
     known: Known
     choice: Any
     part: Batch
-    live: Bools
 
 
 @dataclass(frozen=True)

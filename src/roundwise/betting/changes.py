@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.claims import Claiming, Kept, claims_of, weights_of
+from roundwise.betting.claims import Claiming
 from roundwise.betting.closed import adjusted, money_of
+from roundwise.betting.purses import Kept, claims_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Past
 from roundwise.problem import Problem

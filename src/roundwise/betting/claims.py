@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total
-from roundwise.betting.bounds import Bets, Placed
-from roundwise.betting.bounds import Kept as Folded
 from roundwise.betting.chances import Outlook, outlook
-from roundwise.betting.claim_bounds import Step, agreeing, single_step
-from roundwise.betting.closed import lacking, money_of, newly_shown, open_weight
+from roundwise.betting.claim_bounds import Step
+from roundwise.betting.claim_report import described, mean_bounds
+from roundwise.betting.closed import money_of, newly_shown, open_weight
+from roundwise.betting.purses import Kept, claims_of, compares, lines_of, sides_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
 from roundwise.noise.binary import Binary
@@ -29,31 +27,11 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.questions.claims import Claims
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.explained import About, Bounds, Claim, Standing
+from roundwise.stopping.explained import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
-AGREE = 12.0  # squared standard errors of a difference up to which plans do not mind it
+AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
-
-
-class Kept(NamedTuple):
-    """The purses, what was shown and when, what is known, and what can be expected. Lines: claims, then opposites."""
-
-    gains: Floats  # (L), log E
-    shown: Bools  # (L)
-    batch: Floats  # (L), after which it was shown, 0 if it was not
-    samples: Floats  # (L), after how many results, 0 if it was not
-    past: Past
-    value: Floats  # (L), what each line is estimated to hold by
-    leverage: Floats  # (L), the variance of that, per unit of the variance of a result
-    error: Floats  # (L), its standard error
-    spread: Floats  # (K), a guess at the variance of one result, on the scale of the forms
-    fed: Bools  # (J), which claims the next results should go to
-    chances: Floats  # (J), that each is shown by the end; a forecast
-    expected: Floats  # (), how many more will be; infinite without a budget
-    over: Bools  # (), the last batch was bet on
-    rounds: Floats  # (), how many batches had any result
-    steps: tuple[Step, ...] = ()  # only within a budget, so they are few
 
 
 @dataclass(frozen=True)
@@ -145,7 +123,7 @@ class Claiming:
     def bars(self, problem: Problem, shown: Bools) -> Floats:
         """log of what shows each line if all other claims lost everything. (L)"""
         weights = weights_of(problem)
-        whole = open_weight(self._sides(problem, shown), weights)
+        whole = open_weight(sides_of(problem, shown), weights)
         bars = problem.goal + np.log(np.maximum(whole, 1e-300))[..., None] - np.log(weights)
         return np.concatenate([bars] * (shown.shape[-1] // weights.size), axis=-1)
 
@@ -156,7 +134,7 @@ class Claiming:
 
     def finished(self, problem: Problem, kept: Kept) -> Bools:
         """Whether of every claim one side is shown. ()"""
-        return np.asarray(self._sides(problem, kept.shown).any(axis=-2).all(axis=-1))
+        return np.asarray(sides_of(problem, kept.shown).any(axis=-2).all(axis=-1))
 
     def why(self, problem: Problem, trial: Trial) -> str | None:
         """Why it stopped, None if it did not. One run only."""
@@ -177,91 +155,22 @@ class Claiming:
 
     def standing(self, problem: Problem, trial: Trial) -> Standing:
         """Whether bets compare arms; whether a claim and its opposite were both shown, which exclude each other."""
-        question, sides = claims_of(problem), self._sides(problem, trial.kept.shown)
+        question, sides = claims_of(problem), sides_of(problem, trial.kept.shown)
         ends = question.lines.levels.reshape(-1, question.number)
         excluded = sides.all(axis=-2) & (ends[0] >= -ends[-1]) & (len(ends) > 1)
         return Standing(compares(question), bool(excluded.any()))
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
         """Of the means of all arms, from bets on each."""
-        past, placed = Past.none(record.counts.shape), []
-        live = np.ones((), dtype=np.bool_)
-        for batch in batches:
-            placed.append(Placed(None, Known(past, past.means, problem.noise.variance(past)), None, batch, live))
-            past = past.plus(batch)
-        bets = Bets(problem, placed, Folded(None, Known(past, past.means, problem.noise.variance(past)), None))
-        return Bounds(bets.intervals)
+        return mean_bounds(problem, record, batches)
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
-        question, kept = claims_of(problem), trial.kept
-        number = question.number
-        evidence, bars = self.lines(problem, kept)
-        value, lower = self._sizes(problem, kept), self._lower(problem, kept)
-        chances = np.zeros(number) if kept.over else kept.chances
-        pulls = kept.steps[-1].counts if kept.steps and not trial.plan.pulls.any() else trial.plan.pulls
-        left_out = ((question.forms != 0) & (pulls == 0)).any(axis=-1)  # no results of this batch are for it
-        found = []
-        for i, words in enumerate(question.line_words(names)):
-            j, opposite = i % number, i >= number
-            low, high = (-np.inf, -lower[number + j]) if len(lower) > number else (-np.inf, np.inf)
-            if not opposite:
-                low = lower[j]
-            found.append(
-                Claim(
-                    words,
-                    float(evidence[i]),
-                    float(bars[i]),
-                    bool(kept.shown[i]),
-                    about=None if question.odds else _about(question.forms[j], question.lines.levels[i], opposite),
-                    label=question.labels(names)[j],
-                    shown_at=int(kept.batch[i]) if kept.shown[i] else None,
-                    samples=int(kept.samples[i]) if kept.shown[i] else None,
-                    estimate=_finite(value[j]),
-                    lower=_finite(low),
-                    upper=_finite(high),
-                    chance=None if opposite else _finite(1.0 if kept.shown[i] else chances[j]),
-                    margin=float(question.lines.levels[i] * (-1.0 if opposite else 1.0)),
-                    given_up=bool(not opposite and not kept.shown[i] and left_out[j]),
-                )
-            )
-        return found
-
-    def _sizes(self, problem: Problem, kept: Kept) -> Floats:
-        """The estimate of what each claim is about; nan without results. (J)"""
-        question = claims_of(problem)
-        value = kept.value[: question.number] + question.levels
-        return np.where(np.isfinite(kept.error[: question.number]), value, np.nan)
-
-    def _lower(self, problem: Problem, kept: Kept) -> Floats:
-        """Of each line what it exceeds, at least, agreeing with what is shown; then of each opposite. (2J)
-
-        Where there are no opposites, upper bounds of the claims take their place.
-        """
-        question = claims_of(problem)
-        pieces = question.bets(())
-        lines = len(pieces.offsets)
-        nothing = np.full(2 * question.number, -np.inf)
-        if not kept.steps or not kept.past.counts.any():
-            return nothing
-        shown, level = kept.shown, pieces.offsets
-        weights = weights_of(problem)
-        both = question if lines > question.number else replace(question, sides="two", names=())
-        bars = np.tile(problem.goal + np.log(total(weights) / weights), 2)
-        single = nothing if question.odds else single_step(problem, kept.steps, both.bets(()), bars)
-        found = single[:lines]
-        if question.odds or getattr(problem.noise, "moves", False):
-            found = np.maximum(found, agreeing(problem, kept.steps, partial(self.towards, problem)))
-        found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
-        return np.append(found, single[lines:])
+        return described(problem, trial, names, partial(self.towards, problem))
 
     def lines(self, problem: Problem, kept: Kept) -> tuple[Floats, Floats]:
         """log of what was won for each line, and of what it must reach now. (L) each"""
-        weights, sides = weights_of(problem), self._sides(problem, kept.shown)
-        money = money_of(self._sides(problem, kept.gains), problem.goal)
-        bars = problem.goal + np.log1p(lacking(money, sides, weights) / weights)
-        bars = np.concatenate([bars] * sides.shape[-2], axis=-1)
-        return kept.gains, np.where(kept.shown, np.minimum(bars, kept.gains), bars)
+        return lines_of(problem, kept)
 
     def _remembered(
         self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
@@ -283,11 +192,12 @@ class Claiming:
         runs = batch.counts.shape[:-1]
         pieces = claims_of(problem).bets(runs)
         past = kept.past
-        if past.history or not batch.parts:
+        if past.history or batch.parts is None:
             known = Known(past, past.means, problem.noise.variance(past))
             return problem.noise.form(known, batch, Forecast(pieces, kept.value, kept.leverage), need), past.plus(batch)
         logs = np.zeros(need.shape)
-        for i, part in enumerate(batch.parts):
+        for i in range(batch.parts.number):
+            part = batch.parts.batch(i)
             if i:
                 known = known_from(past, problem.noise.variance(past), False)
                 logs = logs + problem.noise.form(known, part, known.forecast(pieces), np.maximum(need - logs, 0.0))
@@ -295,8 +205,8 @@ class Claiming:
         return logs, kept.past.plus(batch)
 
     def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:
-        money = money_of(self._sides(problem, gains), problem.goal)
-        return newly_shown(money, self._sides(problem, shown), weights_of(problem)).reshape(shown.shape)
+        money = money_of(sides_of(problem, gains), problem.goal)
+        return newly_shown(money, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
 
     @quiet
     def looked(self, problem: Problem, kept: Kept, left: Floats | None) -> Kept:
@@ -328,7 +238,9 @@ class Claiming:
         """
         value = at(kept.past.means, pieces) - pieces.offsets
         room = kept.spread[..., :1] * np.maximum(kept.leverage - pooled, 0.0)
-        apart = (value - kept.value) ** 2 > AGREE * room + 1e-12 * kept.spread[..., :1]
+        apart = (value - kept.value) ** 2 > (AGREE + 4 * math.log(value.shape[-1])) * room + 1e-12 * kept.spread[
+            ..., :1
+        ]
         agrees = ~(apart & np.isfinite(pooled)).any(axis=-1, keepdims=True)
         error = np.where(np.isfinite(pooled), np.sqrt(kept.spread[..., :1] * pooled), np.inf)
         return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
@@ -337,7 +249,7 @@ class Claiming:
         """What can be expected of so many results."""
         question = claims_of(problem)
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept.shown) - kept.gains, np.inf)
-        sides = self._sides(problem, kept.shown)
+        sides = sides_of(problem, kept.shown)
         unshown = (~sides & ~sides.any(axis=-2, keepdims=True)).reshape(kept.shown.shape)  # one side settles a claim
         return outlook(
             question.forms,
@@ -349,36 +261,3 @@ class Claiming:
             kept.spread,
             left,
         )
-
-    def _sides(self, problem: Problem, lines: NDArray[Any]) -> NDArray[Any]:
-        """Lines with an axis of sides. (L)->(D, J)"""
-        return lines.reshape(*lines.shape[:-1], -1, claims_of(problem).number)
-
-
-def claims_of(problem: Problem) -> Claims:
-    """The question, which is of claims."""
-    question = problem.question
-    assert isinstance(question, Claims)
-    return question
-
-
-def weights_of(problem: Problem) -> Floats:
-    """The weights of the claims. (J)"""
-    return np.asarray(claims_of(problem).weights, dtype=np.float64)
-
-
-def compares(question: Claims) -> bool:
-    """Whether every claim compares arms, so that a shift of a whole batch cancels."""
-    forms = question.forms
-    return bool((np.abs(forms.sum(axis=-1)) <= 1e-12 * np.abs(forms).sum(axis=-1)).all())
-
-
-def _about(form: Floats, level: float, opposite: bool) -> About:
-    """What a claim or its opposite is about."""
-    arms = np.flatnonzero(form)
-    end = -level if opposite else level
-    return About(tuple(arms.tolist()), tuple(form[arms].tolist()), float(end), opposite)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

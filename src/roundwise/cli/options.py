@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -10,9 +10,9 @@ import numpy as np
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.errors import InputError, RoundwiseError, unknown
+from roundwise.errors import InputError, unknown
 from roundwise.questions import Claims, Question
-from roundwise.questions.claims import SCALES, Scale
+from roundwise.questions.claim_words import SCALES, Scale
 from roundwise.simulation.tables import read_forms
 from roundwise.spec import QUESTIONS, made, quantity, worded
 
@@ -29,28 +29,18 @@ QuestionName = Annotated[
 ]
 
 
-def per_cent(option: str) -> Callable[[str | float], float]:
-    """The parser of an option that is a number: also in per cent or points."""
-
-    def number(text: str | float) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            pass
-        try:
-            return quantity(text, option)
-        except InputError as error:
-            raise RoundwiseError(str(error)) from None  # a ValueError would lose its sentence here
-
-    return number
+def per_cent(text: str | float) -> float:
+    """A number, also in per cent or points: the parser of options."""
+    try:
+        return quantity(text)
+    except InputError:
+        raise typer.BadParameter(f"{text!r} is no number such as 0.3, 30% or 2 points.") from None
 
 
 TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]
 Level = Annotated[
     float | None,
-    typer.Option(
-        "--level", help="The level of above, minimum-below and any-above.", parser=per_cent("--level"), metavar="NUMBER"
-    ),
+    typer.Option("--level", help="The level of above, minimum-below and any-above.", parser=per_cent, metavar="NUMBER"),
 ]
 FormsFile = Annotated[
     Path | None,
@@ -63,10 +53,7 @@ FormsFile = Annotated[
 Tolerance = Annotated[
     float | None,
     typer.Option(
-        "--tolerance",
-        help="best-arm: any arm this close to the best will do.",
-        parser=per_cent("--tolerance"),
-        metavar="NUMBER",
+        "--tolerance", help="best-arm: any arm this close to the best will do.", parser=per_cent, metavar="NUMBER"
     ),
 ]
 Means = Annotated[str | None, typer.Option("--means", help="The true means, for example 1,0.9,0.8.", metavar="LIST")]
@@ -74,10 +61,7 @@ Sigma = Annotated[float, typer.Option("--sigma", help="The sub-Gaussian constant
 Delta = Annotated[
     float,
     typer.Option(
-        "--delta",
-        help="The error probability that is allowed: 0.05 or 5%.",
-        parser=per_cent("--delta"),
-        metavar="NUMBER",
+        "--delta", help="The error probability that is allowed: 0.05 or 5%.", parser=per_cent, metavar="NUMBER"
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]
@@ -88,17 +72,12 @@ Control = Annotated[
 ]
 Margin = Annotated[
     float | None,
-    typer.Option(
-        "--margin", help="claims: by more than this (0; of a ratio 1).", parser=per_cent("--margin"), metavar="NUMBER"
-    ),
+    typer.Option("--margin", help="claims: by more than this (0; of a ratio 1).", parser=per_cent, metavar="NUMBER"),
 ]
 Futility = Annotated[
     float | None,
     typer.Option(
-        "--futility",
-        help="claims: also show who is better by less than this.",
-        parser=per_cent("--futility"),
-        metavar="NUMBER",
+        "--futility", help="claims: also show who is better by less than this.", parser=per_cent, metavar="NUMBER"
     ),
 ]
 TwoSided = Annotated[bool, typer.Option("--two-sided", help="claims: also show who is not better.")]

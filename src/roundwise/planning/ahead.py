@@ -188,13 +188,13 @@ def _pulled(
 ) -> tuple[Batch, Any]:
     """What comes back for the plan; for an outstanding batch, with what has come already."""
     if told is None:
-        return drawn(problem, environment, rng, world, plan.pulls, plan.parts)
-    before = mapped(lambda array: np.repeat(array[None], len(plan.pulls), axis=0), told._replace(parts=()))
+        return drawn(problem, environment, rng, world, plan)
+    before = mapped(lambda array: np.repeat(array[None], len(plan.pulls), axis=0), told._replace(parts=None))
     rest = np.maximum(plan.pulls - before.counts, 0.0)
     batch, world = environment.pull(rng, world, rest, problem.noise.needs)
     if before.table is None or batch.table is None:
         before, batch = before._replace(table=None), batch._replace(table=None)
-    return joined([before, batch])._replace(parts=()), world
+    return joined([before, batch])._replace(parts=None), world
 
 
 class _Book:

@@ -8,7 +8,8 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.chances import shares_of, squares_of
-from roundwise.betting.claims import Claiming, Kept, claims_of
+from roundwise.betting.claims import Claiming
+from roundwise.betting.purses import Kept, claims_of
 from roundwise.noise.horizon import ETA
 from roundwise.policies.base import checked, whole
 from roundwise.problem import Problem

@@ -80,7 +80,7 @@ def _together(pulled: Batch | None, batch: Batch) -> Batch:
     one, other = pulled.table, batch.table
     if one is None or other is None or not np.array_equal(one.values, other.values):
         pulled, batch = pulled._replace(table=None), batch._replace(table=None)
-    return joined([pulled, batch])._replace(parts=())
+    return joined([pulled, batch])._replace(parts=None)
 
 
 def _nothing(like: Batch) -> Batch:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,13 +22,20 @@ from roundwise.questions.base import (
     Wording,
     column,
     finite,
-    form_words,
     spread_over,
+)
+from roundwise.questions.claim_words import (
+    SCALES,
+    Scale,
+    claim_words,
+    index_of,
+    named,
+    one_each,
+    opposite_words,
+    read_fields,
 )
 from roundwise.questions.linear import Statements, halfspace_complexity, halfspace_floor, packed
 
-Scale = Literal["difference", "ratio", "odds-ratio"]
-SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds-ratio")
 _NEAR = 1e-12  # a form this close to its level, relative, is on it
 
 
@@ -47,8 +54,8 @@ class Claims:
     >>> doses = Claims.against_control(["placebo", "75mg", "300mg"], control="placebo", margin=0.1)
     >>> doses.answer([0.36, 0.40, 0.54]).tolist()
     [False, True]
-    >>> doses.correct(np.array([False, False]), [0.36, 0.40, 0.54])  # nothing false was shown
-    np.True_
+    >>> bool(doses.correct(np.array([False, False]), [0.36, 0.40, 0.54]))  # nothing false was shown
+    True
     """
 
     forms: Floats  # a, (J, K)
@@ -66,7 +73,7 @@ class Claims:
         number = len(held.forms)
         object.__setattr__(self, "forms", held.forms)
         object.__setattr__(self, "levels", held.levels)
-        object.__setattr__(self, "weights", _each(self.weights, number, "weights"))
+        object.__setattr__(self, "weights", one_each(self.weights, number, "weights"))
         if not (np.asarray(self.weights) > 0).all():
             raise InputError("The weights of claims must be positive numbers.")
         if self.sides not in ("one", "two"):
@@ -74,7 +81,7 @@ class Claims:
         if self.futility is not None:
             if self.sides == "two":
                 raise InputError("Give either `futility` or two sides: two sides are futility at the level itself.")
-            object.__setattr__(self, "futility", _each(self.futility, number, "futility"))
+            object.__setattr__(self, "futility", one_each(self.futility, number, "futility"))
             if (np.asarray(self.futility) < self.levels).any():
                 raise InputError(
                     f"The futility margin {np.min(self.futility):g} is below the level {np.max(self.levels):g}: it "
@@ -104,9 +111,9 @@ class Claims:
         """Every other arm exceeds the control (or each of several) by more than a margin: a difference, or a ratio."""
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
-        names, number = _named(arms)
+        names, number = named(arms)
         several = [control] if isinstance(control, int | str | np.integer) else list(control)
-        controls = [_index(each, names, number) for each in several]
+        controls = [index_of(each, names, number) for each in several]
         others = [i for i in range(number) if i not in controls]
         if not others:
             raise InputError("All arms are controls: there is nothing to compare with them.")
@@ -128,7 +135,7 @@ class Claims:
     @classmethod
     def pairs(cls, arms: int | Sequence[str], margin: float = 0.0) -> Claims:
         """Every arm exceeds every other one by more than a margin: what is shown of the ranking."""
-        names, number = _named(arms)
+        names, number = named(arms)
         unit = np.eye(number)
         forms = [unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)]
         return cls(np.array(forms), np.full(len(forms), margin))._called(names)
@@ -138,7 +145,7 @@ class Claims:
         cls, arms: int | Sequence[str], level: float, *, futility: float | None = None, sides: str = "one"
     ) -> Claims:
         """Every arm is above a level, whatever the dependence between arms; with two sides, or it is not."""
-        names, number = _named(arms)
+        names, number = named(arms)
         return cls(np.eye(number), np.full(number, level), futility=futility, sides=sides)._called(names)
 
     @classmethod
@@ -148,24 +155,7 @@ class Claims:
         >>> Claims.from_words({"arms": 3, "control": 0, "margin": 0.1}).levels.tolist()
         [0.1, 0.1]
         """
-        if "control" not in fields:
-            return None
-        known = ("arms", "control", "margin", "futility", "sides", "scale", "weights")
-        for key in fields:
-            if key not in known:
-                raise unknown("setting of claims against a control", key, known)
-        if "arms" not in fields:
-            raise InputError("Claims against a control need `arms`, their names or how many there are.")
-        try:
-            margin, futility = (float(fields[key]) if key in fields else None for key in ("margin", "futility"))
-            arms = fields["arms"] if isinstance(fields["arms"], list | tuple) else int(fields["arms"])
-            control = fields["control"]
-            if isinstance(control, str) and not (isinstance(arms, list | tuple) and control in arms):
-                control = int(control)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"Claims against a control cannot be made: {error}.") from None
-        others = {key: fields[key] for key in ("sides", "scale", "weights") if key in fields}
-        return cls.against_control(arms, control, margin or 0.0, futility=futility, **others)
+        return cls.against_control(**read_fields(fields)) if "control" in fields else None
 
     @property
     def number(self) -> int:
@@ -300,11 +290,14 @@ class Claims:
         return replace(self, names=tuple(self._worded(names))) if names else self
 
     def _worded(self, names: Sequence[str]) -> list[str]:
-        words = [_words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)]
+        words = [claim_words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)]
         if not self.opposites:
             return words
         ends = self.levels if self.futility is None else np.asarray(self.futility)
-        return [*words, *(_below(form, end, self.odds, names) for form, end in zip(self.forms, ends, strict=True))]
+        return [
+            *words,
+            *(opposite_words(form, end, self.odds, names) for form, end in zip(self.forms, ends, strict=True)),
+        ]
 
     def labels(self, names: Sequence[str]) -> list[str]:
         """The shortest name of each claim: its arm, where no other claim is about it."""
@@ -321,7 +314,9 @@ class Claims:
         """'Which of 4 arms beat placebo, each by itself?'"""
         control, margins = self.control, np.unique(self.levels)
         if control is None or len(margins) > 1:
-            return f"Which of {self.number} claims can be shown, each by itself?"
+            words = self.line_words(names)[: self.number]
+            listed = ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
+            return f"Which of {self.number} claims can be shown ({listed})?"
         by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
         return f"Which of {len(names) - 1} arms beat {names[control]}{by}, each by itself?"
 
@@ -335,62 +330,3 @@ class Claims:
                 "Odds ratios have bets, but no complexity or likelihood ratio here: use the policy 'chances'."
             )
         return self.lines
-
-
-def _words(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str:
-    """One claim in words."""
-    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
-    if odds:
-        more = "" if level == 0 else f" by an odds ratio above {math.exp(level):g}"
-        return f"{names[plus[0]]} beats {names[minus[0]]}{more}"
-    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1:
-        a, b, ratio = names[plus[0]], names[minus[0]], -form[minus[0]]
-        if ratio == 1:
-            if level < 0:
-                return f"{a} is not worse than {b} by {-level:g} or more"
-            return f"{a} beats {b}" + (f" by more than {level:g}" if level else "")
-        if level == 0:
-            return f"{a} is more than {ratio:g} times {b}"
-    if len(plus) + len(minus) == 1 and form[(plus if len(plus) else minus)[0]] in (1, -1):
-        return f"{names[plus[0]]} is above {level:g}" if len(plus) else f"{names[minus[0]]} is below {-level:g}"
-    return form_words(packed(form[None], np.array([level]), len(plus) + len(minus)), names)[0]
-
-
-def _below(form: Floats, end: float, odds: bool, names: Sequence[str]) -> str:
-    """The opposite of a claim: the form is at most this."""
-    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
-    if odds:
-        return f"{names[plus[0]]} beats {names[minus[0]]} by an odds ratio of {math.exp(end):g} at most"
-    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
-        if end == 0:
-            return f"{names[plus[0]]} does not beat {names[minus[0]]}"
-        return f"{names[plus[0]]} does not beat {names[minus[0]]} by {end:g} or more"
-    return _words(-form, -end, False, names)
-
-
-def _each(values: Any, number: int, what: str) -> Floats:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-        array = np.broadcast_to(array, (number,)).copy()
-    except ValueError:
-        raise InputError(f"Give one number for all {number} claims, or one each, as `{what}`.") from None
-    if not np.isfinite(array).all():
-        raise InputError(f"The {what} of claims must be finite numbers.")
-    return array
-
-
-def _named(arms: int | Sequence[str]) -> tuple[list[str], int]:
-    if isinstance(arms, int | np.integer):
-        return [], int(arms)
-    return [str(each) for each in arms], len(arms)
-
-
-def _index(control: int | str, names: list[str], number: int) -> int:
-    """The place of a control, by its name or its number."""
-    if isinstance(control, str):
-        if control in names:
-            return names.index(control)
-        raise unknown("arm", control, names)
-    if not 0 <= int(control) < number:
-        raise InputError(f"The control is arm {control}, but the arms are 0 to {number - 1}.")
-    return int(control)

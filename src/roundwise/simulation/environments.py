@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike
 
 from roundwise import noise
 from roundwise.arrays import Floats, zeros
+from roundwise.dealing import added, cut
 from roundwise.errors import InputError
 from roundwise.noise import Needs
 from roundwise.questions.base import finite
 from roundwise.simulation.tables import read_outcomes
 from roundwise.spec import Given, kind_of, made, settings, worded
-from roundwise.state import Batch, Table
+from roundwise.state import Batch, Parts, Table, joined
 
 if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
     from typing_extensions import TypeVar
@@ -128,6 +129,14 @@ class GaussianArms(Arms):
         scatter = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
         return Batch(pulls, totals, scatter.transpose()), world
 
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One normal draw for each part of each arm; other dealings of the same rows are bridges to their total."""
+        rows = counts.transpose()  # parts first, runs contiguous
+        totals = rng.standard_normal((*rows.shape[:2], 1, *rows.shape[3:]))
+        totals *= np.sqrt(rows) if self.sigma == 1.0 else self.sigma * np.sqrt(rows)
+        totals += rows * world.means.transpose()[:, None]
+        return _redealt(rng, self.noise, counts, totals, dealings), world
+
 
 @dataclass(frozen=True, eq=False)
 class BernoulliArms(Arms):
@@ -157,6 +166,12 @@ class BernoulliArms(Arms):
         wins = rng.binomial(pulls.transpose().astype(np.int64), world.means.transpose())
         return Batch(pulls, wins.transpose().astype(np.float64)), world
 
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One binomial draw for each part of each arm, and other dealings of the same rows."""
+        rows = counts.transpose()
+        wins = rng.binomial(rows.astype(np.int64), world.means.transpose()[:, None]).astype(np.float64)
+        return _redealt(rng, self.noise, counts, wins, dealings), world
+
 
 @dataclass(frozen=True, eq=False)
 class PoissonArms(Arms):
@@ -181,6 +196,11 @@ class PoissonArms(Arms):
         """One Poisson draw for the total of each arm."""
         events = rng.poisson((pulls * world.means).transpose())
         return Batch(pulls, events.transpose().astype(np.float64)), world
+
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One Poisson draw for each part of each arm, and other dealings of the same events."""
+        events = rng.poisson(counts.transpose() * world.means.transpose()[:, None]).astype(np.float64)
+        return _redealt(rng, self.noise, counts, events, dealings), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,6 +283,30 @@ class Replay:
         values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
         table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
         return Batch(counts, totals, scatter, table)
+
+
+def pulled_in_parts(
+    environment: Environment, rng: Generator, world: Any, pulls: Floats, parts: int, dealings: int, needs: Needs
+) -> tuple[Batch, Any]:
+    """A batch in parts, dealt so many times if rows can be dealt anew from their sums; in general, pull by pull."""
+    own = getattr(environment, "pull_parts", None)
+    if own is not None and needs == "sums":
+        found: tuple[Batch, Any] = own(rng, world, cut(pulls, parts), dealings)
+        return found
+    pulled = []
+    counts = cut(pulls, parts)[..., 0, :, :]
+    for p in range(parts):
+        batch, world = environment.pull(rng, world, counts[..., p], needs)
+        pulled.append(batch)
+    return joined(pulled), world
+
+
+def _redealt(rng: Generator, law: Any, counts: Floats, totals: Floats, dealings: int) -> Batch:
+    """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
+    rows, whole = counts.transpose(), added(totals)
+    if dealings > 1:
+        totals = np.concatenate([totals, law.dealt(rng, rows, whole, dealings - 1)], axis=2)
+    return Batch(added(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
 
 def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:

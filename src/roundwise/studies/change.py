@@ -63,8 +63,13 @@ def first_arms(first: Settings, changes: Sequence[Change]) -> Settings:
 
 
 def with_arms(settings: Settings, names: Sequence[str]) -> Settings:
-    """The settings of a study of other arms."""
-    return dataclasses.replace(settings, arms=arm_names(names))
+    """The settings of a study of other arms; one that joins gets the smallest share of a fixed split."""
+    found, split = arm_names(names), settings.split
+    if split is not None:
+        known = dict(zip(settings.arms, split, strict=True))
+        least = min((each for each in split if each > 0), default=1.0)
+        split = tuple(known.get(name, least) for name in found)
+    return dataclasses.replace(settings, arms=found, split=split)
 
 
 def check(settings: Settings, change: Change) -> None:

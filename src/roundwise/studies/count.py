@@ -34,7 +34,7 @@ def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]
     """The trial before its first batch; earlier data `taught` are known, and are no evidence (Proposition 24)."""
     trial = begin(settings.problem, settings.acting)
     for names, results in taught:
-        batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=(), table=None)
+        batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=None, table=None)
         trial = learned(settings, trial, batch)
     return trial
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.policies.limited import limited
-from roundwise.state import Batch, Table
+from roundwise.state import Batch, Parts, Table
 from roundwise.studies.results import Results, batch_of
 
 
@@ -80,7 +80,7 @@ class Asked:
     def batch(self) -> Batch:
         """What came back, as one batch."""
         nothing = np.zeros_like(self.pulls)
-        return batch_of(self.files) if self.files else Batch(nothing, nothing)
+        return batch_of(self.files, self.number) if self.files else Batch(nothing, nothing)
 
     def payload(self) -> Plain:
         """The batch as JSON."""
@@ -133,7 +133,14 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         return np.where((at >= 0).reshape(-1, *(1,) * (values.ndim - 1)), found, 0.0)
 
     table = None if batch.table is None else Table(batch.table.values, _some(taken(batch.table.counts)))
-    parts = tuple(of_arms(part, names, wanted) for part in batch.parts)
+
+    def of_parts(values: Floats | None) -> Floats | None:
+        return None if values is None else _some(taken(values.swapaxes(0, 1))).swapaxes(0, 1)
+
+    parts, inside = None, batch.parts
+    if inside is not None:
+        of_part = None if inside.table is None else Table(inside.table.values, _some(of_parts(inside.table.counts)))
+        parts = Parts(_some(of_parts(inside.counts)), _some(of_parts(inside.totals)), of_parts(inside.scatter), of_part)
     return batch._replace(
         counts=_some(taken(batch.counts)),
         totals=_some(taken(batch.totals)),

@@ -13,6 +13,7 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Plain
+from roundwise.dealing import PARTS
 from roundwise.errors import InputError, said, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy, usual_policy
@@ -282,7 +283,8 @@ class Study(Changing):
     ) -> Results:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
-        parts = settings.policy.first(settings.problem, ()).parts if first else 1
+        parts = settings.policy.first(settings.problem, ()).parts
+        parts = PARTS if parts > 1 and not first else parts
         results = read_results(
             source,
             arms or settings.arms,

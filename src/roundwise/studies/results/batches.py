@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
+from roundwise.dealing import Rows, dealt_rows, dealt_sums
 from roundwise.errors import InputError
-from roundwise.state import Batch, Table, joined
-from roundwise.studies.results.lots import Lots, dealt, pooled
+from roundwise.noise import Binary, Poisson
+from roundwise.state import Batch, Parts, Table, joined
+from roundwise.studies.results.lots import Lots, pooled
 from roundwise.studies.results.names import Index
 from roundwise.studies.results.recorded import Results
-from roundwise.studies.results.sums import Sums
 
 _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at most, and over all arms
+_POINTS = 64  # of the tables of parts
 _DRAWN = 10**9 - 1  # results of an arm from which NumPy draws without replacement
 _WRITTEN_OUT = 1 << 20  # 0/1 results that are made rows again, to be dealt together with other rows
 
 
-def batch_of(results: Sequence[Results]) -> Batch:
+def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
     """The files of one batch, joined: sums, scatter if all know it, values if all gave them, parts if all have them.
 
     >>> import numpy as np
@@ -32,17 +33,17 @@ def batch_of(results: Sequence[Results]) -> Batch:
         raise InputError("A batch needs at least one file of results.")
     known = all(each.scatter is not None for each in results)
     batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in results]
-    whole = batches[0] if len(batches) == 1 else joined(batches)._replace(parts=())
+    whole = batches[0] if len(batches) == 1 else joined(batches)._replace(parts=None)
     if _values_known(results):
         whole = whole._replace(table=_whole_table(results))
     parts = min(each.parts for each in results)
-    return whole._replace(parts=parts_of(results, parts)) if parts > 1 else whole
+    return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
 
 
-def parts_of(results: Sequence[Results], parts: int, dealing: int = 0) -> tuple[Batch, ...]:
-    """The batch in so many parts, by one random dealing of all its rows; none where sums alone are known.
+def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
+    """The batch of this number in so many parts, by random dealings of all its rows; None where sums alone are known.
 
-    The same files give the same dealing each time, another number of the dealing gives another.
+    The same files give the same dealings each time.
     """
     seed = results[0].seed
     nothing = np.zeros(len(results[0].counts))
@@ -50,21 +51,24 @@ def parts_of(results: Sequence[Results], parts: int, dealing: int = 0) -> tuple[
     if not any(each.lots is not None for each in results):
         laws = {"binary" if each.form == "successes" and each.law is None else each.law for each in results}
         if laws == {"binary"} and (counts <= _DRAWN).all():
-            return _binary(counts, totals, parts, seed, dealing, tables=results[0].tables)
+            return _zero_one(dealt_sums(Binary(), counts, totals, seed, number, parts), results[0].tables)
         if laws == {"poisson"}:
-            return _poisson(counts, totals, parts, seed, dealing)
+            return dealt_sums(Poisson(), counts, totals, seed, number, parts)
     lots = lots_of(results)
     if lots is None:
-        return ()
-    size = len(counts)
-    label = dealt(lots, size, parts, seed, dealing)
-    tables = _part_tables(lots, size, label, parts) if _values_known(results) else [None] * parts
-    found = []
-    for part, table in enumerate(tables):
-        mine, sums = label == part, Sums(size)
-        sums.add(lots.arms[mine], lots.counts[mine], lots.totals[mine], lots.scatter[mine])
-        found.append(Batch(sums.counts, sums.totals, sums.scatter, table))
-    return tuple(found)
+        return None
+    rows = Rows(lots.arms, lots.counts, lots.totals, lots.scatter, lots.items)
+    return dealt_rows(rows, len(counts), seed, number, parts, _POINTS if _values_known(results) else 0)
+
+
+def _zero_one(parts: Parts | None, tables: bool) -> Parts | None:
+    """Parts of 0/1 results with all that can be told of them."""
+    if parts is None:
+        return None
+    scatter = np.maximum(parts.totals - parts.totals**2 / np.maximum(parts.counts, 1.0), 0.0)
+    both = np.stack([parts.counts - parts.totals, parts.totals], axis=-1)
+    table = Table(np.array([0.0, 1.0]), both) if tables else None
+    return parts._replace(scatter=scatter, table=table)
 
 
 def lots_of(results: Sequence[Results]) -> Lots | None:
@@ -88,44 +92,6 @@ def _zeros_and_ones(each: Results) -> Lots | None:
     places = np.arange(len(arms)) - np.repeat(np.cumsum(counts) - counts, counts)
     values = (places < ones[arms]).astype(np.float64)
     return Lots(arms, np.ones(len(arms)), values, np.zeros(len(arms)), _MOST)
-
-
-# --- sums whose law gives their parts
-
-
-def _binary(counts: Floats, totals: Floats, parts: int, seed: int, dealing: int, tables: bool) -> tuple[Batch, ...]:
-    """Parts of 0/1 results from their sums: drawn without replacement, as from a random order of the rows."""
-    rng = np.random.default_rng([seed, dealing])
-    sizes = _even(counts, parts)
-    ones, left = totals.astype(np.int64), counts.astype(np.int64)
-    found = []
-    for size in sizes:
-        drawn = rng.hypergeometric(ones, left - ones, size)
-        ones, left = ones - drawn, left - size
-        own, total = size.astype(np.float64), drawn.astype(np.float64)
-        table = Table(np.array([0.0, 1.0]), np.stack([own - total, total], axis=-1)) if tables else None
-        found.append(Batch(own, total, np.maximum(total - total * total / np.maximum(own, 1.0), 0.0), table))
-    return tuple(found)
-
-
-def _poisson(counts: Floats, totals: Floats, parts: int, seed: int, dealing: int) -> tuple[Batch, ...]:
-    """Parts of Poisson counts from their sums: given the total, each event is in a part with the part's share."""
-    rng = np.random.default_rng([seed, dealing])
-    left, events = counts.copy(), totals.astype(np.int64)
-    found = []
-    for size in _even(counts, parts):
-        share = np.divide(size, left, out=np.zeros_like(left), where=left > 0)
-        drawn = rng.binomial(events, np.clip(share, 0.0, 1.0))
-        events, left = events - drawn, left - size
-        found.append(Batch(size.astype(np.float64), drawn.astype(np.float64)))
-    return tuple(found)
-
-
-def _even(counts: Floats, parts: int) -> NDArray[np.int64]:
-    """The sizes of the parts, (parts, K): they differ by at most one."""
-    whole = counts.astype(np.int64)
-    edges = np.array([whole // parts * part + whole % parts * part // parts for part in range(parts + 1)])
-    return np.diff(edges, axis=0)
 
 
 # --- tables of values
@@ -153,16 +119,6 @@ def _whole_table(results: Sequence[Results]) -> Table:
             weights.append(np.concatenate([each.counts - each.totals, each.totals]))
     points, columns, shares = _points(np.concatenate(values), size)
     return _table(points, columns, shares, np.concatenate(arms), np.concatenate(weights), size)
-
-
-def _part_tables(lots: Lots, size: int, label: Index, parts: int) -> list[Table | None]:
-    """The same in each part, all with one list of values."""
-    points, columns, shares = _points(lots.totals, size)
-    found: list[Table | None] = []
-    for part in range(parts):
-        mine = label == part
-        found.append(_table(points, columns[mine], shares[mine], lots.arms[mine], lots.counts[mine], size))
-    return found
 
 
 def _points(values: Floats, arms: int) -> tuple[Floats, Index, Floats]:

@@ -1,7 +1,7 @@
 """The rows of a file as they are kept, so that any number of random dealings into parts can be made of them later.
 
 Each part of a batch is bet on with what the parts before it showed, so parts must be independent: that needs an order
-unrelated to the values (docs/why-the-guarantee-holds.md, "The first batch, in chunks"), and files often come sorted. A
+unrelated to the values (docs/why-the-guarantee-holds.md, "Parts and dealings"), and files often come sorted. A
 row therefore draws a number from the seed, the number of its file, its arm and its place among the arm's rows.
 
 - Up to so many rows of an arm (`width_for`) are kept one by one, in the order of the numbers they drew: a random one.
@@ -9,7 +9,7 @@ row therefore draws a number from the seed, the number of its file, its arm and 
   row draws its lot by itself, whatever the order of rows and the way they were cut into files, and the lots of the same
   number in several files are one lot. So the lots are again random sets of the rows of the whole batch.
 
-A dealing permutes all rows (or lots) of an arm in the batch at random and cuts them evenly into parts. Files do not
+A dealing (`roundwise.dealing`) permutes all rows (or lots) of an arm in the batch at random and cuts them. Files do not
 matter to it, so a sorted list cut into files does no harm: parts that take a share of every file would, because they
 repeat each other. Rows with items are dealt item by item, with all arms that were tried on it.
 """
@@ -33,7 +33,7 @@ Keys = NDArray[np.uint64]
 Chunks = Iterable[tuple[Index, Floats, Hashes | None]]  # rows: arm, value, item
 
 MOST, FEWEST, ROOM = 4096, 64, 1 << 18  # lots of an arm: at most, at least, and of all arms together about
-_NUMBERS, _DEALS = 1 << 32, 1 << 33  # added to the number of a file, so that no two purposes draw the same numbers
+_NUMBERS = 1 << 32  # added to the number of a file, so that no two purposes draw the same numbers
 _IN_MEMORY = 64 << 20  # bytes of rows kept in memory before they go to a temporary file
 
 
@@ -160,22 +160,6 @@ def pooled(files: Sequence[Lots], size: int, seed: int) -> Lots:
         width,
         np.concatenate(items)[order] if len(items) == len(files) and not many.any() else None,
     )
-
-
-def dealt(lots: Lots, size: int, parts: int, seed: int, dealing: int = 0) -> Index:
-    """The part of each lot in one random dealing: those of every arm are permuted and cut evenly; items stay whole."""
-    if lots.items is not None:
-        items, which = np.unique(lots.items, return_inverse=True)
-        drawn = mixed(items ^ mixed(mixed(np.full(1, seed % 2**64, dtype=np.uint64)) + np.uint64(_DEALS + dealing)))
-        ranks = np.empty(len(items), dtype=np.int64)
-        ranks[np.argsort(drawn, kind="stable")] = np.arange(len(items))
-        return (ranks * parts // len(items))[which]
-    places = places_of(lots.arms, np.zeros(size, dtype=np.int64))
-    order = np.lexsort((keys(seed, lots.arms, places, _DEALS + dealing), lots.arms))
-    sizes = np.bincount(lots.arms, minlength=size)
-    label = np.empty(len(order), dtype=np.int64)
-    label[order] = places * parts // sizes[lots.arms]  # the arms ascend, so places are ranks, too
-    return label
 
 
 def _in_lots(lots: Lots, size: int) -> NDArray[np.bool_]:

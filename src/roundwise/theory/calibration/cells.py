@@ -98,7 +98,7 @@ def times_harmed(
     world, trial = environment.world(rng, runs), begin(problem, policy, (runs,))
     happened = np.zeros(runs, dtype=np.bool_)
     for _ in range(batches):
-        batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
+        batch, world = drawn(problem, environment, rng, world, trial.plan)
         trial = advance(problem, policy, trial, batch)
         happened |= harmed(problem, policy, trial, means)
     return int(happened.sum())

@@ -51,7 +51,7 @@ class Covered:
         environment = self.law.made(means)
         world, trial, batches = environment.world(rng, runs), begin(problem, POLICY, (runs,)), []
         for _ in range(10):
-            batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
+            batch, world = drawn(problem, environment, rng, world, trial.plan)
             trial = advance(problem, POLICY, trial, batch)
             batches.append(batch)
         forms = FORMS[self.form](problem.arms)
