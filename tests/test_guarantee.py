@@ -177,12 +177,16 @@ class TestEverythingRuledOut:
     def test_candidates_that_may_both_be_right(self):
         problem = Problem(BestArm(0.3), arms=3)
         both = np.ones((2, 2), dtype=bool)
-        assert not ledger_of(problem).emptied(problem, Won(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both, np.zeros(())))
+        assert not ledger_of(problem).emptied(
+            problem, Won(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both, np.zeros(()))
+        )
 
     def test_statements(self, study):
         control = Statements.against_control(3, 2, 0.1)
         problem, both = Problem(control, arms=3), np.ones((2, 2), dtype=bool)
-        assert ledger_of(problem).emptied(problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both, np.zeros(())))
+        assert ledger_of(problem).emptied(
+            problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both, np.zeros(()))
+        )
         state = study(question=control, arms=("a", "b", "c"), noise=Gaussian(1.0)).state
         assert not emptied(state)
 

@@ -194,7 +194,7 @@ class TestForms:
         assert card.startswith("<style>.rw{")
         assert "body{" not in card
         assert html.escape(odd.headline) in card
-        assert repr(odd).startswith("<Report of 's', undecided: Not decided yet. ")
+        assert repr(odd) == f"<Report of 's', {odd.status}: {odd.headline}>"
 
     def test_spreadsheets(self, odd, tmp_path):
         (tmp_path / "r.xlsx").write_bytes(odd.xlsx())

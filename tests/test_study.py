@@ -229,9 +229,9 @@ class TestWholeStudies:
             successes = np.random.default_rng(1).binomial(pulls, 0.1, len(names))
             successes[best] = pulls
             told = {"arm": names, "count": [pulls] * len(names), "successes": successes.tolist()}
-            study.tell(told)
+            report = study.tell(told)
             again = study.ask()
-            assert again.pulls[best] > 0
+            assert (report.answer == names[best]) if again is None else again.pulls[best] > 0
 
     def test_the_default_storage(self, monkeypatch, tmp_path):
         monkeypatch.setenv("ROUNDWISE_STORAGE", f"sqlite:///{tmp_path}/elsewhere.db")
@@ -575,7 +575,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().headline == decided.report().headline
             assert study.state.asked[1].pulls.tolist() == [1, 2]
-            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 60, 60")]
+            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 56, 56")]
 
     def test_results_that_lead_elsewhere(self, decided, tmp_path):
         def change(seq, kind, payload):

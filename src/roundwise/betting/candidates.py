@@ -203,13 +203,18 @@ class CandidateLedger:
         return bets.intervals()
 
     def spare(self, bets: Bets) -> Floats:
-        """Of each piece of the candidate that is claimed, from bets on it since it was first visited, at 2^c/delta."""
+        """Of each piece of the candidate that is claimed, from bets on it since the estimates first named it.
+
+        At 2^c/delta for the c-th that they named, from 1: who that is was known before each of its bets.
+        """
         end, number = bets.end, self.number(bets.end.won, bets.end.choice)
         pieces = self._pieces(bets.problem, end.won, end.choice, number)
         shown = _extended(end.won, number + 1).lost[number]
-        later = [i for i, bet in enumerate(bets.placed) if (bet.won.answers[..., 0] >= 0).sum() > number]
-        since = bets.since(later[0] if later else len(bets.placed))
-        bound = since.bound(pieces, bets.problem.goal + (number + 1) * math.log(2))
+        named = self._numbers(self._named(bets.problem, end.won, end.choice, number), ())
+        seen = [bet.choice.answer if bet.known.past.counts.any() else None for bet in bets.placed]
+        first = next((i for i, each in enumerate(seen) if each is not None and (each == named).all()), len(seen))
+        others = {tuple(each.tolist()) for each in seen[:first] if each is not None}
+        bound = bets.since(first).bound(pieces, bets.problem.goal + (len(others) + 1) * math.log(2))
         return agreed(bound, pieces.offsets, shown) - pieces.offsets
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:

@@ -82,10 +82,14 @@ def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, star
         (np.broadcast_to(pieces.arms[..., s], (parts, n, number)).swapaxes(1, 2) * n + corner).reshape(parts, -1)
         for s in range(pieces.arms.shape[-1])
     ]
-    factors = None
+    factors, scale = None, np.ones_like(offsets)
     if not pieces.pairs:
         spread = np.broadcast_to(pieces.coefficients, (parts, n, *pieces.coefficients.shape[-2:]))
         factors = [np.ascontiguousarray(spread[..., s].swapaxes(1, 2)).reshape(parts, -1) for s in range(len(places))]
+        largest = np.maximum.reduce([np.abs(each) for each in factors])  # a form means the same in any units
+        units = np.where(largest > 0, largest, 1.0)
+        factors, scale = [each / units for each in factors], units.reshape(offsets.shape)
+        offsets = offsets / scale
     form = Form(places, factors, offsets.reshape(parts, -1))
     tilts = tilts_of(problem.noise, data)
     value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
@@ -94,13 +98,13 @@ def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, star
         before += form.of(field.share) ** 2 * weight
     if start is not None:
         same = (names == start.answer).all(axis=1)[:, None]
-        shrunk = form.squares(field.inverse).reshape(offsets.shape) / start.without
+        shrunk = form.squares(field.inverse).reshape(offsets.shape) / start.without * scale
         before += np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
     variances = tilts.variances
-    scale: Floats | float = float(variances.flat[0])
+    variance: Floats | float = float(variances.flat[0])
     if variances.size > 1:
-        scale = form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
-    z = value / np.sqrt(before * scale)
+        variance = form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
+    z = value / np.sqrt(before * variance)
     chance = summed(log_phi(z).reshape(parts, number, n))
     new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
     good = possible(before, leverage)

@@ -135,6 +135,8 @@ def _check(found: Results) -> None:
         raise ValueError("a form that is not known")
     if not isinstance(found.parts, int) or not 1 <= found.parts <= 255 or not isinstance(found.seed, int):
         raise ValueError("parts or seed")
+    if not all(isinstance(each, str) for each in (found.name, found.digest, *found.notes)):
+        raise ValueError("names or notes that are no text")
     size = len(found.counts)
     for name, least in (("counts", 0.0), ("totals", -np.inf), ("scatter", 0.0), ("missing", 0.0)):
         each = getattr(found, name)
