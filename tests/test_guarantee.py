@@ -13,6 +13,7 @@ from roundwise import (
     AnyAbove,
     BestArm,
     Binary,
+    Columns,
     Gaussian,
     Heuristic,
     OptBBAI,
@@ -224,3 +225,24 @@ class TestWhereItStands:
     def test_words(self):
         assert str(Guarantee()) == "kept"
         assert str(Guarantee(("x is y",), ("u", "v"))) == "void because u; and because v"
+
+
+def test_arms_that_were_tried_on_the_same_items(tmp_path):
+    """Their results may depend on each other, and no bet of today allows for that: it is said, for good."""
+    with create_study(
+        "s", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"sqlite:///{tmp_path}/x.db", seed=1
+    ) as live:
+        pulls = live.ask().pulls.astype(int)
+        items = np.concatenate([np.arange(each) for each in pulls])
+        rows = {"arm": np.repeat(["a", "b"], pulls), "outcome": (items % 7 == 0) * 1, "item": items}
+        live.tell(rows, columns=Columns(item="item"))
+        assert "on the same item have nothing to do with each other" in live.report().guarantee
+        live.ask()
+        assert "on the same item" in live.report().guarantee
+    with create_study(
+        "t", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"sqlite:///{tmp_path}/x.db", seed=1
+    ) as live:
+        rows["item"] = np.arange(len(items))  # an item each
+        live.ask()
+        live.tell(rows, columns=Columns(item="item"))
+        assert "item" not in live.report().guarantee

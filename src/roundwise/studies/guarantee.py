@@ -67,6 +67,8 @@ def guarantee_of(state: State) -> Guarantee:
             conditions.append(f"{change.arm} was {what} for a reason that has nothing to do with any result")
     if state.so_far.refolded:
         conditions.append("the rules by which earlier rounds were counted anew were not chosen because of them")
+    if state.shares_items:
+        conditions.append("results of different arms on the same item have nothing to do with each other")
     if disagreeing(state) is not None:
         conditions.append("the rounds differ from each other by chance")
     return Guarantee(tuple(conditions), tuple(reasons))

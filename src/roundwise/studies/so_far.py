@@ -33,6 +33,7 @@ class SoFar:
     refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
     lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
     ends: tuple[Mapping[str, Any], ...] = ()  # what the first and the last file brought, and their arms
+    shared: bool = False  # whether several arms were tried on the same items
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
         """With one more batch."""
@@ -44,6 +45,7 @@ class SoFar:
             other=self.other or other_than_planned(asked),
             lost=with_lost(self.lost, asked),
             ends=_ends(self.ends, asked),
+            shared=self.shared or shares_items(asked),
         )
         if self.agreement is not None:
             batch = of_arms(asked.batch, asked.arms, names)
@@ -68,6 +70,7 @@ class SoFar:
             "refolded": self.refolded,
             **({"lost": dict(self.lost)} if self.lost else {}),
             "ends": [dict(each) for each in self.ends],
+            "shared": self.shared,
         }
 
     @classmethod
@@ -89,6 +92,7 @@ class SoFar:
             bool(payload["refolded"]),
             {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
             tuple(payload["ends"]),
+            bool(payload["shared"]),
         )
 
 
@@ -151,6 +155,13 @@ def with_notes(notes: tuple[str, ...], asked: Asked) -> tuple[str, ...]:
 def sums_only(asked: Asked) -> bool:
     """Whether some file told no rows."""
     return any(each.values is None for each in asked.files)
+
+
+def shares_items(asked: Asked) -> bool:
+    """Whether some item stands in several rows: arms that were tried on the same one."""
+    items = [each.lots.items for each in asked.files if each.lots is not None and each.lots.items is not None]
+    every = np.concatenate(items) if items else np.zeros(0)
+    return len(np.unique(every)) < len(every)
 
 
 def other_than_planned(asked: Asked) -> str | None:

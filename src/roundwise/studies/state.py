@@ -20,7 +20,7 @@ from roundwise.studies.packing import Unreadable
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
-from roundwise.studies.so_far import SoFar, shortfall, sums_only, with_lost, with_notes
+from roundwise.studies.so_far import SoFar, shares_items, shortfall, sums_only, with_lost, with_notes
 from roundwise.trial import conclusion, stuck
 
 
@@ -212,6 +212,11 @@ class State:
     def sums_only(self) -> bool:
         """Whether a file told no rows."""
         return self.so_far.sums_only or any(sums_only(each) for each in self._uncounted)
+
+    @property
+    def shares_items(self) -> bool:
+        """Whether several arms were tried on the same items."""
+        return self.so_far.shared or any(shares_items(each) for each in self._uncounted)
 
     @property
     def _uncounted(self) -> Sequence[Asked]:

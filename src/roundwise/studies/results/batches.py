@@ -52,7 +52,7 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
         laws = {"binary" if each.form == "successes" and each.law is None else each.law for each in results}
         if laws == {"binary"} and (counts <= _DRAWN).all():
             return _zero_one(dealt_sums(Binary(), counts, totals, seed, number, parts), results[0].tables)
-        if laws == {"poisson"}:
+        if laws == {"poisson"} and (totals <= _DRAWN).all():
             return dealt_sums(Poisson(), counts, totals, seed, number, parts)
     lots = lots_of(results)
     if lots is None:
