@@ -150,7 +150,9 @@ HOLES = {
 }
 
 
-@pytest.mark.parametrize("hole", HOLES)
+@pytest.mark.parametrize(
+    "hole", [pytest.param(hole, marks=[pytest.mark.slow] if "files" in hole else []) for hole in HOLES]
+)
 def test_a_hole_that_is_put_back_is_caught(hole, monkeypatch):
     """Each counted as `roundwise calibrate` counts it, and caught at a level of 1e-3; without the hole it is not."""
     mine = [each for each in CELLS if each.part == "reproductions" and hole in each.row]

@@ -77,8 +77,8 @@ class TestPartsDoNotRepeatEachOther:
     def bounds(self):
         return binom.ppf(ALARM / 2, self.RUNS, 0.5), binom.isf(ALARM / 2, self.RUNS, 0.5)
 
-    @pytest.mark.parametrize("files", [2, 10])
-    @pytest.mark.parametrize("order", ["each sorted", "globally sorted"])
+    @pytest.mark.parametrize("files", [2, pytest.param(10, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
     def test_in_any_order_and_cut_in_any_way(self, order, files):
         rng = np.random.default_rng(files)
         found = agreements(
@@ -98,7 +98,7 @@ class TestPartsDoNotRepeatEachOther:
             found += (totals[0] > 0) == (totals[1] > 0)
         assert found > self.bounds()[1]
 
-    @pytest.mark.parametrize("order", ["each sorted", "globally sorted"])
+    @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
     def test_in_lots(self, order, monkeypatch):
         """Also where a file has lots and another single rows."""
         monkeypatch.setattr(lots, "MOST", 16)

@@ -29,9 +29,21 @@ def read(path, folder):
     return read_log(plain)
 
 
-@pytest.fixture(
-    params=KEPT or [None], ids=lambda path: "fresh" if path is None else f"{path.parent.name}/{path.name[:-9]}"
-)
+def quick(name):
+    """Every question with 0/1 results, best arm and claims with every noise model, and all that is no such pair."""
+    question, *noise = name.split("_")
+    return len(noise) != 2 or noise[0] == "binary" or question in ("best-arm", "claims")
+
+
+LOGS = [
+    pytest.param(
+        path, id=f"{path.parent.name}/{(name := path.name[:-9])}", marks=[] if quick(name) else pytest.mark.slow
+    )
+    for path in KEPT
+]
+
+
+@pytest.fixture(params=LOGS or [pytest.param(None, id="fresh")])
 def studies(request, tmp_path):
     """The studies of one file; those of this version, as long as no release kept any."""
     entries = list(make.logs()) if request.param is None else [read(request.param, tmp_path)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,8 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
             leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
             arms = _bounded(arms, bounds, spare, leader)
             arms = _compared(state, arms, bounds, claims)
-    found = [_shown(state, each, None if spare is None else _known(float(spare[i]))) for i, each in enumerate(claims)]
+    seen = _Seen.of(state)
+    found = [_shown(seen, each, None if spare is None else _known(float(spare[i]))) for i, each in enumerate(claims)]
     sizes = {each.name: each for each in arms if each.difference is not None}
     found = [_as_compared(each, sizes.get(each.compares or "")) for each in found]
     since = {each.claim: each.shown_at for each in courses}
@@ -146,15 +147,33 @@ def _lifts(state: State, base: Arm, low: float, high: float) -> tuple[float, flo
     return min(low / base.lower, low / base.upper), max(high / base.lower, high / base.upper)
 
 
-def _shown(state: State, claim: Claim, spare: float | None) -> Shown:
+class _Seen(NamedTuple):
+    """What the sizes of claims are made of, for all of them."""
+
+    state: State
+    means: Floats
+    counts: Floats
+    best: float  # the largest mean
+    places: dict[str, int]  # of the arms, by name
+
+    @classmethod
+    def of(cls, state: State) -> _Seen:
+        """Worked out once."""
+        record = state.record
+        means, counts = record.means, record.counts
+        best = float(np.where(counts > 0, means, -np.inf).max())
+        return cls(state, means, counts, best, {name: i for i, name in enumerate(state.settings.arms)})
+
+
+def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
     """A claim with the size of what it is about; what a rule computes itself stays."""
-    means, counts = state.record.means, state.record.counts
+    state, means, counts = seen.state, seen.means, seen.counts
     estimate = lower = upper = None
     gap, about = False, _about(state, claim)
     if claim.left is not None:
-        arm = state.settings.arms.index(claim.left)
+        arm = seen.places[claim.left]
         if counts[arm]:
-            estimate, lower, gap = float(np.where(counts > 0, means, -np.inf).max() - means[arm]), spare, True
+            estimate, lower, gap = seen.best - float(means[arm]), spare, True
     elif about is not None:
         index, factors = list(about.arms), np.array(about.factors)
         if all(counts[index] > 0):
