@@ -338,6 +338,7 @@ def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma:
     return complexity_where(possible, value * (sigma**2 / unit / unit), weights)
 
 
+@quiet
 def halfspace_floor(forms: Floats, distances: Floats, radius: ArrayLike, sigma: float) -> Floats:
     """The largest need of one half-space alone: 2 sigma^2 |a|_1^2 / distance^2 (Cauchy-Schwarz)."""
     lengths = np.abs(forms).sum(axis=-1)
