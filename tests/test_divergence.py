@@ -11,7 +11,7 @@ from scipy.optimize import brentq, linprog, minimize
 from roundwise import Above, AnyAbove, BestArm, InputError, Largest, MinimumBelow, Statements, TopK
 from roundwise.questions import divergence
 from roundwise.questions.families import BinaryFamily, ExponentialFamily, NormalFamily, PoissonFamily
-from roundwise.questions.linear import halfspace_complexity
+from roundwise.questions.halfspaces import halfspace_complexity
 
 BINARY, POISSON, EXPONENTIAL = BinaryFamily(), PoissonFamily(), ExponentialFamily()
 

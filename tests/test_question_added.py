@@ -10,7 +10,7 @@ from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.rule import ledger_of
 from roundwise.questions import Complexity, Pieces
 from roundwise.questions.base import Halfspaces, cells_of, finite, form_words, pairs, quiet, spread_over
-from roundwise.questions.linear import halfspace_complexity, halfspace_floor
+from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.study import Study

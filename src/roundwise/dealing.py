@@ -40,7 +40,7 @@ def dealt_rows(rows: Rows, arms: int, seed: int, batch: int, parts: int, points:
     """
     size = max(len(rows.arms), 1)
     several = int(np.clip(_ROOM // max(size, arms * parts * max(points, 1)), FEWEST, DEALINGS))
-    states = [_mixed(_start(seed, batch) + np.uint64(m)) for m in range(several)]
+    states = [mixed(_start(seed, batch) + np.uint64(m)) for m in range(several)]
     place = rows.arms * parts + (_by_row if rows.items is None else _by_item)(rows, arms, states, parts)
     mean = np.bincount(rows.arms, rows.totals, arms) / np.maximum(np.bincount(rows.arms, rows.counts, arms), 1.0)
     off = rows.totals - rows.counts * mean[rows.arms]
@@ -69,7 +69,7 @@ def dealt_sums(law: Any, counts: Floats, totals: Floats, seed: int, batch: int, 
 
 
 def _start(seed: int, batch: int) -> NDArray[np.uint64]:
-    return _mixed(_mixed(np.full(1, seed % 2**64, dtype=np.uint64)) + np.uint64(batch))
+    return mixed(mixed(np.full(1, seed % 2**64, dtype=np.uint64)) + np.uint64(batch))
 
 
 def _by_item(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int) -> Index:
@@ -80,7 +80,7 @@ def _by_item(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int
     found = np.empty((len(states), len(rows.arms)), dtype=np.int64)
     for m, state in enumerate(states):
         label = np.empty(len(items), dtype=np.int64)
-        label[np.argsort(_mixed(items ^ state), kind="stable")] = part
+        label[np.argsort(mixed(items ^ state), kind="stable")] = part
         found[m] = label[which]
     return found
 
@@ -100,7 +100,7 @@ def _by_row(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int)
     first, low = arm << np.uint64(64 - above), np.uint64((1 << bits) - 1)
     found = np.empty((len(states), len(rows.arms)), dtype=np.int64)
     for m, state in enumerate(states):
-        number = first | (_mixed(_mixed(state ^ arm) + place) >> np.uint64(above) & ~low) | place
+        number = first | (mixed(mixed(state ^ arm) + place) >> np.uint64(above) & ~low) | place
         number.sort()
         found[m, (number & low).astype(np.int64) + starts] = part
     return found
@@ -137,7 +137,7 @@ def _tables(rows: Rows, place: Index, arms: int, parts: int, points: int) -> Tab
     return Table(at, found.reshape(len(place), arms, parts, len(at)))
 
 
-def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """One step of SplitMix64, which spreads whole numbers over all 64 bits; the same on every machine."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

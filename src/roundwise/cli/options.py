@@ -67,6 +67,14 @@ Delta = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers as null).")]
 
 
+NoiseSigma = Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")]
+Normal = Annotated[bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")]
+ValueRange = Annotated[
+    tuple[float, float] | None, typer.Option("--range", help="Noise: results always lie in LOW HIGH.")
+]
+ZeroOne = Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")]
+EventCounts = Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")]
+NoiseName = Annotated[str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")]
 Control = Annotated[
     str | None, typer.Option("--control", help="claims: the arm that all others are compared with (name or number).")
 ]

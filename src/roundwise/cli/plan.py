@@ -17,15 +17,21 @@ from roundwise.cli.options import (
     Against,
     Control,
     Delta,
+    EventCounts,
     FormsFile,
     Futility,
     Json,
     Level,
     Margin,
     MarginIs,
+    NoiseName,
+    NoiseSigma,
+    Normal,
     Tolerance,
     TopSize,
     TwoSided,
+    ValueRange,
+    ZeroOne,
 )
 from roundwise.cli.output import console_width, print_json, say
 from roundwise.cli.study.common import Storage
@@ -79,16 +85,12 @@ def plan(
     futility: Futility = None,
     two_sided: TwoSided = False,
     margin_is: MarginIs = "difference",
-    sigma: Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")] = None,
-    normal: Annotated[
-        bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")
-    ] = False,
-    value_range: Annotated[
-        tuple[float, float] | None, typer.Option("--range", help="Noise: results always lie in LOW HIGH.")
-    ] = None,
-    binary: Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")] = False,
-    counts: Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")] = False,
-    noise: Annotated[str | None, typer.Option("--noise", help="Noise: a model by its name.")] = None,
+    sigma: NoiseSigma = None,
+    normal: Normal = False,
+    value_range: ValueRange = None,
+    binary: ZeroOne = False,
+    counts: EventCounts = False,
+    noise: NoiseName = None,
     delta: Delta = 0.05,
     policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
     max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")] = None,

@@ -24,7 +24,7 @@ What a question may say besides, where the usual does not fit it:
 - `control`                           the arm (an index) that all others are compared with, or None
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
 - `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
-                                      (`theory.bounds.affine`; `linear.border_point` serves half-spaces)
+                                      (`theory.bounds.affine`; `halfspaces.border_point` serves half-spaces)
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.questions.base import form_words
-from roundwise.questions.linear import packed
+from roundwise.questions.halfspaces import packed
 
 Scale = Literal["difference", "ratio", "odds-ratio"]
 SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds-ratio")

@@ -34,7 +34,8 @@ from roundwise.questions.claim_words import (
     opposite_words,
     read_fields,
 )
-from roundwise.questions.linear import Statements, halfspace_complexity, halfspace_floor, packed
+from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor, packed
+from roundwise.questions.linear import Statements
 
 _NEAR = 1e-12  # a form this close to its level, relative, is on it
 

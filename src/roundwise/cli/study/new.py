@@ -12,15 +12,21 @@ from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import (
     Against,
     Delta,
+    EventCounts,
     FormsFile,
     Futility,
     Json,
     Level,
     Margin,
     MarginIs,
+    NoiseName,
+    NoiseSigma,
+    Normal,
     Tolerance,
     TopSize,
     TwoSided,
+    ValueRange,
+    ZeroOne,
     question_from,
 )
 from roundwise.cli.output import recorded
@@ -55,18 +61,12 @@ def new(
     futility: Futility = None,
     two_sided: TwoSided = False,
     margin_is: MarginIs = "difference",
-    sigma: Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")] = None,
-    normal: Annotated[
-        bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")
-    ] = False,
-    value_range: Annotated[
-        tuple[float, float] | None, typer.Option("--range", help="Noise: results always lie in LOW HIGH.")
-    ] = None,
-    binary: Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")] = False,
-    counts: Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")] = False,
-    noise: Annotated[
-        str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")
-    ] = None,
+    sigma: NoiseSigma = None,
+    normal: Normal = False,
+    value_range: ValueRange = None,
+    binary: ZeroOne = False,
+    counts: EventCounts = False,
+    noise: NoiseName = None,
     delta: Delta = 0.05,
     policy: Annotated[
         str | None, typer.Option("--policy", help="How to sample: chances for claims, else wager; pet, ...")

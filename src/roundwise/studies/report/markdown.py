@@ -8,7 +8,7 @@ from roundwise.errors import visible
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.tables import Table, arm_table, claim_table, file_table, round_table, waiting_words
 from roundwise.studies.report.text import claims_apart, danger_of, extent_of, history_of, legend_of, promise_of
-from roundwise.studies.report.words import capital, odds, sentence
+from roundwise.studies.report.words import capital, sentence
 
 EVIDENCE = (
     "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "
@@ -60,12 +60,6 @@ def foot_of(report: Facts) -> str:
     """The version, and the last entry of the record."""
     digest = "" if report.digest is None else f"; the record ends with {report.digest}"
     return f"roundwise {report.version}{digest}"
-
-
-def bar_of(report: Facts) -> str:
-    """The odds that every claim needs, if it is the same for all."""
-    bars = {odds(each.log_bar) for each in report.claim_rows}
-    return bars.pop() if len(bars) == 1 else ""
 
 
 def pipes(table: Table) -> list[str]:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
+from roundwise.dealing import mixed
 from roundwise.studies.results.names import Index
 from roundwise.studies.results.packing import Hashes
 from roundwise.studies.results.sums import Sums
@@ -72,14 +73,6 @@ def keys(seed: int, arms: Index, places: Index, file: int = 0) -> Keys:
         state = mixed(state + np.uint64(file))
     state = mixed(state ^ arms.astype(np.uint64))
     return mixed(state + places.astype(np.uint64))
-
-
-def mixed(state: Keys) -> Keys:
-    """One step of SplitMix64, which spreads whole numbers over all 64 bits."""
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
 
 
 def kept(rows: Chunks, counts: Floats, seed: int, file: int, width: int | None) -> Lots:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.dealing import mixed
 from roundwise.studies.results.cells import name_in
-from roundwise.studies.results.lots import Chunks, mixed
+from roundwise.studies.results.lots import Chunks
 from roundwise.studies.results.names import Index
 from roundwise.studies.results.packing import Hashes
 
