@@ -87,7 +87,7 @@ class AboveLedger:
         may.
         """
         runs, several = won.above.shape[:-1], parts.dealings
-        data, first = seen(known.past[:4], parts), not known.past.history
+        data, first = seen(known.past, parts), not known.past.history
         above, below, done = (columns(each, several) for each in (won.above, won.below, won.settled))
         others, means = columns(self.others(won), several), columns(known.past.means, several)
         found = np.empty_like(above), np.empty_like(below)

@@ -4,6 +4,7 @@ from roundwise.noise.base import Needs, Noise, Outcome, doubt, known_sigma, rang
 from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
 from roundwise.noise.gaussian import Gaussian, SubGaussian
+from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, items_of, with_items
 from roundwise.noise.poisson import Poisson
 from roundwise.noise.unknown_variance import UnknownVariance
 
@@ -14,11 +15,16 @@ __all__ = [
     "Needs",
     "Noise",
     "Outcome",
+    "PairedBinary",
+    "PairedBounded",
+    "PairedNormal",
     "Poisson",
     "SubGaussian",
     "UnknownVariance",
     "doubt",
+    "items_of",
     "known_sigma",
     "range_of_means",
     "variances",
+    "with_items",
 ]
