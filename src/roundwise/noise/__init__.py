@@ -4,7 +4,7 @@ from roundwise.noise.base import Needs, Noise, Outcome, doubt, known_sigma, rang
 from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
 from roundwise.noise.gaussian import Gaussian, SubGaussian
-from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, items_of, with_items
+from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, items_of, with_items, without_items
 from roundwise.noise.poisson import Poisson
 from roundwise.noise.unknown_variance import UnknownVariance
 
@@ -27,4 +27,5 @@ __all__ = [
     "range_of_means",
     "variances",
     "with_items",
+    "without_items",
 ]

@@ -2,7 +2,7 @@
 
 What is assumed: items are independent of each other given the past; on one item everything may depend on everything.
 So the differences of two arms are results of one more arm, which lie in twice the range, or are normal with a deviation
-of their own, and "a exceeds b by m" is a bet on their mean lying above m (Propositions 22 to 24). Bets on one arm are
+of their own, and "a exceeds b by m" is a bet on their mean lying above m (Propositions 25 to 27). Bets on one arm are
 those of the model without items. Forms of three arms and more have no bet here.
 """
 
@@ -50,6 +50,10 @@ class OfItems(Protocol):
     def differences(self) -> Noise:
         """What is assumed of the difference of two arms on one item."""
 
+    @property
+    def alone(self) -> Noise:
+        """The same model for arms that have items of their own."""
+
     def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
         """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
 
@@ -60,6 +64,12 @@ class OfItems(Protocol):
 def items_of(noise: Noise) -> OfItems | None:
     """The model, if its arms are tried on the same items."""
     return noise if isinstance(noise, OfItems) else None
+
+
+def without_items(noise: Noise) -> Noise:
+    """The same model for arms that have items of their own."""
+    found = items_of(noise)
+    return noise if found is None else found.alone
 
 
 def refused(noise: Noise) -> InputError:
@@ -99,7 +109,7 @@ class Items:
         raise NotImplementedError
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
-        """Two arms by the items of both (Propositions 22 and 24), one arm as without items."""
+        """Two arms by the items of both (Propositions 25 and 27), one arm as without items."""
         logs: Floats = super().form(known, batch, forecast, of_one(forecast.pieces, need))  # type: ignore[misc]
         return logs + difference_bet(self.differences, known, batch, forecast.pieces, need)
 
@@ -144,8 +154,13 @@ class PairedBinary(Items, Binary):
         """Values in [-1, 1]."""
         return Bounded(-1.0, 1.0)
 
+    @property
+    def alone(self) -> Noise:
+        """0/1 results."""
+        return Binary()
+
     def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
-        """Exact for two arms without a margin: of the items that tell them apart half are won (Proposition 23)."""
+        """Exact for two arms without a margin: of the items that tell them apart half are won (Proposition 26)."""
         exact = pairs_among(pieces) & (pieces.offsets == 0) & (batch.pairs is not None)
         logs = super().horizon(known, batch, pieces, np.where(exact, 0.0, need), rho, eta)
         if batch.pairs is None or not exact.any():
@@ -175,6 +190,11 @@ class PairedBounded(Items, Bounded):
         """Values in a range twice as wide."""
         return Bounded(self.low - self.high, self.high - self.low)
 
+    @property
+    def alone(self) -> Noise:
+        """Results in the same range."""
+        return Bounded(self.low, self.high)
+
 
 @dataclass(frozen=True)
 class PairedNormal(Items, UnknownVariance):
@@ -186,4 +206,9 @@ class PairedNormal(Items, UnknownVariance):
     @property
     def differences(self) -> Noise:
         """Normal, with an unknown deviation."""
+        return UnknownVariance()
+
+    @property
+    def alone(self) -> Noise:
+        """Normal, with the same deviation for every arm."""
         return UnknownVariance()

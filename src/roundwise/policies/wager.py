@@ -11,6 +11,7 @@ import numpy as np
 from roundwise.arrays import Floats, total
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.dealing import FIRST_PARTS, PARTS
+from roundwise.noise import items_of
 from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
@@ -22,6 +23,7 @@ FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one 
 AIM = 0.65  # m: a batch is so much of what would settle everything that is open
 FIRST_AIM, WIDER = 1.4, 2.0  # after the first batch: an easy problem is over by then, a hard one makes up for it
 UNSURE = 1.4  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
+SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 
 
@@ -68,6 +70,8 @@ class Wager:
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The same for every arm."""
         each = self.first_pulls if self.batch_price is None else max(10.0, self.batch_price / problem.arms)
+        if items_of(problem.noise) is not None:  # differences on shared items tell more
+            each *= SHARED
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)

@@ -17,6 +17,7 @@ from roundwise.arrays import Floats, zeros
 from roundwise.dealing import edges
 from roundwise.errors import InputError
 from roundwise.noise import Needs
+from roundwise.pairing import pair_sums
 from roundwise.simulation.environments import Generator, World, numbered
 from roundwise.simulation.tables import read_wide
 from roundwise.state import Batch, Parts, Table, joined
@@ -191,13 +192,7 @@ def _put(batch: Batch, run: int, x: Floats, used: Floats, values: Floats | None)
     n, sums = used.sum(axis=0), seen.sum(axis=0)
     batch.counts[run], batch.totals[run] = n, sums
     batch.scatter[run] = np.maximum((seen * seen).sum(axis=0) - sums**2 / np.maximum(n, 1.0), 0.0)
-    both, cross = used.T @ used, seen.T @ used
-    squares = (seen * seen).T @ used
-    apart = cross - cross.T
-    squares = squares + squares.T - 2 * (seen.T @ seen)
-    pairs.counts[run], pairs.totals[run] = both.reshape(-1), apart.reshape(-1)
-    scatter = squares - apart**2 / np.maximum(both, 1.0)
-    pairs.scatter[run] = np.maximum(scatter, 0.0).reshape(-1)
+    pairs.counts[run], pairs.totals[run], pairs.scatter[run] = pair_sums(x, used)
     if values is None or batch.table is None or pairs.table is None:
         return
     marks = [(x == value) * used for value in values]

@@ -15,7 +15,7 @@ from roundwise._version import RULES
 from roundwise.arrays import Plain
 from roundwise.dealing import PARTS
 from roundwise.errors import InputError, said, whole_number
-from roundwise.noise import Noise
+from roundwise.noise import Noise, with_items
 from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.studies.changing import Changing
@@ -60,13 +60,16 @@ def create_study(
     number is there. An old study must have been created with the same
     settings. `seed` deals the rows of the first batch into parts: it is drawn, unless it is given to have the same
     study again, and must then be chosen before the results are known. `columns` are what the columns of its files are
-    called, where they have names of their own.
+    called, where they have names of their own; with a column of items arms are compared on the items of both, as with
+    a noise model of items (`with_items(noise)`).
     """
     names = arm_names(arms)
     chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
     drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
     fixed = shares(split, len(names))
     titles = columns or Columns()
+    if titles.item is not None:
+        noise = with_items(noise)
     settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles)
     settings.check_kept()
     store = open_store(storage)

@@ -10,6 +10,7 @@ from roundwise.arrays import Floats
 from roundwise.dealing import Rows, dealt_rows, dealt_sums
 from roundwise.errors import InputError
 from roundwise.noise import Binary, Poisson
+from roundwise.pairing import dealings_for, dealt_pairs, pairs_of
 from roundwise.state import Batch, Parts, Table, joined
 from roundwise.studies.results.lots import Lots, pooled
 from roundwise.studies.results.names import Index
@@ -36,6 +37,10 @@ def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
     whole = batches[0] if len(batches) == 1 else joined(batches)._replace(parts=None)
     if _values_known(results):
         whole = whole._replace(table=_whole_table(results))
+    if all(each.paired for each in results):
+        lots = lots_of(results)
+        if lots is not None and lots.items is not None:
+            whole = whole._replace(pairs=pairs_of(_rows(lots), len(whole.counts), all(each.tables for each in results)))
     parts = min(each.parts for each in results)
     return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
 
@@ -57,8 +62,15 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
     lots = lots_of(results)
     if lots is None:
         return None
-    rows = Rows(lots.arms, lots.counts, lots.totals, lots.scatter, lots.items)
-    return dealt_rows(rows, len(counts), seed, number, parts, _POINTS if _values_known(results) else 0)
+    rows, arms, points = _rows(lots), len(counts), _POINTS if _values_known(results) else 0
+    if rows.items is None or not all(each.paired for each in results):
+        return dealt_rows(rows, arms, seed, number, parts, points)
+    found = dealt_rows(rows, arms, seed, number, parts, points, dealings_for(arms, parts, points > 0))
+    return found._replace(pairs=dealt_pairs(rows, arms, seed, number, parts, found.dealings, points > 0))
+
+
+def _rows(lots: Lots) -> Rows:
+    return Rows(lots.arms, lots.counts, lots.totals, lots.scatter, lots.items)
 
 
 def _zero_one(parts: Parts | None, tables: bool) -> Parts | None:

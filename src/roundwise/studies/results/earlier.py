@@ -30,6 +30,7 @@ class Earlier:
     told: Sequence[Results] = ()
     waiting: Floats | None = None  # (K)
     total: Amounts | None = None  # of all results, where not all files are here
+    items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
 
     @classmethod
     def of(
@@ -55,6 +56,13 @@ class Earlier:
             return np.zeros(len(ids), dtype=np.bool_)
         at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
         return known[at] == ids
+
+    def known(self, items: Hashes) -> Bools:
+        """Which items were used in an earlier round."""
+        if self.items is None or not len(self.items):
+            return np.zeros(len(items), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
+        return self.items[at] == items
 
     @cached_property
     def together(self) -> Amounts:
