@@ -16,6 +16,7 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.betting.above import AboveLedger
+from roundwise.betting.above_shared import SharedAboveLedger
 from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
@@ -23,6 +24,7 @@ from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
+from roundwise.noise.paired import check_forms, items_of
 from roundwise.noise.parts import InParts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, cells_of
@@ -40,6 +42,9 @@ class Betting:
         """Every question and every noise model has its bets; claims have a rule of their own."""
         if cells_of(problem.question) not in LEDGERS:
             raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
+        if items_of(problem.noise) is not None and cells_of(problem.question) == "candidates":
+            answer = problem.question.answer(np.zeros(problem.arms))
+            check_forms(problem.question.halfspaces(answer, problem.arms))
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""
@@ -117,11 +122,16 @@ class Betting:
 LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one
     "one best": lambda problem, level: BestArmLedger(),
     "best within a tolerance": lambda problem, level: CandidateLedger(_compares(problem), best=True),
-    "sides of a level": lambda problem, level: AboveLedger(level),
+    "sides of a level": lambda problem, level: _above(problem, level),
     "some above a level": lambda problem, level: ExtremeLedger(level, True),
     "some below a level": lambda problem, level: ExtremeLedger(level, False),
     "candidates": lambda problem, level: CandidateLedger(_compares(problem)),
 }
+
+
+def _above(problem: Problem, level: float) -> Ledger:
+    """Products over arms, where they have items of their own."""
+    return AboveLedger(level) if items_of(problem.noise) is None else SharedAboveLedger(level)
 
 
 @lru_cache(maxsize=256)

@@ -34,7 +34,7 @@ from .differences import (
     spreads,
     steady_difference,
 )
-from .forms import pairs_among, placed
+from .forms import pairs_among, placed, singles_among
 from .horizon import binomial_horizon_bet
 from .parts import Seen, Tilts
 from .unknown_variance import UnknownVariance
@@ -70,6 +70,15 @@ def without_items(noise: Noise) -> Noise:
     """The same model for arms that have items of their own."""
     found = items_of(noise)
     return noise if found is None else found.alone
+
+
+def check_forms(pieces: Halfspaces) -> None:
+    """Raise an InputError unless every piece is about one arm, or compares two."""
+    if not (pieces.pairs or (pairs_among(pieces) | singles_among(pieces)[0]).all()):
+        raise InputError(
+            "With items that several arms are tried on, a statement must be about one arm or the difference of two; "
+            "for others try every arm on items of its own."
+        )
 
 
 def refused(noise: Noise) -> InputError:
@@ -115,8 +124,9 @@ class Items:
 
     def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """The same for a budget."""
-        alone = of_one(pieces, need)
-        logs: Floats = super().horizon(known, batch, pieces, alone, rho, eta)  # type: ignore[misc]
+        alone, logs = of_one(pieces, need), zeros(need.shape)
+        if (alone > 0).any():
+            logs = super().horizon(known, batch, pieces, alone, rho, eta)  # type: ignore[misc]
         return logs + difference_horizon_bet(self.differences, known, batch, pieces, need, rho, eta)
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
@@ -168,10 +178,6 @@ class PairedBinary(Items, Binary):
         losses, _, wins = np.moveaxis(discordant(at_pairs(batch.pairs, batch.counts.shape[-1], pieces)).counts, -1, 0)
         bet = partial(binomial_horizon_bet, eta=eta)
         return logs + placed(bet, np.where(exact, need, 0.0), wins, wins + losses, zeros(need.shape), need, rho)
-
-    def odds_horizon(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
-        """Ratios are of arms that were tried on items of their own."""
-        raise InputError("Odds and risk ratios need items of its own for every arm: with shared items use differences.")
 
 
 @dataclass(frozen=True)
