@@ -114,20 +114,23 @@ class Betting:
         )
 
 
-LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one
-    "one best": lambda problem, level: BestArmLedger(),
-    "best within a tolerance": lambda problem, level: CandidateLedger(_compares(problem), best=True),
-    "sides of a level": lambda problem, level: AboveLedger(level),
-    "some above a level": lambda problem, level: ExtremeLedger(level, True),
-    "some below a level": lambda problem, level: ExtremeLedger(level, False),
-    "candidates": lambda problem, level: CandidateLedger(_compares(problem)),
+# by the cells of the question, with its level and tolerance if it has them
+LEDGERS: dict[str, Callable[[Problem, float, float], Ledger]] = {
+    "one best": lambda problem, level, near: BestArmLedger(),
+    "best within a tolerance": lambda problem, level, near: CandidateLedger(_compares(problem), best=True),
+    "sides of a level": lambda problem, level, near: AboveLedger(level, near),
+    "some above a level": lambda problem, level, near: ExtremeLedger(level, True, near),
+    "some below a level": lambda problem, level, near: ExtremeLedger(level, False, near),
+    "candidates": lambda problem, level, near: CandidateLedger(_compares(problem)),
 }
 
 
 @lru_cache(maxsize=256)
 def ledger_of(problem: Problem) -> Ledger:
     """The ledger of the cells of the question."""
-    return LEDGERS[cells_of(problem.question)](problem, getattr(problem.question, "level", math.nan))
+    question = problem.question
+    level, near = (float(getattr(question, name, usual)) for name, usual in (("level", math.nan), ("tolerance", 0.0)))
+    return LEDGERS[cells_of(question)](problem, level, near)
 
 
 def _compares(problem: Problem) -> bool:

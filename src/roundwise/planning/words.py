@@ -104,14 +104,16 @@ ASKED = {
 
 def asked(question: Question, names: Sequence[str]) -> str:
     """What is asked, in words."""
-    control = control_of(question)
+    control, tolerance = control_of(question), getattr(question, "tolerance", 0.0)
+    close = f" (give or take {tolerance:g})" if tolerance else ""
     if control is not None:
         margin = float(np.asarray(getattr(question, "levels", [0.0]))[0])
-        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "")
+        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "") + close
     known = {name: getattr(question, name, 0) for name in ("k", "level")}
     said = ASKED.get(question.name, question.name).format(**known)
-    tolerance = getattr(question, "tolerance", 0.0)
-    return said + (f" (any within {tolerance:g} of the best will do)" if tolerance else "")
+    if tolerance and question.name == "best-arm":
+        close = f" (any within {tolerance:g} of the best will do)"
+    return said + close
 
 
 def protocol(wish: Wish, target: Row) -> str:
@@ -222,7 +224,9 @@ def _question_options(question: Question, names: Sequence[str]) -> list[str] | N
         )
         if margins.size > 1 or not usual:
             return None
-        return [*found, "--control", names[control], *(["--margin", f"{margins[0]:g}"] if margins[0] else [])]
+        margin = ["--margin", f"{margins[0]:g}"] if margins[0] else []
+        near = getattr(question, "tolerance", 0.0)
+        return [*found, "--control", names[control], *margin, *(["--tolerance", f"{near:g}"] if near else [])]
     if isinstance(question, Claims | Statements | Largest):
         return None
     for option in ("k", "level", "tolerance"):

@@ -19,8 +19,10 @@ from roundwise.policies.racing import (
     Race,
     check_racing,
     chosen,
+    leading,
     outcome,
     placed,
+    ranked,
     started,
     tolerance_of,
     wanted,
@@ -80,13 +82,15 @@ class Elimination:
 
     @quiet
     def _near(self, problem: Problem, race: Race, means: Floats, reach: Floats) -> Declaration:
-        """The outcome, or the leader if by the same bounds nobody left is better by more than the tolerance."""
+        """The outcome, or the leaders if by the same bounds nobody left is better by more than the tolerance."""
         found = outcome(problem, race)
         if not tolerance_of(problem):
             return found
         left = np.where(race.racing, means, -np.inf)
-        lead = left.argmax(axis=-1)
-        mine = np.arange(problem.arms) == lead[..., None]
-        second = np.where(mine, -np.inf, left).max(axis=-1)
-        near = ~found.made & (left.max(axis=-1) - second > reach - tolerance_of(problem))
-        return Declaration(found.made | near, np.where(near, chosen(problem, mine), found.answer))
+        accepted = race.place > 0
+        places = wanted(problem) - accepted.sum(axis=-1)
+        ahead = ranked(left, places - 1) - ranked(left, places)
+        near = ~found.made & (ahead > reach - tolerance_of(problem))
+        mine = chosen(problem, accepted | (race.racing & leading(left, places)))
+        answer = np.where(near.reshape(near.shape + (1,) * (mine.ndim - near.ndim)), mine, found.answer)
+        return Declaration(found.made | near, answer)

@@ -79,8 +79,14 @@ def wanted(problem: Problem) -> int:
 
 
 def tolerance_of(problem: Problem) -> float:
-    """epsilon, for best arm."""
-    return problem.question.tolerance if isinstance(problem.question, BestArm) else 0.0
+    """epsilon, for best arm and top-k."""
+    return float(getattr(problem.question, "tolerance", 0.0))
+
+
+def leading(values: Floats, number: NDArray[np.intp]) -> Bools:
+    """The arms with the largest values, so many of each run; the first ones in a tie. (K),()->(K)"""
+    places = np.argsort(np.argsort(-values, axis=-1, kind="stable"), axis=-1)
+    return np.asarray(places < number[..., None])
 
 
 def check_racing(name: str, problem: Problem, sets: bool = True, tolerant: bool = False) -> None:
