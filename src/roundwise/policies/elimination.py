@@ -15,20 +15,10 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.policies.base import checked, everywhere, undeclared
-from roundwise.policies.racing import (
-    Race,
-    check_racing,
-    chosen,
-    leading,
-    outcome,
-    placed,
-    ranked,
-    started,
-    tolerance_of,
-    wanted,
-)
+from roundwise.policies.racing import Race, check_racing, leading, outcome, placed, ranked, ranking, started
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
+from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
@@ -76,7 +66,8 @@ class Elimination:
 
     def reach(self, problem: Problem, r: Floats) -> Floats:
         """x_r."""
-        pairs = wanted(problem) * (problem.arms - wanted(problem))
+        places = ranking(problem).places
+        pairs = places * (problem.arms - places)
         pulls = np.ceil(self.first_pulls * self.growth ** (r - 1))
         return np.asarray(2 * problem.sigma * np.sqrt(np.log(pairs * r * (r + 1) / problem.delta) / pulls))
 
@@ -84,13 +75,13 @@ class Elimination:
     def _near(self, problem: Problem, race: Race, means: Floats, reach: Floats) -> Declaration:
         """The outcome, or the leaders if by the same bounds nobody left is better by more than the tolerance."""
         found = outcome(problem, race)
-        if not tolerance_of(problem):
+        if not tolerance_of(problem.question):
             return found
         left = np.where(race.racing, means, -np.inf)
-        accepted = race.place > 0
-        places = wanted(problem) - accepted.sum(axis=-1)
+        accepted, sought = race.place > 0, ranking(problem)
+        places = sought.places - accepted.sum(axis=-1)
         ahead = ranked(left, places - 1) - ranked(left, places)
-        near = ~found.made & (ahead > reach - tolerance_of(problem))
-        mine = chosen(problem, accepted | (race.racing & leading(left, places)))
+        near = ~found.made & (ahead > reach - tolerance_of(problem.question))
+        mine = sought.of_set(accepted | (race.racing & leading(left, places)))
         answer = np.where(near.reshape(near.shape + (1,) * (mine.ndim - near.ndim)), mine, found.answer)
         return Declaration(found.made | near, answer)

@@ -15,12 +15,11 @@ from roundwise.questions.base import (
     Answer,
     Complexity,
     Question,
-    Tolerant,
-    cells_of,
     complexity_where,
     finite,
     quiet,
 )
+from roundwise.questions.besides import cells_of, tolerance_of, tolerant
 from roundwise.questions.families import Family
 from roundwise.questions.interior import least_pulls
 from roundwise.questions.projection import costs_of, sides_of
@@ -62,29 +61,30 @@ def complexity(question: Question, means: ArrayLike, family: Family) -> Complexi
 
 
 @quiet
-def complexities(question: Tolerant, means: ArrayLike, family: Family) -> Floats:
-    """T~_i of right answers i of a question that may have several; nan beyond. (A)"""
+def complexities(question: Question, means: ArrayLike, family: Family) -> Floats:
+    """T~_i of the right answers i; nan beyond. (A)"""
     values = family.inside(finite(means))
-    if cells_of(question) in SIGNS:  # type: ignore[arg-type]
-        _, right = question.right_answers(values)
-        both = [each.value for each in _some_and_none(question, values, family)]  # type: ignore[arg-type]
-        return np.where(np.moveaxis(right, 0, -1), np.stack(both, axis=-1), np.nan)
+    if cells_of(question) in SIGNS:
+        both = [each.value for each in _some_and_none(question, values, family)]
+        right = [question.correct(np.full(values.shape[:-1], each), values) for each in (True, False)]
+        return np.where(np.stack(right, axis=-1), np.stack(both, axis=-1), np.nan)
     found = [
-        np.where(right, _solved(question, answer, values, family, right).value, np.nan)  # type: ignore[arg-type]
-        for answer, right in zip(*question.right_answers(values), strict=True)
+        np.where(right, _solved(question, answer, values, family, right).value, np.nan)
+        for answer, right in _answers(question, values)
     ]
     return np.stack(found, axis=-1)
 
 
 def _answers(question: Question, means: Floats) -> list[tuple[Answer, Bools]]:
     """Every answer that is right in some run, with the runs in which it is: one of each run, or several."""
-    if isinstance(question, Tolerant) and getattr(question, "tolerance", False):
-        if (question.ways(means) > max(MOST, means.shape[-1])).any():
+    may = tolerant(question)
+    if may is not None and tolerance_of(question):
+        if (may.ways(means) > max(MOST, means.shape[-1])).any():
             raise InputError(
                 f"More than {MOST} answers are right within the tolerance, too many to look at one by one with the "
                 "divergences of these rewards: choose a smaller tolerance."
             )
-        return list(zip(*question.right_answers(means), strict=True))
+        return list(zip(*may.right_answers(means), strict=True))
     return [(question.answer(means), np.ones(means.shape[:-1], dtype=np.bool_))]
 
 
@@ -117,7 +117,6 @@ SIGNS = {"some above a level": 1.0, "some below a level": -1.0}  # the side on w
 def _from_level(question: Question, means: Floats, family: Family) -> Floats:
     """What it costs to move each mean to where "above", and "below", is wrong of it; 0 where it is. (2, K)"""
     level: float = question.level  # type: ignore[attr-defined]
-    tolerance: float = getattr(question, "tolerance", 0.0)
     found = []
     for sign in (1.0, -1.0):
         steps = level - sign * tolerance - means
