@@ -101,6 +101,13 @@ class Betting:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
+    def words(self, delta: float) -> str:
+        """Products of bets."""
+        return (
+            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
+            f"round; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g})."
+        )
+
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """Those of the ledger."""
         return ledger_of(problem).claims(problem, trial.kept.won, trial.kept.choice, names)

@@ -92,6 +92,10 @@ class Above:
         """The indices above the level."""
         return np.flatnonzero(answer).tolist()
 
+    def led(self, means: Floats, lead: float) -> Floats:
+        """Half of the arms are so much higher, the others so much lower."""
+        return means + np.where(np.arange(means.size) < (means.size + 1) // 2, lead, -lead)
+
     def centre(self, means: Floats, constant: bool) -> Floats:
         """The level."""
         return np.full(means.shape, self.level)

@@ -140,6 +140,10 @@ class TopK:
         """The indices of the top arms."""
         return np.flatnonzero(answer).tolist()
 
+    def led(self, means: Floats, lead: float) -> Floats:
+        """k arms are ahead."""
+        return np.where(np.arange(means.size) < self.k, means + lead, means)
+
     def centre(self, means: Floats, constant: bool) -> Floats:
         """Every number serves."""
         return midrange(means)
