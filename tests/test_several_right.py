@@ -397,5 +397,7 @@ def test_a_study_says_it(tmp_path):
     rng = np.random.default_rng(1)
     while (asked := study.ask()) is not None:
         counts = asked.outstanding.astype(int)
-        report = study.tell({"arm": list("abc"), "count": counts.tolist(), "successes": rng.binomial(counts, [0.9, 0.5, 0.1])})
+        report = study.tell(
+            {"arm": list("abc"), "count": counts.tolist(), "successes": rng.binomial(counts, [0.9, 0.5, 0.1])}
+        )
     assert "within 20" in str(report)

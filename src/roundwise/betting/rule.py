@@ -26,7 +26,7 @@ from roundwise.estimates import Past, known_from
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.questions.besides import cells_of
+from roundwise.questions.besides import cells_of, level_of, tolerance_of
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
@@ -101,6 +101,13 @@ class Betting:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
+    def words(self, delta: float) -> str:
+        """Products of bets."""
+        return (
+            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
+            f"round; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g})."
+        )
+
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """Those of the ledger."""
         return ledger_of(problem).claims(problem, trial.kept.won, trial.kept.choice, names)
@@ -135,8 +142,8 @@ LEDGERS: dict[str, Callable[[Problem, float, float], Ledger]] = {
 def ledger_of(problem: Problem) -> Ledger:
     """The ledger of the cells of the question."""
     question = problem.question
-    level, near = (float(getattr(question, name, usual)) for name, usual in (("level", math.nan), ("tolerance", 0.0)))
-    return LEDGERS[cells_of(question)](problem, level, near)
+    level = level_of(question)
+    return LEDGERS[cells_of(question)](problem, math.nan if level is None else level, tolerance_of(question))
 
 
 def _compares(problem: Problem) -> bool:

@@ -146,8 +146,8 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
 
 def worlds_of(noise: Noise, rows: Floats, deviation: float | None = None) -> Environment:
     """A world whose run i has the means of row i modulo their number. (R, K)"""
-    if isinstance(noise, Bounded):
-        flat = bounded_world(noise, rows.reshape(-1), deviation)
+    if family_of(noise) is None and noise.outcome.limited:
+        flat = limited_world(noise, rows.reshape(-1), deviation)
         return TableArms(flat.values, flat.shares.reshape(*rows.shape, -1), noise)
     return world_of(noise, lambda _, runs: spread_over(runs, rows[np.arange(runs) % len(rows)]), deviation)
 

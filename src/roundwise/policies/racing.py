@@ -17,7 +17,7 @@ from roundwise.errors import InputError
 from roundwise.policies.base import check_sigma, checked, everywhere, undeclared
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Question
-from roundwise.questions.besides import cells_of, tolerance_of
+from roundwise.questions.besides import seeks_best, tolerance_of
 from roundwise.state import Declaration, Plan
 
 
@@ -103,7 +103,7 @@ def check_racing(name: str, problem: Problem, sets: bool = True, tolerant: bool 
     """Raise an InputError unless the question is best arm, or (with `sets`) top-k, and a tolerance is allowed."""
     check_sigma(problem)
     question = problem.question
-    fits = _ranks(question) if sets else cells_of(question) in ("one best", "best within a tolerance")
+    fits = _ranks(question) if sets else seeks_best(question)
     answers = "'best-arm' and 'top-k'" if sets else "'best-arm'"
     checked(fits, f"The policy '{name}' answers {answers} only, not '{question.name}'.")
     checked(

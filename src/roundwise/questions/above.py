@@ -130,6 +130,10 @@ class Above:
         """The indices above the level."""
         return np.flatnonzero(answer).tolist()
 
+    def led(self, means: Floats, lead: float) -> Floats:
+        """Half of the arms are so much higher, the others so much lower."""
+        return means + np.where(np.arange(means.size) < (means.size + 1) // 2, lead, -lead)
+
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """The level; with a tolerance and one right set a point just so far beyond it, else none."""
         if not self.tolerance:

@@ -185,6 +185,10 @@ class BestArm:
         """The index."""
         return int(answer)
 
+    def led(self, means: Floats, lead: float) -> Floats:
+        """One arm is ahead."""
+        return np.where(np.arange(means.size) < 1, means + lead, means)
+
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Every number serves; with a tolerance and one right arm a point just so far below the others, else none.
 

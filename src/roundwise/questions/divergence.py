@@ -119,13 +119,9 @@ def _from_level(question: Question, means: Floats, family: Family) -> Floats:
     level: float = question.level  # type: ignore[attr-defined]
     found = []
     for sign in (1.0, -1.0):
-        steps = level - sign * tolerance - means
-        possible = np.where(
-            (level - sign * tolerance > family.low) & (level - sign * tolerance < family.high), steps, 0
-        )
-        costs = family.divergence(means, possible)
-        beyond = np.where(steps == possible, costs, np.inf)  # a mean that cannot be there never is
-        found.append(np.where(sign * steps < 0, beyond, 0.0))
+        border = level - sign * tolerance_of(question)
+        costs = family.divergence(means, border - means) if family.low < border < family.high else np.inf
+        found.append(np.where(sign * (border - means) < 0, costs, 0.0))  # a mean that cannot be there never is
     return np.stack(found)
 
 

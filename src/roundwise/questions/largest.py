@@ -56,6 +56,10 @@ class Largest:
         """As many arms as the forms have coefficients."""
         check_arms(self.forms, arms)
 
+    def flags(self, names: Sequence[str]) -> None:
+        """It takes a file."""
+        return
+
     def answer(self, means: ArrayLike) -> Answer:
         """The index of the largest score; the first one in a tie."""
         return np.asarray(self._scores(finite(means)).argmax(axis=-1))

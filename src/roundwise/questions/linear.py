@@ -191,6 +191,32 @@ class Statements:
         compared = np.eye(arms)[others] - np.eye(arms)[control]
         return control if np.array_equal(np.unique(self.forms, axis=0), np.unique(compared, axis=0)) else None
 
+    @property
+    def against(self) -> int | None:
+        """The same."""
+        return self.control
+
+    def led(self, means: Floats, lead: float) -> Floats | None:
+        """Effects in even steps, from none to the lead; None where arms are not compared with one of them."""
+        control, found = self.control, np.array(means)
+        if control is None:
+            return None
+        others = [i for i in range(means.size) if i != control]
+        found[others] += np.linspace(0.0, lead, len(others)) if len(others) > 1 else lead
+        return found
+
+    def flags(self, names: Sequence[str]) -> list[str] | None:
+        """How it is asked on the command line; None where that takes a file."""
+        control, margins = self.control, np.unique(self.levels)
+        if control is None or margins.size > 1:
+            return None
+        known = {"--margin": float(margins[0]), "--tolerance": self.tolerance}
+        return ["--control", names[control], *(word for key, x in known.items() if x for word in (key, f"{x:g}"))]
+
+    def line_words(self, names: Sequence[str]) -> list[str]:
+        """Each statement by its name."""
+        return list(self.names)
+
     def plain(self, answer: Answer) -> object:
         """The indices of the statements that hold."""
         return np.flatnonzero(answer).tolist()

@@ -155,6 +155,12 @@ class MinimumBelow:
         """True or false."""
         return bool(answer)
 
+    def led(self, means: Floats, lead: float) -> Floats:
+        """One arm is so much lower, all others so much higher."""
+        found = means + lead
+        found[0] -= 2 * lead
+        return found
+
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """The level; if the smallest mean is below it, only that arm needs to move: T* depends on nothing else.
 
@@ -256,6 +262,10 @@ class AnyAbove:
     def plain(self, answer: Answer) -> object:
         """True or false."""
         return bool(answer)
+
+    def led(self, means: Floats, lead: float) -> Floats:
+        """As for the mirror image."""
+        return -self.mirror.led(-means, lead)
 
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """As for the mirror image."""

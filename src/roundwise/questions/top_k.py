@@ -190,6 +190,10 @@ class TopK:
         """The indices of the top arms."""
         return np.flatnonzero(answer).tolist()
 
+    def led(self, means: Floats, lead: float) -> Floats:
+        """k arms are ahead."""
+        return np.where(np.arange(means.size) < self.k, means + lead, means)
+
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Every number serves; with a tolerance and one right set a point with the others just so far above."""
         if not self.tolerance:
