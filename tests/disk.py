@@ -1,13 +1,12 @@
-"""A disk that fails at the n-th call: SQLite lets its system calls be replaced (xSetSystemCall), which it has for tests.
+"""A disk that fails at the n-th call: SQLite lets its system calls be replaced (xSetSystemCall), for tests like these.
 
-To be used in a child process: what is replaced stays so. Where Python carries SQLite inside itself, there is no such way
-in, and `reachable` is false.
+To be used in a child process: what is replaced stays so. Where Python carries SQLite inside itself, there is no way in,
+and `reachable` is false.
 """
 
+import _sqlite3
 import ctypes
 import errno
-
-import _sqlite3
 
 _INT, _VOID = ctypes.c_int, ctypes.c_void_p
 
@@ -24,8 +23,8 @@ class _Vfs(ctypes.Structure):
 
 _LONG = ctypes.c_long  # wide enough for every argument
 CALLS = {  # number of arguments
-    "open": 3, "ftruncate": 2, "fcntl": 3, "pread64": 4, "pread": 4, "pwrite64": 4, "pwrite": 4, "unlink": 1, "fstat": 2,
-    "mmap": 6, "fchmod": 2,
+    "open": 3, "ftruncate": 2, "fcntl": 3, "pread64": 4, "pread": 4, "pwrite64": 4, "pwrite": 4, "unlink": 1,
+    "fstat": 2, "mmap": 6, "fchmod": 2,
 }  # fmt: skip
 _kept = []  # callbacks that SQLite holds
 

@@ -1,4 +1,4 @@
-"""Disks that fail at any call of SQLite: what was acknowledged is there, nothing is there in part, one sentence is said."""
+"""Disks that fail at any call of SQLite: what was acknowledged is there, nothing in part, and one sentence is said."""
 
 import errno
 import shutil

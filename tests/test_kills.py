@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -156,7 +157,7 @@ def check(url, logs, name, moment, pause=0.0):
     if moment != "any" and name not in READING:
         assert found == (old if moment == "before the commit" else new)
     if name == "report" and os.path.exists("out.html"):
-        assert open("out.html").read().rstrip().endswith("</html>")
+        assert Path("out.html").read_text().rstrip().endswith("</html>")
         os.unlink("out.html")
     if name == "export" and os.path.exists("out.jsonl"):
         assert len(read_log("out.jsonl")) == len(before)
