@@ -28,6 +28,7 @@ ORDER = (
     "simulation",
     "studies",
     "theory",
+    "arena",
     "planning",
     "cli",
     "__main__",

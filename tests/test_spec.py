@@ -32,6 +32,7 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
+from roundwise.noise import with_items
 from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, TopTwo
 from roundwise.spec import NOISES, QUESTIONS, made, plain
 
@@ -43,6 +44,10 @@ def through_json(spec):
 ASKED = [
     BestArm(),
     BestArm(0.25),
+    TopK(2, 0.25),
+    Above(0.5, 0.1),
+    MinimumBelow(0.5, 0.1),
+    AnyAbove(0.5, 0.1),
     TopK(3),
     Above(0.5),
     MinimumBelow(-1.5),
@@ -72,6 +77,7 @@ def test_every_question_and_noise_model_is_here():
 
 
 MODELS = [Binary(), Bounded(-1.0, 3.5), Gaussian(0.1), Poisson(), SubGaussian(2), UnknownVariance()]
+MODELS += [with_items(each) for each in (Binary(), Bounded(-1.0, 3.5), UnknownVariance())]
 
 
 @pytest.mark.parametrize("noise", MODELS, ids=lambda noise: type(noise).__name__)

@@ -74,12 +74,12 @@ def _start(seed: int, batch: int) -> NDArray[np.uint64]:
     return mixed(mixed(np.full(1, seed % 2**64, dtype=np.uint64)) + np.uint64(batch))
 
 
-def seeds(seed: int, batch: int, several: int) -> list[NDArray[np.uint64]]:
+def seeds(seed: int, batch: int, several: int) -> NDArray[np.uint64]:
     """What the order of each dealing of a batch is drawn from."""
-    return [mixed(_start(seed, batch) + np.uint64(m)) for m in range(several)]
+    return mixed(_start(seed, batch) + np.arange(several).astype(np.uint64))
 
 
-def labels_of_items(items: NDArray[np.uint64], states: list[NDArray[np.uint64]], parts: int) -> Index:
+def labels_of_items(items: NDArray[np.uint64], states: NDArray[np.uint64], parts: int) -> Index:
     """The part of each item in each dealing: items in a random order, cut at the edges. (M, items)"""
     part = _part_of(np.arange(len(items)), np.full(len(items), len(items)), parts)
     found = np.empty((len(states), len(items)), dtype=np.int64)
@@ -88,14 +88,14 @@ def labels_of_items(items: NDArray[np.uint64], states: list[NDArray[np.uint64]],
     return found
 
 
-def _by_item(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int) -> Index:
+def _by_item(rows: Rows, arms: int, states: NDArray[np.uint64], parts: int) -> Index:
     """The part of each row in each dealing: that of its item. (M, rows)"""
     assert rows.items is not None
     items, which = np.unique(rows.items, return_inverse=True)
     return labels_of_items(items, states, parts)[:, which]
 
 
-def _by_row(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int) -> Index:
+def _by_row(rows: Rows, arms: int, states: NDArray[np.uint64], parts: int) -> Index:
     """The same for the rows of each arm."""
     sizes = np.bincount(rows.arms, minlength=arms)
     starts = (np.cumsum(sizes) - sizes)[rows.arms]

@@ -41,8 +41,8 @@ class SharedAboveLedger(AboveLedger):
 
     def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Some arm is settled on the wrong side."""
-        right, where = np.asarray(means > self.level), np.asarray(means != self.level)
-        return np.asarray((won.settled & where & (right != (won.above > won.below))).any(axis=-1))
+        low, high = means < self.level - self.tolerance, means > self.level + self.tolerance
+        return np.asarray((won.settled & np.where(won.above > won.below, low, high)).any(axis=-1))
 
     def emptied(self, problem: Problem, won: Won) -> bool:
         """Never: no arm has both sides shown."""

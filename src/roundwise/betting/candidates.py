@@ -20,7 +20,8 @@ from roundwise.noise.forms import pairs_among
 from roundwise.noise.paired import items_of
 from roundwise.problem import Problem
 from roundwise.questions import program
-from roundwise.questions.base import Answer, Halfspaces, piece_words, quiet
+from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.besides import piece_words
 from roundwise.state import Batch, Parts
 from roundwise.stopping.explained import About, Behind, Claim, Interval
 

@@ -32,6 +32,7 @@ def earlier_of(
     files = [(names, each) for names, each in files if each is not replaces]
     files += [(arms, each) for each in before]
     waiting = None if state.outstanding is None or replaces is not None else state.outstanding.outstanding
+    fresh = waiting is not None and not before and state.waiting is None
     found = Earlier.of(files, arms, waiting)
     if paired and replaces is None:
         now = state.number + 1 if state.outstanding is None else state.outstanding.number
@@ -39,9 +40,9 @@ def earlier_of(
         used = [each.items for each in lots if each is not None and each.items is not None]
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
     if every:
-        return found
+        return replace(found, fresh=fresh)
     total = Amounts(state.record.counts, state.record.totals)
     uncounted = [each for asked in state.recent if not asked.counted for each in asked.files]
     for each in [*uncounted, *before]:
         total = total.plus(Amounts(each.counts, each.totals))
-    return Earlier(found.told, waiting, total)
+    return Earlier(found.told, waiting, total, fresh)

@@ -30,6 +30,12 @@ def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
     >>> batch_of([one, one]).counts
     array([4., 2.])
     """
+    whole, parts = whole_of(results), min(each.parts for each in results)
+    return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
+
+
+def whole_of(results: Sequence[Results]) -> Batch:
+    """The same without its parts, which take longer than all the rest."""
     if not results:
         raise InputError("A batch needs at least one file of results.")
     known = all(each.scatter is not None for each in results)
@@ -37,12 +43,12 @@ def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
     whole = batches[0] if len(batches) == 1 else joined(batches)._replace(parts=None)
     if _values_known(results):
         whole = whole._replace(table=_whole_table(results))
-    if all(each.paired for each in results):
-        lots = lots_of(results)
-        if lots is not None and lots.items is not None:
-            whole = whole._replace(pairs=pairs_of(_rows(lots), len(whole.counts), all(each.tables for each in results)))
-    parts = min(each.parts for each in results)
-    return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
+    if not all(each.paired for each in results):
+        return whole
+    lots = lots_of(results)
+    if lots is None or lots.items is None:
+        return whole
+    return whole._replace(pairs=pairs_of(_rows(lots), len(whole.counts), all(each.tables for each in results)))
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
