@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools
+from roundwise.arrays import Bools, Floats
 from roundwise.betting.above import AboveLedger
 from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.bounds import Bets, Kept, Placed
@@ -23,9 +23,10 @@ from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
-from roundwise.noise.parts import InParts
+from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
-from roundwise.questions.base import Answer, cells_of
+from roundwise.questions.base import Answer
+from roundwise.questions.besides import cells_of, level_of, tolerance_of
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
@@ -35,6 +36,7 @@ class Betting:
     """Stop when every wrong answer has lost 1/delta times the stake."""
 
     shifts: bool = True  # estimates from differences within batches, where the question compares arms
+    anytime: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
         """Every question and every noise model has its bets; claims have a rule of their own."""
@@ -48,7 +50,7 @@ class Betting:
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
         ledger = ledger_of(problem)
-        if batch.parts is None or not isinstance(problem.noise, InParts):
+        if batch.parts is None or in_parts(problem.noise) is None:
             won = ledger.settled(problem, *kept, batch)
         else:
             parts = batch.parts._replace(jump=plan.jump)
@@ -78,6 +80,10 @@ class Betting:
         """Whether only one answer is left."""
         return ledger_of(problem).stops(problem, trial.kept.won)
 
+    def struck(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
+        """Where a cell that holds these means has lost."""
+        return ledger_of(problem).struck(problem, trial.kept.won, means)
+
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The answer that is left."""
         return ledger_of(problem).answer(problem, trial.kept.won, trial.kept.known)
@@ -95,6 +101,13 @@ class Betting:
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
+
+    def words(self, delta: float) -> str:
+        """Products of bets."""
+        return (
+            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
+            f"round; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g})."
+        )
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """Those of the ledger."""
@@ -115,20 +128,23 @@ class Betting:
         )
 
 
-LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one
-    "one best": lambda problem, level: BestArmLedger(),
-    "best within a tolerance": lambda problem, level: CandidateLedger(_compares(problem), best=True),
-    "sides of a level": lambda problem, level: AboveLedger(level),
-    "some above a level": lambda problem, level: ExtremeLedger(level, True),
-    "some below a level": lambda problem, level: ExtremeLedger(level, False),
-    "candidates": lambda problem, level: CandidateLedger(_compares(problem)),
+# by the cells of the question, with its level and tolerance if it has them
+LEDGERS: dict[str, Callable[[Problem, float, float], Ledger]] = {
+    "one best": lambda problem, level, near: BestArmLedger(),
+    "best within a tolerance": lambda problem, level, near: CandidateLedger(_compares(problem), best=True),
+    "sides of a level": lambda problem, level, near: AboveLedger(level, near),
+    "some above a level": lambda problem, level, near: ExtremeLedger(level, True, near),
+    "some below a level": lambda problem, level, near: ExtremeLedger(level, False, near),
+    "candidates": lambda problem, level, near: CandidateLedger(_compares(problem)),
 }
 
 
 @lru_cache(maxsize=256)
 def ledger_of(problem: Problem) -> Ledger:
     """The ledger of the cells of the question."""
-    return LEDGERS[cells_of(problem.question)](problem, getattr(problem.question, "level", math.nan))
+    question = problem.question
+    level = level_of(question)
+    return LEDGERS[cells_of(question)](problem, math.nan if level is None else level, tolerance_of(question))
 
 
 def _compares(problem: Problem) -> bool:

@@ -25,10 +25,13 @@ from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past
 from roundwise.questions.base import Halfspaces
+from roundwise.questions.families import Family
 from roundwise.state import Batch
 
 Needs = Literal["sums", "squares", "rows"]
 Steady = Callable[[Floats], Floats]  # offsets (P) -> log e-values, one for each size, which fall in the offset (k, P)
+
+OddsBet = Callable[[Batch, Halfspaces, Floats, Floats, float], Floats]  # batch, pieces, need, rho, eta -> log e (P)
 
 UNTRUE = "no guarantee: what is assumed of the rewards is not true here"
 
@@ -43,11 +46,36 @@ class Outcome(NamedTuple):
     wrong: str = "is impossible under the noise model this study was created with."
     remedy: str = "another noise model."  # {low:g} and {high:g} are a range that the result lies in
 
+    @property
+    def rates(self) -> bool:
+        """Whether results are 0 or 1, so that means are rates."""
+        return self.whole and (self.low, self.high) == (0.0, 1.0)
+
+    @property
+    def counts(self) -> bool:
+        """Whether results are whole numbers from 0 on."""
+        return self.whole and (self.low, self.high) == (0.0, math.inf)
+
+    @property
+    def limited(self) -> bool:
+        """Whether results lie between two limits."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+
+class Scale(NamedTuple):
+    """Estimates where they are nearly normal: their values and variances, the way back, and what a small effect is."""
+
+    estimate: Floats  # (K)
+    variance: Floats  # (K)
+    back: Callable[[Floats], Floats]
+    unit: float  # a deviation of one result, there
+
 
 class Noise(Protocol):
     """What is assumed of the rewards, and the bets that it allows.
 
-    A model may have more: `doubt(true)` and `variances(past)`, as the functions of these names below ask for.
+    A model may have more, as the functions below say that ask for it: `doubt(true)`, `variances(past)`, `family`,
+    `scale(counts, totals)` (forecasts draw means there), `flags` (how it is named on the command line).
     """
 
     @property
@@ -103,6 +131,29 @@ def variances(noise: Noise, past: Past) -> Floats:
     """The variance of one result of each arm, as well as it is known: in general, the same for all. (K)"""
     own: Callable[[Past], Floats] = getattr(noise, "variances", lambda past: noise.variance(past)[..., None])
     return np.broadcast_to(own(past), past.counts.shape)
+
+
+def family_of(noise: Noise) -> Family | None:
+    """The one-parameter family of these rewards; None where means do not say all, and for normal rewards.
+
+    Those have the complexities that the questions give themselves.
+    """
+    found: Family | None = getattr(noise, "family", None)
+    return found
+
+
+def scale_of(noise: Noise, counts: Floats, totals: Floats) -> Scale | None:
+    """The scale on which estimates of means are nearly normal; None where that is their own."""
+    own: Callable[[Floats, Floats], Scale] | None = getattr(noise, "scale", None)
+    return None if own is None else own(counts, totals)
+
+
+def odds_bet(noise: Noise) -> OddsBet:
+    """The bet towards a budget on an odds ratio of two rates (`Binary.odds_horizon`); an InputError without one."""
+    own: OddsBet | None = getattr(noise, "odds_horizon", None)
+    if own is None:
+        raise InputError("Odds ratios are of rates: they need 0/1 results.")
+    return own
 
 
 def known_sigma(noise: Noise) -> float | None:

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, mapped, take, zeros
-from roundwise.policies import Policy, Rounds
-from roundwise.policies.rounds import Round
+from roundwise.policies import Policy
+from roundwise.policies.limited import limits_of
+from roundwise.policies.rounds import as_rounds, round_of
 from roundwise.problem import Problem
-from roundwise.questions import Claims, Statements
+from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import Environment
 from roundwise.simulation.lockstep import drawn
 from roundwise.state import Batch, Plan, Trial, joined
@@ -26,8 +27,16 @@ from roundwise.trial import advance, begin, conclusion, stuck
 
 MOST_ROUNDS = 400  # a run that is not over by then is taken as endless,
 MOST_RESULTS = 1e12  # and so is one with so many results
-EXACT_ROUNDS = 40  # rounds of limited size that are followed one by one where there is no budget;
-COARSE = 0.05  # after them several are taken together, at most this share of the results so far
+
+
+class Detail(NamedTuple):
+    """How rounds of limited size are followed where there is no budget."""
+
+    exact: int = 40  # so many one by one;
+    coarse: float = 0.05  # after them several are taken together, at most this share of the results so far
+
+
+FINE, ROUGH = Detail(), Detail(8, 0.2)
 
 
 class Start(NamedTuple):
@@ -68,6 +77,14 @@ def joined_ends(parts: Sequence[Ends]) -> Ends:
     return Ends(**columns, steps=max(part.steps for part in parts))
 
 
+def every(ends: Ends, first: int, step: int) -> Ends:
+    """The runs first, first + step, ...: one row of several that were run together."""
+    names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
+    columns = {name: getattr(ends, name)[first::step] for name in names}
+    longest = float(columns["batches"].max())
+    return Ends(**columns, steps=int(min(ends.steps, longest)))
+
+
 def ahead(
     problem: Problem,
     policy: Policy,
@@ -78,6 +95,7 @@ def ahead(
     block: int = 0,
     start: Start | None = None,
     most_rounds: int = MOST_ROUNDS,
+    detail: Detail = FINE,
 ) -> Ends:
     """So many runs from the start, or from where a study stands, to their end.
 
@@ -103,7 +121,7 @@ def ahead(
                 break
         asked, rounds = asked + trial.plan.pulls, rounds + rounds_of(policy, trial.plan.pulls)
         batch, world = _pulled(problem, environment, rngs[1], world, trial.plan, told if steps == 0 else None)
-        trial = advance(problem, coarser(policy, trial), trial, batch)
+        trial = advance(problem, coarser(policy, trial, detail), trial, batch)
         steps += 1
     return book.ends(steps)
 
@@ -116,65 +134,55 @@ def repeated(trial: Trial, runs: int) -> Trial:
 
 def without_budget(policy: Policy) -> Policy:
     """The same policy in the same rounds, as if there were no budget."""
-    if not isinstance(policy, Rounds) or policy.budget is None:
+    rounds = as_rounds(policy)
+    if rounds.budget is None:
         return policy
-    if policy.round is None and policy.split is None:
-        return policy.policy
-    return dataclasses.replace(policy, budget=None)
-
-
-def claims_of(problem: Problem, names: Sequence[str]) -> tuple[str, ...]:
-    """What the question claims one by one, in words; nothing where it has one answer."""
-    question = problem.question
-    if isinstance(question, Claims):
-        return tuple(question.line_words(names))
-    return question.names if isinstance(question, Statements) else ()
+    if rounds.round is None and rounds.split is None:
+        return rounds.policy
+    return dataclasses.replace(rounds, budget=None)
 
 
 def rounds_of(policy: Policy, pulls: Floats) -> Floats:
     """In how many rounds these pulls are made. (K)->()"""
     most, number = most_in_a_round(policy), pulls.sum(axis=-1)
-    if most is None or (isinstance(policy, Rounds) and policy.budget is not None):
+    if most is None or as_rounds(policy).budget is not None:
         return np.asarray(number > 0, dtype=np.float64)
     return np.asarray(np.ceil(number / most), dtype=np.float64)
 
 
 def most_in_a_round(policy: Policy) -> float | None:
     """The largest number of results in a round, if there is one."""
-    if isinstance(policy, Rounds):
-        return most_in_a_round(policy.policy) if policy.size is None else policy.size
-    most: float | None = getattr(policy, "max_batch", None)
-    return most
+    rounds = as_rounds(policy)
+    return limits_of(rounds.policy)[0] if rounds.size is None else rounds.size
 
 
-def coarser(policy: Policy, trial: Trial) -> Policy:
+def coarser(policy: Policy, trial: Trial, detail: Detail = FINE) -> Policy:
     """The policy with several rounds taken together, once there were many of a limited size and no budget is near.
 
     A forecast of hundreds of rounds would take as many steps; so it is a few per cent too large.
     """
     most = most_in_a_round(policy)
-    if most is None or (isinstance(policy, Rounds) and policy.budget is not None):
+    if most is None or as_rounds(policy).budget is not None:
         return policy
-    at_once = math.floor(COARSE * float(trial.record.samples.min()) / most)
-    if trial.record.samples.min() < EXACT_ROUNDS * most or at_once < 2:
+    at_once = math.floor(detail.coarse * float(trial.record.samples.min()) / most)
+    if trial.record.samples.min() < detail.exact * most or at_once < 2:
         return policy
     return _with_most(policy, at_once * most)
 
 
 def _with_most(policy: Policy, most: float) -> Policy:
-    if isinstance(policy, Rounds):
-        if policy.round is not None:
-            return dataclasses.replace(policy, round=most)
-        return dataclasses.replace(policy, policy=_with_most(policy.policy, most))
-    found: Policy = dataclasses.replace(policy, max_batch=most)  # type: ignore[type-var]
-    return found
+    rounds = as_rounds(policy)
+    if rounds.round is not None:
+        return dataclasses.replace(rounds, round=most)
+    inner: Policy = dataclasses.replace(rounds.policy, max_batch=most)  # type: ignore[type-var]
+    return inner if rounds.policy is policy else dataclasses.replace(rounds, policy=inner)
 
 
 def _nothing_left(policy: Policy, plan: Plan) -> Bools:
     """Whether nothing is asked for any more, although there is no answer. ()"""
     none = plan.pulls.sum(axis=-1) == 0
-    if isinstance(plan.memory, Round) and exacting(policy.stopping):  # it needs every batch just as planned
-        none = none | plan.memory.cut
+    if exacting(policy.stopping):  # it needs every batch just as planned
+        none = none | round_of(plan).cut
     return np.asarray(none)
 
 
@@ -203,10 +211,10 @@ class _Book:
     def __init__(self, problem: Problem, policy: Policy, truth: Floats) -> None:
         runs = len(truth)
         self.problem, self.policy, self.truth = problem, policy, truth
-        self.claims = isinstance(problem.question, Claims)
+        self.claims = one_by_one(problem.question)
         self.true = problem.question.answer(truth) if self.claims else None  # (runs, J)
-        lines = len(claims_of(problem, [""] * problem.arms))
-        self.open_ended = self.claims and not (isinstance(policy, Rounds) and policy.budget is not None)
+        lines = len(line_words(problem.question, [""] * problem.arms))
+        self.open_ended = self.claims and as_rounds(policy).budget is None
         self.counts, self.batches = np.full(truth.shape, np.inf), np.full(runs, np.inf)
         self.decided, self.correct = np.zeros(runs, dtype=np.bool_), np.zeros(runs, dtype=np.bool_)
         self.shown = np.zeros((runs, lines), dtype=np.bool_)

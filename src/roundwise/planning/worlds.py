@@ -9,15 +9,15 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Bounded, Needs, Noise, Poisson, UnknownVariance, known_sigma
+from roundwise.noise import Needs, Noise, family_of, known_sigma, range_of_means
 from roundwise.simulation.environments import (
-    BernoulliArms,
     Environment,
+    FamilyArms,
     GaussianArms,
     Generator,
     Means,
-    PoissonArms,
     numbered,
+    pulled_in_parts,
 )
 from roundwise.state import Batch, Table
 
@@ -35,7 +35,7 @@ class TableWorld(NamedTuple):
 class TableArms:
     """Results that take a few values, each with a probability of its own: `shares` (K, V), or (runs, K, V).
 
-    With the axis of runs, the world of run i is drawn from them: what the data allow.
+    With the axis of worlds, run i has that of i modulo their number.
     """
 
     values: Floats  # (V)
@@ -58,9 +58,9 @@ class TableArms:
         return self.noise.sigma
 
     def world(self, rng: Generator, runs: int) -> TableWorld:
-        """The shares of each run, one of those there are."""
+        """The shares of each run: those there are, in turn."""
         known = self.shares if self.shares.ndim == 3 else self.shares[None]
-        shares = known[rng.integers(len(known), size=runs)] if len(known) > 1 else np.repeat(known, runs, axis=0)
+        shares = known[np.arange(runs) % len(known)]
         return TableWorld(shares @ self.values, shares)
 
     def pull(self, rng: Generator, world: TableWorld, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, TableWorld]:
@@ -107,8 +107,17 @@ class Unreliable:
 
     def pull(self, rng: Generator, world: object, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, object]:
         """What comes back of these pulls: each result by a coin of its own."""
-        back = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing).transpose().astype(np.float64)
-        return self.world_of.pull(rng, world, back, needs)
+        return self.world_of.pull(rng, world, self._back(rng, pulls), needs)
+
+    def pull_parts(self, rng: Generator, world: object, counts: Floats, dealings: int) -> tuple[Batch, object]:
+        """What comes back, cut into parts and dealt as all of it would be: a study sees nothing else."""
+        asked = np.asarray(counts.sum(axis=-1)[..., 0, :])
+        back = self._back(rng, asked)
+        return pulled_in_parts(self.world_of, rng, world, back, counts.shape[-1], dealings, "sums")
+
+    def _back(self, rng: Generator, pulls: Floats) -> Floats:
+        kept = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing)
+        return np.asarray(kept.transpose().astype(np.float64))
 
 
 def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Environment:
@@ -117,46 +126,53 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
     `deviation` is the standard deviation of one result where the model does not say it: needed for an unknown one, and
     for results between two limits a quarter of their distance unless it is given.
 
+    >>> from roundwise.noise import Binary
     >>> world_of(Binary(), [0.3, 0.31]).noise.name
     'binary'
     """
-    if isinstance(noise, Binary):
-        return BernoulliArms(means)
-    if isinstance(noise, Poisson):
-        return PoissonArms(means)
-    if isinstance(noise, Bounded):
+    if family_of(noise) is not None:
+        return FamilyArms(means, noise)
+    if noise.outcome.limited:
         if callable(means):
             raise InputError("Means between two limits are given one by one.")
-        return bounded_world(noise, np.asarray(means, dtype=np.float64), deviation)
-    sigma = known_sigma(noise)
-    if isinstance(noise, UnknownVariance):
-        sigma = 1.0 if deviation is None else deviation
+        return limited_world(noise, np.asarray(means, dtype=np.float64), deviation)
+    sigma = known_sigma(noise) if deviation is None else deviation
+    if sigma is None and noise.needs == "squares":  # it is not known beforehand
+        sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
-    return GaussianArms(means, sigma if deviation is None else deviation)
+    return GaussianArms(means, sigma)
+
+
+def worlds_of(noise: Noise, rows: Floats, deviation: float | None = None) -> Environment:
+    """A world whose run i has the means of row i modulo their number. (R, K)"""
+    if family_of(noise) is None and noise.outcome.limited:
+        flat = limited_world(noise, rows.reshape(-1), deviation)
+        return TableArms(flat.values, flat.shares.reshape(*rows.shape, -1), noise)
+    return world_of(noise, lambda _, runs: spread_over(runs, rows[np.arange(runs) % len(rows)]), deviation)
 
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
     """The standard deviation of one result of each arm in that world. (K)"""
-    if isinstance(noise, Binary):
-        return np.sqrt(means * (1 - means))
-    if isinstance(noise, Poisson):
-        return np.sqrt(means)
-    if isinstance(noise, Bounded):
-        world = bounded_world(noise, means, deviation)
+    family = family_of(noise)
+    if family is not None:
+        return np.sqrt(family.variance(means))
+    if noise.outcome.limited:
+        world = limited_world(noise, means, deviation)
         return np.sqrt(np.maximum(world.shares @ world.values**2 - means**2, 0.0))
     sigma = known_sigma(noise) if deviation is None else deviation
     return np.full(means.shape, 1.0 if sigma is None else sigma)
 
 
-def bounded_world(noise: Bounded, means: Floats, deviation: float | None) -> TableArms:
+def limited_world(noise: Noise, means: Floats, deviation: float | None) -> TableArms:
     """Results on a scale between two limits: beta-binomial, with these means and as nearly as can be this deviation."""
     from scipy.special import betaln, gammaln
 
-    span = noise.high - noise.low
-    middle = np.clip((means - noise.low) / span, 1e-9, 1 - 1e-9)[:, None]
-    if ((means < noise.low) | (means > noise.high)).any():
-        raise InputError(f"The means must lie between {noise.low:g} and {noise.high:g}, as the results do.")
+    low, high = range_of_means(noise)
+    span = high - low
+    middle = np.clip((means - low) / span, 1e-9, 1 - 1e-9)[:, None]
+    if ((means < low) | (means > high)).any():
+        raise InputError(f"The means must lie between {low:g} and {high:g}, as the results do.")
     wanted = (0.25 if deviation is None else deviation / span) ** 2
     steps = int(np.clip(np.ceil((middle * (1 - middle)).max() / wanted), POINTS, 200))
     excess = (wanted / (middle * (1 - middle)) * steps - 1) / (steps - 1)  # 1 + (n - 1) rho is n var/(m (1 - m))
@@ -165,9 +181,9 @@ def bounded_world(noise: Bounded, means: Floats, deviation: float | None) -> Tab
     k = np.arange(steps + 1.0)
     ways = gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1)
     shares = np.exp(ways + betaln(k + a, steps - k + b) - betaln(a, b))
-    return TableArms(noise.low + span * k / steps, shares / shares.sum(axis=-1, keepdims=True), noise)
+    return TableArms(low + span * k / steps, shares / shares.sum(axis=-1, keepdims=True), noise)
 
 
 def spread_over(runs: int, means: Floats) -> Floats:
-    """The same means in every run, runs contiguous. (K)->(runs, K)"""
+    """Means of every run, runs contiguous. (K) or (runs, K)->(runs, K)"""
     return zeros((runs, means.shape[-1])) + means

@@ -15,18 +15,10 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.policies.base import checked, everywhere, undeclared
-from roundwise.policies.racing import (
-    Race,
-    check_racing,
-    chosen,
-    outcome,
-    placed,
-    started,
-    tolerance_of,
-    wanted,
-)
+from roundwise.policies.racing import Race, check_racing, leading, outcome, placed, ranked, ranking, started
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
+from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
@@ -74,19 +66,22 @@ class Elimination:
 
     def reach(self, problem: Problem, r: Floats) -> Floats:
         """x_r."""
-        pairs = wanted(problem) * (problem.arms - wanted(problem))
+        places = ranking(problem).places
+        pairs = places * (problem.arms - places)
         pulls = np.ceil(self.first_pulls * self.growth ** (r - 1))
         return np.asarray(2 * problem.sigma * np.sqrt(np.log(pairs * r * (r + 1) / problem.delta) / pulls))
 
     @quiet
     def _near(self, problem: Problem, race: Race, means: Floats, reach: Floats) -> Declaration:
-        """The outcome, or the leader if by the same bounds nobody left is better by more than the tolerance."""
+        """The outcome, or the leaders if by the same bounds nobody left is better by more than the tolerance."""
         found = outcome(problem, race)
-        if not tolerance_of(problem):
+        if not tolerance_of(problem.question):
             return found
         left = np.where(race.racing, means, -np.inf)
-        lead = left.argmax(axis=-1)
-        mine = np.arange(problem.arms) == lead[..., None]
-        second = np.where(mine, -np.inf, left).max(axis=-1)
-        near = ~found.made & (left.max(axis=-1) - second > reach - tolerance_of(problem))
-        return Declaration(found.made | near, np.where(near, chosen(problem, mine), found.answer))
+        accepted, sought = race.place > 0, ranking(problem)
+        places = sought.places - accepted.sum(axis=-1)
+        ahead = ranked(left, places - 1) - ranked(left, places)
+        near = ~found.made & (ahead > reach - tolerance_of(problem.question))
+        mine = sought.of_set(accepted | (race.racing & leading(left, places)))
+        answer = np.where(near.reshape(near.shape + (1,) * (mine.ndim - near.ndim)), mine, found.answer)
+        return Declaration(found.made | near, answer)

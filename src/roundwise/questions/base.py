@@ -16,15 +16,7 @@ which does not depend on N (docs/paper.md). Hence one function serves T* and Tba
 
 Infinite complexity (a tie, a mean on the level, a ball with two answers) is `inf`, with equal weights.
 
-What a question may say besides, where the usual does not fit it:
-
-- `cells`, `level`                    of what kind its cells are for bets (`Cells`); candidates, if it does not say
-- `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
-- `asks(names, wording)`              the question in plain words; if not, its name
-- `control`                           the arm (an index) that all others are compared with, or None
-- `check_range(low, high)`            raises an InputError if means between these alone answer it
-- `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
-                                      (`theory.bounds.affine`; `halfspaces.border_point` serves half-spaces)
+`besides` has what a question may say besides.
 """
 
 from __future__ import annotations
@@ -139,35 +131,17 @@ class Question(Protocol):
 class Tolerant(Protocol):
     """What a question owes, besides, if several answers may be right: what it takes to show that each one is."""
 
-    def right(self, means: ArrayLike) -> Bools:
-        """Which answers are right at these means."""
+    def ways(self, means: ArrayLike) -> Floats:
+        """How many answers are right at these means. ()"""
 
-    def complexities(self, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """T_i of each right answer i, the complexity of "i is right"; nan for the others."""
+    def right_answers(self, means: ArrayLike, most: int = ...) -> tuple[Answer, Bools]:
+        """Right answers on the first axis, no more than so many, and whether a run has that one. (A,...),(A)"""
+
+    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = ...) -> Floats:
+        """T_i of right answers i, the complexity of "i is right": the smallest is among them; nan beyond. (A)"""
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The answer that the evidence is for."""
-
-
-PLAIN = Wording()
-
-
-def asks(question: Question, names: Sequence[str], wording: Wording = PLAIN) -> str:
-    """The question in plain words, in its own if it has some."""
-    own: Callable[[Sequence[str], Wording], str] | None = getattr(question, "asks", None)
-    return f"{question.name} of {len(names)} arms?" if own is None else own(names, wording)
-
-
-def cells_of(question: Question) -> Cells:
-    """The kind of its cells: candidates, unless it says otherwise."""
-    found: Cells = getattr(question, "cells", "candidates")
-    return found
-
-
-def piece_words(question: Question, answer: Answer, names: Sequence[str]) -> list[str]:
-    """What each half-space of an answer says, in the words of the question if it has its own."""
-    own = getattr(question, "piece_words", None)
-    return form_words(question.halfspaces(answer, len(names)), names) if own is None else list(own(answer, names))
 
 
 def form_words(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
@@ -194,14 +168,6 @@ def range_of_forms(factors: Floats, low: float, high: float) -> tuple[Floats, Fl
         least = np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high))
         most = np.where(factors == 0, 0.0, np.where(factors > 0, factors * high, factors * low))
     return total(least), total(most)
-
-
-def check_range(question: Question, low: float, high: float) -> None:
-    """Raise an InputError where means between these two alone give the answer."""
-    level = getattr(question, "level", low)
-    checked_open(f"The level is {level:g}", low <= level <= high, low, high)
-    if hasattr(question, "check_range"):
-        question.check_range(low, high)
 
 
 def checked_open(what: str, inside: bool, low: float, high: float) -> None:
