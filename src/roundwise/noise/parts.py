@@ -51,6 +51,7 @@ class Seen:
     totals: Floats  # (P, K, n)
     scatter: Floats | None = None  # (P, K, n)
     rows: Rows | None = None
+    jump: int = 0  # how bold the bets on it are
     pairs: Seen | None = None  # of every two arms, (P, K^2, n)
 
     def at(self, columns: slice) -> Seen:
@@ -61,6 +62,7 @@ class Seen:
             self.totals[..., columns],
             None if self.scatter is None else self.scatter[..., columns],
             None if self.rows is None else Rows(self.rows.values, self.rows.counts[..., columns]),
+            self.jump,
             None if self.pairs is None else self.pairs.at(columns),
         )
 
@@ -233,6 +235,7 @@ def seen(past: Past, parts: Parts) -> Seen:
         part_columns(parts.totals, dealings),
         None if parts.scatter is None else part_columns(parts.scatter, dealings),
         rows,
+        parts.jump,
         None if parts.pairs is None else seen(past.pairs or Past.none(_pairs_of(past.counts.shape)), parts.pairs),
     )
 

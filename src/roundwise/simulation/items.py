@@ -218,5 +218,5 @@ def _dealt(dealings: list[Parts]) -> Parts:
         np.concatenate([each.totals for each in dealings], axis=-3),
         np.concatenate(scatter, axis=-3) if scatter else None,
         table,
-        _dealt(pairs) if pairs else None,
+        pairs=_dealt(pairs) if pairs else None,
     )
