@@ -112,8 +112,7 @@ def plain(thing: Thing) -> Plain:
     for field in dataclasses.fields(thing):  # type: ignore[arg-type]  # every one of them is a dataclass
         value = getattr(thing, field.name)
         if field.name == "stopping":
-            if isinstance(value, GLR):
-                fields["threshold"] = _brief(value.threshold)
+            fields |= _threshold(value)
         elif value is not None:
             fields[field.name] = _written(thing, field.name, value)
     return fields
@@ -221,7 +220,7 @@ def settings(thing: type[Any]) -> dict[str, Setting]:
     for field in dataclasses.fields(thing):
         usual = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
         if field.name == "stopping":
-            known |= {"threshold": Setting(None, _brief(usual.threshold))} if isinstance(usual, GLR) else {}
+            known |= {key: Setting(None, value) for key, value in _threshold(usual).items()}
         elif field.init:
             known[field.name] = Setting(hints.get(field.name), usual)
     return known
@@ -234,10 +233,12 @@ def is_number(value: object) -> bool:
     return isinstance(value, float) and not math.isnan(value)
 
 
-def _brief(threshold: Threshold) -> object:
-    """A threshold as plain data, by its name alone if it has no settings."""
-    fields = plain(threshold)
-    return fields if len(fields) > 1 else fields["name"]
+def _threshold(rule: object) -> Plain:
+    """The threshold of a stopping rule as plain data, if it has one: by its name alone if that has no settings."""
+    if not isinstance(rule, GLR):
+        return {}
+    fields = plain(rule.threshold)
+    return {"threshold": fields if len(fields) > 1 else fields["name"]}
 
 
 def _found(module: str, path: str) -> object:

@@ -43,6 +43,11 @@ class BestArmLedger:
 
     shifts = True
     agrees = False
+    dropping = (
+        ", at a price: what was won against each other arm is cut to what was won against {arm}, and what was ruled "
+        "out stays so only if {arm} was ruled out, too."
+    )
+    adding = ": {arm} starts with the least evidence against it that any arm has, and what was ruled out stays so."
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""
@@ -111,6 +116,15 @@ class BestArmLedger:
         still = np.where(won.lost, -np.inf, known.means)
         nobody = won.lost.all(axis=-1)
         return np.where(nobody, known.means.argmax(axis=-1), still.argmax(axis=-1))
+
+    def without(self, problem: Problem, won: Won, arm: int) -> Won:
+        """Each arm's money is cut to that of the arm (Proposition 22)."""
+        gains = np.minimum(np.delete(won.gains, arm), won.gains[arm])
+        return Won(gains, (np.delete(won.lost, arm) & won.lost[arm]) | (gains >= problem.goal))
+
+    def with_one_more(self, won: Won) -> Won:
+        """It starts with the least that any arm has (Proposition 23)."""
+        return Won(np.append(won.gains, won.gains.min()), np.append(won.lost, False))
 
     def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """The best arm has been ruled out."""

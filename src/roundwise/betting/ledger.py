@@ -9,7 +9,7 @@ is paid for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -93,6 +93,30 @@ class Ledger(Protocol):
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:
         """How far arms are behind, where the best one is asked for; the leader is that of the estimates, if None."""
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """A ledger with a proved rule by which arms may leave and join because of results (Propositions 22 and 23)."""
+
+    @property
+    def dropping(self) -> str:
+        """What leaving `{arm}` out does to what was won, after "The guarantee is kept"."""
+
+    @property
+    def adding(self) -> str:
+        """What taking `{arm}` in does."""
+
+    def without(self, problem: Problem, won: Any, arm: int) -> Any:
+        """What was won, without an arm. One run only."""
+
+    def with_one_more(self, won: Any) -> Any:
+        """What was won, with one more arm, the last. One run only."""
+
+
+def changing(ledger: Ledger) -> Changing | None:
+    """The ledger, if arms may leave and join because of results."""
+    return ledger if isinstance(ledger, Changing) else None
 
 
 def reached(need: Floats, gain: Floats, after: Floats, goal: Floats | float) -> Bools:

@@ -32,7 +32,7 @@ from roundwise.errors import InputError
 from roundwise.noise import Noise, family_of
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
-from roundwise.questions.besides import against
+from roundwise.questions import besides
 
 DRAWS = 40_000  # of the estimates, for the power of several comparisons together
 
@@ -91,7 +91,7 @@ def fixed_design(
 ) -> FixedDesign | None:
     """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
     mu = np.asarray(means, dtype=np.float64)
-    control = against(problem.question)
+    control = besides.against(problem.question)
     try:
         answer = problem.question.answer(mu)
         pieces = problem.question.halfspaces(np.ones_like(answer) if control is not None else answer, problem.arms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,6 +70,17 @@ class Limited:
         wanted = np.where(plan.pulls > 0, np.maximum(plan.pulls, math.ceil(self.min_per_arm)), 0.0)
         pulls = limited(wanted, self.max_batch, self.min_per_arm)
         return plan._replace(pulls=pulls, memory=Split(plan, wanted - pulls, pulled))
+
+
+def within_limits(policy: Policy, max_batch: float | None, min_per_arm: float) -> Policy:
+    """The policy with these limits: by its own `limited`, which plans for them, or else pulled in parts."""
+    own: Callable[[float | None, float], Policy] | None = getattr(policy, "limited", None)
+    return Limited(policy, max_batch, min_per_arm) if own is None else own(max_batch, min_per_arm)
+
+
+def without_limits(policy: Policy) -> tuple[Policy, Limited | None]:
+    """The policy within, and the limits around it, if there are any."""
+    return (policy.policy, policy) if isinstance(policy, Limited) else (policy, None)
 
 
 def limits_of(policy: Policy) -> tuple[float | None, float]:

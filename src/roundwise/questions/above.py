@@ -39,6 +39,7 @@ class Above:
     level: float  # tau
     name = "above"
     cells = "sides of a level"
+    open_to_arms = True
 
     def __post_init__(self) -> None:
         checked_level(self.level)

@@ -7,7 +7,8 @@
 - `control`, `against`                the arm (an index) that all others are compared with, or None; on whatever scale
 - `line_words(names)`                 of several statements: each in words
 - `led(means, lead)`                  means, all alike before, where what is sought is ahead by so much: a plan's ladder
-- `flags(names)`                      the options that ask it on the command line, beside its name; None if it takes more
+- `flags(names)`                      the options that ask it on the command line; None if it takes a file
+- `open_to_arms`                      that arms may leave and join, because it speaks of none by itself
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
 - `true_shown(answer, means)`         of claims that are shown one by one: how many of those are true
 - `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
@@ -83,6 +84,11 @@ def line_words(question: Question, names: Sequence[str]) -> tuple[str, ...]:
     """What is stated or claimed, each in words; nothing where the question is not of several statements."""
     own: Callable[[Sequence[str]], Sequence[str]] | None = getattr(question, "line_words", None)
     return () if own is None else tuple(own(names))
+
+
+def open_to_arms(question: Question) -> bool:
+    """Whether arms may leave and join: it speaks of none of them by itself."""
+    return bool(getattr(question, "open_to_arms", False))
 
 
 def led(question: Question, means: Floats, lead: float) -> Floats:

@@ -37,6 +37,7 @@ class TopK:
 
     k: int
     name = "top-k"
+    open_to_arms = True
 
     def __post_init__(self) -> None:
         if not (self.k >= 1 and float(self.k).is_integer()):

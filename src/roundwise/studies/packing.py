@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roundwise.arrays import Tree
+
 READABLE = 64  # so many numbers are written out; more are packed
 PACKAGE = "roundwise"
 _FLOATS = ("<u1", "<u2", "<u4", "<f4", "<f8")  # the first that holds all numbers exactly is used
@@ -64,6 +66,14 @@ def unpacked(written: Any) -> Any:
         binascii.Error,
     ) as error:
         raise Unreadable(repr(error)) from None
+
+
+def unpacked_as(kind: type[Tree], written: Any) -> Tree:
+    """The tree that was packed, which is of this kind; `Unreadable` if it is not."""
+    found = unpacked(written)
+    if not isinstance(found, kind):
+        raise Unreadable(f"a {type(found).__name__} in the place of a {kind.__name__}")
+    return found
 
 
 def _read(written: Any) -> Any:

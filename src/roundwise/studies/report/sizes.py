@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.betting.rule import Betting
 from roundwise.questions import Statements
 from roundwise.stopping import Claim, explained
 from roundwise.stopping.explained import About, Bounds, Interval
@@ -29,8 +28,7 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
     claims = rule.claims(settings.problem, state.trial, settings.arms)
     arms, spare = _arms(state), None
     if intervals and state.batches:
-        kept = {"kept": state.trial.kept} if isinstance(rule, Betting) else {}  # they agree with what was recorded
-        bounds = rule.bounds(settings.problem, record, state.batches, **kept)
+        bounds = rule.bounds(settings.problem, record, state.batches, state.trial.kept)
         spare = bounds.spare() if len(claims) <= MANY_CLAIMS else None
         if len(arms) <= MANY:
             leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None

@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Noise, Poisson
+from roundwise.noise import Noise
 from roundwise.studies.results.books import excel_sheet
 from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
@@ -284,7 +284,8 @@ class _Reader:
         return found
 
     def _law(self) -> Law | None:
-        return "binary" if isinstance(self.noise, Binary) else "poisson" if isinstance(self.noise, Poisson) else None
+        found: Law | None = getattr(self.noise, "law", None)
+        return found
 
     def _note_cumulative(self, old: int, new: int) -> None:
         self.sheet.notes.append(
