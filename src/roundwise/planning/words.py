@@ -107,14 +107,16 @@ ASKED = {
 
 def asked(question: Question, names: Sequence[str]) -> str:
     """What is asked, in words."""
-    control = against(question)
+    control, tolerance = against(question), tolerance_of(question)
+    close = f" (give or take {tolerance:g})" if tolerance else ""
     if control is not None:
         margin = float(np.asarray(getattr(question, "levels", [0.0]))[0])
-        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "")
+        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "") + close
     known = {name: getattr(question, name, 0) for name in ("k", "level")}
     said = ASKED.get(question.name, question.name).format(**known)
-    tolerance = tolerance_of(question)
-    return said + (f" (any within {tolerance:g} of the best will do)" if tolerance else "")
+    if tolerance and question.name == "best-arm":
+        close = f" (any within {tolerance:g} of the best will do)"
+    return said + close
 
 
 def protocol(wish: Wish, target: Row) -> str:

@@ -89,6 +89,12 @@ def ranking(problem: Problem) -> Ranking:
     return question
 
 
+def leading(values: Floats, number: NDArray[np.intp]) -> Bools:
+    """The arms with the largest values, so many of each run; the first ones in a tie. (K),()->(K)"""
+    places = np.argsort(np.argsort(-values, axis=-1, kind="stable"), axis=-1)
+    return np.asarray(places < number[..., None])
+
+
 def _ranks(question: Question) -> TypeGuard[Ranking]:
     return isinstance(question, Ranking)
 

@@ -120,7 +120,7 @@ def several_right(question: Question, means: ArrayLike) -> Bools:
     values, may = np.asarray(means, dtype=np.float64), tolerant(question)
     if may is None:
         return np.zeros(values.shape[:-1], dtype=np.bool_)
-    return np.asarray(may.right(values).sum(axis=-1) > 1)
+    return np.asarray(may.ways(values) > 1)
 
 
 def verdict(question: Question, counts: Floats, means: Floats) -> Answer:

@@ -27,8 +27,9 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
     rule = explained(settings.policy.stopping)
     claims = rule.claims(settings.problem, state.trial, settings.arms)
     arms, spare = _arms(state), None
-    if intervals and state.batches:
-        bounds = rule.bounds(settings.problem, record, state.batches, state.trial.kept)
+    batches = state.batches if intervals else []
+    if batches:
+        bounds = rule.bounds(settings.problem, record, batches, state.trial.kept)
         spare = bounds.spare() if len(claims) <= MANY_CLAIMS else None
         if len(arms) <= MANY:
             leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
@@ -49,7 +50,7 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
 def _arms(state: State) -> list[Arm]:
     """What came back of every arm; also what is recorded and does not count yet."""
     record, waiting = state.record, state.outstanding
-    open_ = None if waiting is None or not waiting.files else waiting.batch
+    open_ = None if waiting is None or not waiting.files else waiting.whole
     found = []
     for i, name in enumerate(state.settings.arms):
         n, more = int(record.counts[i]), 0 if open_ is None else int(open_.counts[i])
@@ -204,11 +205,13 @@ def _in_units(state: State, claim: Claim) -> str:
     """What a claim says, with the level or tolerance that was chosen in the units of the results."""
     question, units, words = state.settings.question, units_of(state.settings.noise), claim.words
     level, tolerance = getattr(question, "level", None), getattr(question, "tolerance", 0.0)
+    near = f" (or is within {tolerance:g})"
+    close = f" (or is within {units.given_gap(tolerance)})" if words.endswith(near) else ""
+    words = words.removesuffix(near)
     if level is not None and words.endswith(f" {level:g}"):
         words = words.removesuffix(f"{level:g}") + units.given(level)
         words = words.replace("some mean is", f"some {units.mean} is", 1) if words.startswith("some mean is") else words
-    near = f"(or is within {tolerance:g})"
-    return words.removesuffix(near) + f"(or is within {units.given_gap(tolerance)})" if words.endswith(near) else words
+    return words + close
 
 
 def _as_compared(claim: Shown, arm: Arm | None) -> Shown:
