@@ -9,12 +9,11 @@ end they are averaged, a candidate that a dealing did not visit having nothing t
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Array, Bools, Floats
 from roundwise.betting.parts import Field, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
 from roundwise.noise.parts import Form, Index, Seen, columns, seen, tilts_of
@@ -194,7 +193,7 @@ def _repeated(arrays: tuple[Floats, ...], times: int) -> list[Floats]:
     return [np.concatenate([each] * times, axis=-1) for each in arrays]
 
 
-def _extended(array: NDArray[Any], extra: int, value: float) -> NDArray[Any]:
+def _extended(array: Array, extra: int, value: float) -> Array:
     if extra <= 0:
         return array
     return np.concatenate([array, np.full((extra, *array.shape[1:]), value)])

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Array, Bools, Floats
 from roundwise.state import Parts
 
 Index = NDArray[np.intp]
@@ -190,7 +190,7 @@ def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:
     return found
 
 
-def columns(array: NDArray[Any], dealings: int) -> NDArray[Any]:
+def columns(array: Array, dealings: int) -> Array:
     """Runs (K) as columns (K, n), once for every dealing."""
     rows = array.transpose()
     if dealings > 1:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise
 from roundwise.planning.ahead import Ends, ahead, without_budget
@@ -34,7 +35,7 @@ class Instead:
     batches: Spread
     within_budget: float
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "kind": self.kind,

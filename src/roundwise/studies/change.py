@@ -8,11 +8,11 @@ docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some q
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Facts, Plain
 from roundwise.betting.ledger import changing
 from roundwise.betting.purses import claims_of
 from roundwise.betting.rule import ledger_of
@@ -43,7 +43,7 @@ class Change:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Change:
+    def from_payload(cls, payload: Facts) -> Change:
         """The change that `payload` was made of."""
         kind = payload["kind"]
         if kind not in ("dropped", "added"):

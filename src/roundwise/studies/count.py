@@ -8,14 +8,14 @@ is an e-value given the past (docs/why-the-guarantee-holds.md, Proposition 21).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Bools, Floats, Plain
+from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.estimates import Past
 from roundwise.policies.rounds import as_rounds
 from roundwise.state import Batch, Plan, Record, Trial
@@ -104,7 +104,7 @@ def recut(settings: Settings, trial: Trial) -> Trial:
     return trial._replace(plan=rounds.again(trial.plan, trial.record)) if rounds is acting else trial
 
 
-def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, Any]) -> Plain:
+def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
     """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
     won, bars, shown = evidence(settings, trial)
     return {
@@ -132,7 +132,7 @@ def evidence(settings: Settings, trial: Trial) -> tuple[Floats, Floats, Bools]:
     return evidence_of(settings.policy.stopping, settings.problem, trial, settings.arms)
 
 
-def restored(settings: Settings, payload: Mapping[str, Any]) -> Trial:
+def restored(settings: Settings, payload: Facts) -> Trial:
     """The trial after a counted batch; `Unreadable` where this version does not know what it holds."""
     try:
         state, rules = payload["state"], payload["rules"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Facts, Floats, Plain
 from roundwise.policies.limited import limited
 from roundwise.state import Batch, Parts, Table
 from roundwise.studies.results import Results, batch_of, whole_of
@@ -101,7 +101,7 @@ class Asked:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any], arms: tuple[str, ...]) -> Asked:
+    def from_payload(cls, payload: Facts, arms: tuple[str, ...]) -> Asked:
         """The batch that `payload` was made of."""
         planned = payload["planned"]
         return cls(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Facts, Plain
 from roundwise.estimates import Past
 from roundwise.problem import Problem
 from roundwise.studies.drift import Agreement, Apart, agreement
@@ -24,7 +23,7 @@ class SoFar:
 
     batches: int = 0  # the number of the last one that was folded
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
-    short: tuple[Mapping[str, Any], ...] = ()  # batches closed although results were missing
+    short: tuple[Facts, ...] = ()  # batches closed although results were missing
     more_short: int = 0  # and so many more
     notes: tuple[str, ...] = ()  # what was said about files
     sums_only: bool = False  # whether a file told no rows where the noise model has use for them
@@ -32,7 +31,7 @@ class SoFar:
     agreement: Agreement | None = None  # None if it cannot be read
     refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
     lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
-    ends: tuple[Mapping[str, Any], ...] = ()  # what the first and the last file brought, and their arms
+    ends: tuple[Facts, ...] = ()  # what the first and the last file brought, and their arms
     shared: bool = False  # whether several arms were tried on the same items
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
@@ -74,7 +73,7 @@ class SoFar:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> SoFar:
+    def from_payload(cls, payload: Facts) -> SoFar:
         """The facts that `payload` was made of."""
         try:
             kept = _agreement(payload["agreement"])
@@ -142,7 +141,7 @@ def with_lost(lost: Mapping[str, int], asked: Asked) -> dict[str, int]:
     return found
 
 
-def _ends(ends: tuple[Mapping[str, Any], ...], asked: Asked) -> tuple[Mapping[str, Any], ...]:
+def _ends(ends: tuple[Facts, ...], asked: Asked) -> tuple[Facts, ...]:
     """The first and the last file, by which a running total is known."""
     new = [{"arms": list(asked.arms), "results": replace(each.slim, notes=()).payload()} for each in asked.files]
     every = [*ends, *new]

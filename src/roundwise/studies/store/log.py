@@ -6,13 +6,13 @@ import getpass
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.studies.store.errors import Damaged
 
@@ -61,7 +61,7 @@ class Head:
     checkpoint: int = 0  # the last entry that holds all of the state
 
 
-def written(payload: Mapping[str, Any]) -> str:
+def written(payload: Facts) -> str:
     """The text of a payload: JSON, one line, ASCII, keys in the order given."""
     try:
         return _json(payload)
