@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise
 from roundwise.planning.ahead import Ends, ahead, without_budget
@@ -150,7 +149,7 @@ def _others(wish: Wish, expected: Expected) -> list[tuple[str, float, str, Wish,
     return found
 
 
-def _tolerances(lead: float, noise: Noise, means: np.ndarray[Any, Any]) -> list[float]:
+def _tolerances(lead: float, noise: Noise, means: Floats) -> list[float]:
     """A difference that may not matter: the lead itself, and twice that."""
     if lead > 0:
         return [lead, 2 * lead]

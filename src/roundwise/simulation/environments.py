@@ -282,12 +282,12 @@ class Replay:
 
 
 def pulled_in_parts(
-    environment: Environment, rng: Generator, world: Any, pulls: Floats, parts: int, dealings: int, needs: Needs
-) -> tuple[Batch, Any]:
+    environment: Environment[Now], rng: Generator, world: Now, pulls: Floats, parts: int, dealings: int, needs: Needs
+) -> tuple[Batch, Now]:
     """A batch in parts, dealt so many times if rows can be dealt anew from their sums; in general, pull by pull."""
     own = getattr(environment, "pull_parts", None)
     if own is not None and needs == "sums":
-        found: tuple[Batch, Any] = own(rng, world, cut(pulls, parts), dealings)
+        found: tuple[Batch, Now] = own(rng, world, cut(pulls, parts), dealings)
         return found
     pulled = []
     counts = cut(pulls, parts)[..., 0, :, :]
@@ -297,7 +297,7 @@ def pulled_in_parts(
     return joined(pulled), world
 
 
-def _redealt(rng: Generator, law: Any, counts: Floats, totals: Floats, dealings: int) -> Batch:
+def _redealt(rng: Generator, law: object, counts: Floats, totals: Floats, dealings: int) -> Batch:
     """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
     rows, whole = counts.transpose(), added(totals)
     if dealings > 1 and hasattr(law, "dealt"):

@@ -40,7 +40,7 @@ class Changing(Written):
 
         return self._write(extended)
 
-    def import_past(self, source: Any) -> Report:
+    def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
 
         def taught(state: State) -> Next:

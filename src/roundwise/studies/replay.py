@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -140,7 +139,7 @@ def _decided(state: State, payload: Plain, entry: Entry) -> None:
     state.decided = payload
 
 
-def _check_answer(settings: Settings, answer: Any) -> None:
+def _check_answer(settings: Settings, answer: object) -> None:
     """Raise an error unless an answer has the form of those to the question."""
     question, arms = settings.question, settings.arms
     like = question.plain(question.answer(np.zeros(len(arms))))
@@ -211,7 +210,7 @@ def _reopened(state: State, payload: Plain, entry: Entry) -> None:
     state.closed = None
 
 
-def _results(noise: Noise, arms: tuple[str, ...], payload: Any) -> Results:
+def _results(noise: Noise, arms: tuple[str, ...], payload: Plain) -> Results:
     """What a file brought, for the arms there are."""
     results = Results.from_payload(payload)
     if len(results.counts) != len(arms):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -117,7 +116,7 @@ class Asked:
         )
 
 
-def pulls_of(written: Any, arms: int) -> Floats:
+def pulls_of(written: object, arms: int) -> Floats:
     """Pulls from JSON, one for each arm."""
     pulls = np.asarray(written, dtype=np.float64)
     if pulls.shape != (arms,) or not np.isfinite(pulls).all() or (pulls < 0).any():

@@ -7,7 +7,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from roundwise.studies.writing import New, overview, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
+    from roundwise.studies.report.tables import Frame
 
 SEED_BITS = 53  # what every reader of JSON keeps
 
@@ -123,7 +124,7 @@ class Study(Changing):
         return self._write(asked)
 
     def tell(
-        self, *sources: Any, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
+        self, *sources: object, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
     ) -> Report:
         """Record results of the open batch: files or data frames; `round_over` says why the rest will not come.
 
@@ -141,7 +142,7 @@ class Study(Changing):
         return self._write(lambda state: self._telling(state, sources, round_over, options, key)[1:])
 
     def preview(
-        self, *sources: Any, round_over: str | None = None, **words: Unpack[Words]
+        self, *sources: object, round_over: str | None = None, **words: Unpack[Words]
     ) -> tuple[list[Results], Report]:
         """What these sources would bring, and the report after them; nothing is recorded."""
         options = Options(**words)
@@ -160,7 +161,7 @@ class Study(Changing):
         return self.tell(round_over=why)
 
     def _telling(
-        self, state: State, sources: Sequence[Any], round_over: str | None, options: Options, key: str | None
+        self, state: State, sources: Sequence[object], round_over: str | None, options: Options, key: str | None
     ) -> tuple[list[Results], New, Callable[[State], Report]]:
         """What was read, and what is to be recorded of it."""
         if key is not None and self.store.find(self.name, f"request {key}"):
@@ -188,7 +189,7 @@ class Study(Changing):
             new.append(("round_over", {"batch": number, "why": round_over}))
         return read, new, self._report
 
-    def amend(self, replaces: str, source: Any | None, why: str, **words: Unpack[Words]) -> Report:
+    def amend(self, replaces: str, source: object | None, why: str, **words: Unpack[Words]) -> Report:
         """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased.
 
         All batches are then counted anew, by the present rules.
@@ -248,7 +249,7 @@ class Study(Changing):
         """For a notebook: the report."""
         return self.report()._repr_html_()
 
-    def batches(self) -> Any:
+    def batches(self) -> Frame:
         """All batches as a data frame: batch, arm, asked, count, total, mean (needs pandas)."""
         try:
             import pandas as pd
@@ -273,7 +274,7 @@ class Study(Changing):
     def _read(
         self,
         state: State,
-        source: Any,
+        source: object,
         first: bool,
         file: int,
         options: Options,

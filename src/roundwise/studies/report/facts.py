@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from shlex import quote
-from typing import Any
 
 from roundwise._version import __version__
 from roundwise.arrays import Plain
@@ -191,5 +190,5 @@ def _next(state: State, verdict: Plain | None) -> str:
     return f"do round {waiting.number}, then {tell}."
 
 
-def _by_name(names: tuple[str, ...], values: Any) -> dict[str, int]:
+def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
     return {name: int(value) for name, value in zip(names, values, strict=True) if value > 0}

@@ -19,7 +19,7 @@ class Findings(NamedTuple):
     claims: Sequence[Shown]
     units: Units
     control: str | None
-    answer: Any  # by name
+    answer: Any  # by name, as JSON
     words: str | None  # of the answer, as the question says it
 
 

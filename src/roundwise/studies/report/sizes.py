@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 
 
-def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
+def measured(state: State, answer: object, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
     """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
     settings, record = state.settings, state.record
     rule = explained(settings.policy.stopping)
@@ -243,7 +243,7 @@ def _about(state: State, claim: Claim) -> About | None:
     return about._replace(factors=tuple(-each for each in about.factors), level=-about.level, below=True)
 
 
-def _placed(state: State, arms: list[Arm], claims: Sequence[Shown], answer: Any) -> list[Arm]:
+def _placed(state: State, arms: list[Arm], claims: Sequence[Shown], answer: object) -> list[Arm]:
     """The arms with their place: who may still be the best, who is out, who is the answer."""
     out = {each.arm for each in claims if each.arm is not None and each.shown}
     if any(each.arm is not None for each in claims):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError
@@ -115,7 +115,7 @@ def _document(name: str, blocks: Blocks, line: str) -> Sheet:
     return _of_columns(name, {key: [each.get(key) for each in found] for key in header}, digest)
 
 
-def _of_columns(name: str, columns: dict[str, list[Any]], digest: str) -> Sheet:
+def _of_columns(name: str, columns: dict[str, list[object]], digest: str) -> Sheet:
     header = list(columns)
     lengths = {len(each) for each in columns.values()}
     if len(lengths) > 1:

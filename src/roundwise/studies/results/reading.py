@@ -40,7 +40,7 @@ TEACHES = (
 
 
 def read_results(
-    source: Any,
+    source: object,
     arms: Sequence[str],
     noise: Noise,
     *,
@@ -75,7 +75,7 @@ def read_results(
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
-def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
+def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
     """The table in whatever was given."""
     if is_frame(source):
         return frame_sheet(name, source)
@@ -165,7 +165,7 @@ class _Reader:
         could = self._could_be_arms if role == "arm" else self._could_be_outcomes
         return [place for place in places if could(self._first.columns[at[place]])]
 
-    def _could_be_arms(self, cells: Sequence[Any]) -> bool:
+    def _could_be_arms(self, cells: Sequence[object]) -> bool:
         found = {name_in(cell) for cell in cells} - {""}
         known = [name in self.names.index for name in found]
         return (
@@ -176,7 +176,7 @@ class _Reader:
             and any(known)
         )
 
-    def _could_be_outcomes(self, cells: Sequence[Any]) -> bool:
+    def _could_be_outcomes(self, cells: Sequence[object]) -> bool:
         values, missing = Numbers("", self.sheet.decimal_comma, outcome=True).read(range(len(cells)), cells)
         low, high, whole, *_ = self.noise.outcome
         there = values[~missing]

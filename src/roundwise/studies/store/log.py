@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
@@ -147,5 +146,5 @@ def user() -> str:
 RESTORE = "Restore it from a backup or an export (`roundwise import`)."
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
