@@ -39,7 +39,8 @@ from roundwise.errors import InputError
 from roundwise.noise import Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.questions.besides import line_words, one_by_one
-from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay, assumed
+from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, assumed
+from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
 from roundwise.spec import NOISES, made

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
-from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, RandomGaps
+from roundwise.simulation.replay import Replay
 from roundwise.simulation.sweep.settings import several, text
 from roundwise.spec import is_number
 
