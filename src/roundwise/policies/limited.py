@@ -160,8 +160,8 @@ def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) ->
     spread = problem.noise.needs == "squares"
     room = problem.arms * max(2 if spread else 1, math.ceil(min_per_arm))
     checked(min_per_arm >= 0, f"`min_per_arm` is {min_per_arm:g}, but must be at least 0.")
-    why = ", because the deviation is estimated within each batch" if spread else ""
+    why = ", because the deviation is estimated within each round" if spread else ""
     checked(
         max_batch is None or max_batch >= room,
-        f"`max_batch` is {max_batch}, but {problem.arms} arms need at least {room:g} pulls a batch{why}.",
+        f"`max_batch` is {max_batch}, but {problem.arms} arms need at least {room:g} results a round{why}.",
     )

@@ -35,7 +35,7 @@ from roundwise.studies.results.text import text_sheet
 from roundwise.studies.results.words import listed, quoted, refusal, shown
 
 TEACHES = (
-    "sums cannot be dealt into parts, so this first batch only teaches: it counts if every result is a row of its own"
+    "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"
 )
 
 
