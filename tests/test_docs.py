@@ -101,6 +101,44 @@ def test_places_in_the_code(page):
         assert name in names_of(path), f"{file}::{name}"
 
 
+PACKAGE = ROOT / "src" / "roundwise"
+FILES = ("py", "md", "csv", "db", "html", "json", "toml", "parquet", "u2")
+
+
+def places():
+    """Every way to name a module of the package, by its last parts, and all that such modules define."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = [*path.relative_to(PACKAGE).with_suffix("").parts]
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        names = names_of(path)
+        if path.name == "__init__.py":  # what a room exports
+            imports = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
+            names |= {each.name for node in imports for each in node.names}
+        for start in range(len(parts)):
+            found.setdefault(".".join(parts[start:]), set()).update(names)
+    return found
+
+
+def test_names_with_a_module_are_there():
+    """`module.function` in backticks, on a page or in a docstring, where the first word is a module of the package."""
+    known, missing = places(), []
+    for each in ("report", "trial", "plan"):  # also what such an object is called where it is used
+        del known[each]
+    for text in (*PAGES, *PACKAGE.rglob("*.py")):
+        for name in re.findall(r"`(?:roundwise\.)?([a-z_]+(?:\.\w+)+)`", text.read_text(encoding="utf-8")):
+            parts = name.split(".")
+            if parts[0] not in known or parts[-1] in FILES:
+                continue
+            cuts = range(1, len(parts) + 1)
+            if not any(
+                ".".join(parts[:i]) in known and (i == len(parts) or ".".join(parts[i:]) in known[".".join(parts[:i])])
+                for i in cuts
+            ):
+                missing.append((text.name, name))
+    assert not missing
+
+
 # by examples and tests
 WRITTEN = {"headlines.md", "report.md", "r.md", "only_here.py", "tests_of_cluster.py", "my_rules.py"}
 WRITTEN |= {"exports.py", "cohorts.py", "grade.py"}
