@@ -5,6 +5,7 @@
 - `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
 - `asks(names, wording)`              the question in plain words; if not, its name
 - `control`, `against`                the arm (an index) that all others are compared with, or None; on whatever scale
+- `forms`, `levels`, `names`          of what is stated in linear forms: their coefficients, levels and names
 - `line_words(names)`                 of several statements: each in words
 - `led(means, lead)`                  means, all alike before, where what is sought is ahead by so much: a plan's ladder
 - `flags(names)`                      the options that ask it on the command line; None if it takes a file
@@ -73,6 +74,22 @@ def against(question: Question) -> int | None:
     """The same, on whatever scale they are compared."""
     found: int | None = getattr(question, "against", control_of(question))
     return found
+
+
+def answer_names(question: Question, arms: Sequence[str]) -> Sequence[str]:
+    """What the indices of an answer stand for: what the question names itself, or the arms."""
+    own: Sequence[str] = getattr(question, "names", ())
+    return own or arms
+
+
+def answers_by_arm(question: Question) -> bool:
+    """Whether the indices of an answer are those of arms, not of statements or scores."""
+    return not hasattr(question, "forms")
+
+
+def levels_of(question: Question) -> list[float]:
+    """The different levels of what is stated; 0 where there are none."""
+    return sorted({float(each) for each in getattr(question, "levels", [0.0])})
 
 
 def seeks_best(question: Question) -> bool:

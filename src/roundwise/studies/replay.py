@@ -19,6 +19,7 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, whole_number
 from roundwise.noise import Noise
+from roundwise.questions.besides import answer_names
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.change import Change, names_after, with_arms
@@ -146,7 +147,7 @@ def _check_answer(settings: Settings, answer: object) -> None:
     if type(answer) is not type(like):
         raise TypeError("an answer to another question")
     sets = [answer] if isinstance(answer, list) else list(answer.values()) if isinstance(answer, dict) else [[answer]]
-    most = max(len(getattr(question, "names", ()) or arms), getattr(question, "number", 0))
+    most = max(len(answer_names(question, arms)), getattr(question, "number", 0))
     for each in sets:
         if not all(isinstance(number, bool) or (type(number) is int and 0 <= number < most) for number in each):
             raise ValueError("an answer that there is not")
