@@ -1,0 +1,80 @@
+"""The application: pages and API over one storage. `roundwise serve` runs it; nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from roundwise._version import __version__
+from roundwise.errors import RoundwiseError
+from roundwise.studies.store import open_store
+from roundwise.web import api, pages
+from roundwise.web.problems import problem, status_of
+from roundwise.web.security import Doors, Guard
+
+HERE = Path(str(files("roundwise.web")))
+_LOG = logging.getLogger("roundwise.web")
+
+
+def application(storage: str | None, doors: Doors) -> FastAPI:
+    """Pages and API for the studies of a storage."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with open_store(storage):  # one engine stays open for all requests
+            yield
+
+    app = FastAPI(
+        title="roundwise",
+        version=__version__,
+        summary="Plan, run and watch studies whose results come in rounds.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.storage, app.state.doors = storage, doors
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    app.include_router(api.router)
+    app.include_router(pages.router)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RoundwiseError)
+        return _answered(request, status_of(error), str(error))
+
+    async def not_understood(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        found = error.errors()[0]
+        where = " ".join(str(each) for each in found["loc"][1:]) or "the request"
+        return _answered(request, 422, f"{where}: {found['msg']}.")
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _answered(request, error.status_code, str(error.detail))
+
+    async def unexpected(request: Request, error: Exception) -> Response:
+        _LOG.exception("a request to %s failed", request.url.path)
+        return _answered(request, 500, "Something went wrong here, and was written to the server's log.")
+
+    app.add_exception_handler(RoundwiseError, refused)
+    app.add_exception_handler(RequestValidationError, not_understood)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)
+    app.add_middleware(Guard, doors=doors)
+    return app
+
+
+def _answered(request: Request, status: int, detail: str) -> Response:
+    """One sentence, as a page or for a program."""
+    if request.url.path.startswith("/api/"):
+        return problem(status, detail)
+    return pages.sentence(request, status, detail)
