@@ -53,7 +53,8 @@ def test_json_is_the_overview(run) -> None:
     assert plain["promise"]["easiest"] == 4
     assert plain["promise"]["given"] is False
     assert plain["samples"]["lower"] == pytest.approx(62.5 * 0.98 * math.log(99))
-    assert plain["estimable_complexity"] == pytest.approx(500)
+    assert plain["estimable_complexity"] == pytest.approx(62.5 / (2 * math.tanh(0.25) ** 2))
+    assert plain["hardest"] == pytest.approx([0.6 - plain["estimation_radius"], 0.3 + plain["estimation_radius"]])
     assert plain["measured"] is None
     ours = overview(Problem(Above(0.5), 2, 0.01, Gaussian(0.5)), [0.6, 0.3], PET(guess=4.0))
     assert plain["batches"]["upper"] == ours.upper.batches
@@ -79,7 +80,7 @@ def test_a_point_where_a_number_does_not_serve(run, tmp_path: Path) -> None:
     assert "Assumption 2.2 fails for a constant y" in out
 
 
-@pytest.mark.parametrize("figure", ["batches", "trade-off", "sequence"])
+@pytest.mark.parametrize("figure", ["batches", "trade-off", "sequence", "ball"])
 def test_figures(run, tmp_path: Path, figure: str) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "figure.svg"
@@ -89,7 +90,8 @@ def test_figures(run, tmp_path: Path, figure: str) -> None:
     assert code == 0
     assert f"The figure is in {path}." in out
     text = path.read_text()
-    assert {"batches": "PET, measured", "trade-off": "growth 32", "sequence": "instance 3: T* = 200"}[figure] in text
+    words = {"batches": "PET, measured", "trade-off": "growth 32", "sequence": "instance 3: T* = 200"}
+    assert (words | {"ball": "μ: T* = 200"})[figure] in text
     assert path.stat().st_size < 100_000
 
 
@@ -110,6 +112,10 @@ def test_figures(run, tmp_path: Path, figure: str) -> None:
         (
             ("-q", "best-arm", "--means", "1,0,0", "--plot", "x.svg", "--figure", "sequence"),
             "The picture of the sequence is for two arms; found 3.",
+        ),
+        (
+            ("-q", "best-arm", "--means", "1,0,0", "--plot", "x.svg", "--figure", "ball"),
+            "The picture of the ball is for two arms; found 3.",
         ),
     ],
 )

@@ -100,12 +100,12 @@ def test_lemma_3_10_and_its_consequence(rng: np.random.Generator) -> None:
             change = abs(math.log(float(question.complexity(other).value) / complexity))
             assert change <= math.sqrt(8 * complexity) * distance * (1 + 1e-6)
             # what the proof of Theorem 3.11 needs: within b the worst case is at most e T*
-            radius = estimation_radius(complexity)
+            radius = estimation_radius(complexity, constants="stated")
             assert float(question.complexity(means, radius).value) <= math.e * complexity
             assert estimable_complexity(complexity, radius) == pytest.approx(8 * complexity)
     # but Assumption 3.8 itself fails with this b, already for two arms: the farthest instance of the ball is too easy
     means = np.array([1.0, 0.0])
-    radius = estimation_radius(8.0)
+    radius = estimation_radius(8.0, constants="stated")
     worst = float(BestArm().complexity(means, radius).value)
     easiest = float(BestArm().complexity([1.0 + radius, -radius]).value)
     assert math.log(worst / easiest) == pytest.approx(4 * math.atanh(1 / 4))

@@ -117,11 +117,11 @@ def rows(day, a=30, b=30):
 
 
 def dealt(study):
-    return [each.dealt for each in study.state.asked[0].told]
+    return [each.dealt for each in study.state.asked[0].files]
 
 
 def sizes(study):
-    return [[part.counts.tolist() for part in each.parts] for each in study.state.asked[0].told]
+    return [[part.counts.tolist() for part in each.parts] for each in study.state.asked[0].files]
 
 
 class TestLive:
@@ -162,7 +162,7 @@ class TestLive:
     def test_a_file_after_one_that_was_withdrawn(self, study):
         study.ask()
         study.tell(rows(1, a=1, b=0))
-        study.amend(study.state.asked[0].told[0].digest, None, "of another experiment")
+        study.amend(study.state.asked[0].files[0].digest, None, "of another experiment")
         study.tell(rows(2))
         assert dealt(study) == ["alone"]
 
@@ -170,7 +170,7 @@ class TestLive:
         study.ask()
         study.tell(rows(1, a=10, b=10))
         before = sizes(study)
-        study.amend(study.state.asked[0].told[0].digest, rows(2, a=10, b=10), "wrong day")
+        study.amend(study.state.asked[0].files[0].digest, rows(2, a=10, b=10), "wrong day")
         assert dealt(study) == ["apart"]
         assert sizes(study) != before  # 1e-3 by chance, and the seed is fixed
         assert study.state.files == 2
@@ -181,7 +181,7 @@ class TestLive:
     def test_the_correction_of_the_whole_batch(self, study):
         study.ask()
         study.tell(rows(1))
-        study.amend(study.state.asked[0].told[0].digest, rows(2), "wrong day")
+        study.amend(study.state.asked[0].files[0].digest, rows(2), "wrong day")
         assert dealt(study) == ["apart"]
         assert len(study.state.batches[0].parts) == 4
 

@@ -20,12 +20,22 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def blocks_of(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
 def blocks(language):
     return [
         pytest.param(block, id=f"{page.name}-{i}")
         for page in PAGES
-        for i, block in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL))
+        for i, block in enumerate(blocks_of(page, language))
     ]
+
+
+def files_in(page):
+    """The blocks of a page that begin with the name of the file that they are."""
+    every = (*blocks_of(page, "python"), *blocks_of(page, "toml"))
+    return {name[1]: block for block in every if (name := re.match(r"# (\w+\.\w+)\n", block))}
 
 
 @pytest.mark.parametrize("code", blocks("python"))
@@ -51,6 +61,9 @@ def test_python_is_typed(tmp_path):
 @pytest.mark.parametrize("code", blocks("console"))
 def test_commands(code, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
+    for page in PAGES:
+        for name, text in files_in(page).items() if code in page.read_text() else ():
+            (tmp_path / name).write_text(text)
     for line in code.splitlines():
         if line.startswith("$ roundwise "):
             monkeypatch.setattr(sys, "argv", shlex.split(line[2:]))
@@ -88,7 +101,9 @@ def test_places_in_the_code(page):
         assert name in names_of(path), f"{file}::{name}"
 
 
-WRITTEN = {"headlines.md", "report.md", "r.md", "only_here.py", "tests_of_cluster.py"}  # by examples and tests
+# by examples and tests
+WRITTEN = {"headlines.md", "report.md", "r.md", "only_here.py", "tests_of_cluster.py", "my_rules.py"}
+WRITTEN |= {"broken.py", "evil.py", "my_question.py", "my_noise.py", "my_policy.py", "my_threshold.py"}
 
 
 def test_files_that_are_named():

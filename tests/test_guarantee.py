@@ -1,8 +1,8 @@
 """What became of the guarantee follows from everything that happened, and stands above the headline unless kept."""
 
+import copy
 import html
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,10 +27,9 @@ from roundwise import (
 from roundwise.betting.above import Won as Sets
 from roundwise.betting.candidates import Won
 from roundwise.betting.rule import ledger_of
-from roundwise.studies import replayed
-from roundwise.studies.guarantee import Guarantee, emptied, guarantee_of
+from roundwise.studies.guarantee import Guarantee, emptied
 from roundwise.studies.report import report_of
-from test_study import ARMS, World, finished, rechained
+from test_study import ARMS, World, finished
 
 AB = ("a", "b")
 
@@ -55,7 +54,7 @@ def sums(a, b):
 
 def settled(live, why="the server was down"):
     live.ask()
-    return live.tell(sums((30, 10), (20, 15)), settle=why)
+    return live.tell(sums((30, 10), (20, 15)), round_over=why)
 
 
 class TestWhatHappened:
@@ -72,34 +71,35 @@ class TestWhatHappened:
         assert report.guarantee == (
             "conditional on the assumption that what is missing of batch 1 has nothing to do with its values"
         )
-        assert any(f"Batch 1 was settled with 50 of 60 results ({why})" in each for each in report.warnings)
+        assert any(f"Batch 1 was closed early: 10 of 60 results never came ({why})" in each for each in report.warnings)
 
     def test_a_batch_settled_with_everything_there(self, study):
         live = study()
         live.ask()
-        assert live.tell(sums((30, 10), (30, 15)), settle="that is all").guarantee == "kept"
+        assert live.tell(sums((30, 10), (30, 15)), round_over="that is all").guarantee == "kept"
 
     def test_amendments_and_a_settled_batch_together(self, study):
         live = study()
         settled(live)
-        first = live.state.asked[0].told[0].digest
+        first = live.state.asked[0].files[0].digest
         report = live.amend(first, sums((30, 11), (20, 15)), "miscounted")
         assert report.guarantee == (
             "conditional on the assumption that what is missing of batch 1 has nothing to do with its values; and that "
             "the correction of data frame in batch 1 has nothing to do with what results showed"
         )
-        assert any("was settled with 50 of 60 results (the server was down)" in each for each in report.warnings)
-        second = live.state.asked[0].told[0].digest
+        said = "was closed early: 10 of 60 results never came (the server was down)"
+        assert any(said in each for each in report.warnings)
+        second = live.state.asked[0].files[0].digest
         assert "the withdrawal of data frame in batch 1" in live.amend(second, None, "not ours").guarantee
 
     def test_a_complete_batch_that_was_amended_is_not_called_settled(self, study):
         live = study()
         live.ask()
         live.tell(sums((30, 10), (30, 15)))
-        report = live.amend(live.state.asked[0].told[0].digest, None, "not ours")
+        report = live.amend(live.state.asked[0].files[0].digest, None, "not ours")
         asked = live.state.asked[0]
-        assert (asked.settled, asked.amended, asked.complete) == (None, True, True)
-        assert not any("was settled" in each for each in report.warnings)
+        assert (asked.closed_early, asked.amended, asked.complete) == (None, True, True)
+        assert not any("was closed early" in each for each in report.warnings)
         assert "what is missing" not in report.guarantee
 
     def test_batches_that_do_not_agree(self, study):
@@ -127,35 +127,16 @@ class TestWhatHappened:
     def test_everything_that_voids_it_is_named_and_nothing_else(self, study):
         live = study(policy=TriBBAI())
         live.ask()
-        report = live.tell({"arm": ["a"], "count": [1], "successes": [1]}, settle="enough")
+        report = live.tell({"arm": ["a"], "count": [1], "successes": [1]}, round_over="enough")
         assert report.guarantee.startswith("void because tri-bbai is correct")
         assert "missing" not in report.guarantee
 
-    def test_files_that_an_earlier_version_dealt_all_alike(self, study):
-        live = study(noise=Gaussian(1.0))
-        live.ask()
-        rng = np.random.default_rng(1)
-        for _ in range(2):
-            live.tell({"arm": ["a"] * 15 + ["b"] * 15, "outcome": rng.normal(size=30)})
-        assert live.report().guarantee == "kept"
-
-        def old(seq, kind, payload):
-            if kind == "told":
-                del payload["results"]["dealt"]
-
-        state = replayed(rechained(live.store.read("s"), old))
-        assert np.array_equal(state.trial.plan.pulls, live.state.trial.plan.pulls)  # it is read as before
-        assert str(guarantee_of(state)) == (
-            "conditional on the assumption that the rows in the files of batch 1 came in an order that has nothing to "
-            "do with their values"
-        )
-        assert any(
-            "dealt the rows of each into parts in the same way" in each for each in report_of(state, False).warnings
-        )
-
 
 def with_won(state, won):
-    return replace(state, trial=state.trial._replace(kept=state.trial.kept._replace(won=won)))
+    other = copy.copy(state)
+    trial = state.trial._replace(kept=state.trial.kept._replace(won=won))
+    other.becomes(state.settings, trial, state.so_far)
+    return other
 
 
 class TestEverythingRuledOut:

@@ -74,7 +74,7 @@ class TestTheSameContents:
             for day in ("monday", "tuesday"):
                 study.ask()
                 study.tell(written(tmp_path, "arm,count,successes\na,20,0\nb,20,0\n", f"{day}.csv"), again=True)
-            digests = [each.digest for asked in study.state.asked for each in asked.told]
+            digests = [each.digest for asked in study.state.asked for each in asked.files]
             assert len(set(digests)) == 2
             study.amend("tuesday.csv", None, "a test run")
             assert study.state.asked[1].counts.sum() == 0
@@ -156,7 +156,7 @@ def test_bounds_are_of_the_batches_that_the_decision_has_seen(storage):
             study.tell({"arm": ["a", "b"], "count": counts, "total": [totals[0], totals[1] + number * 1e-3]})
         state = study.state
         assert state.decided is None
-        second = state.asked[1].told[0]
+        second = state.asked[1].files[0]
         counts = second.counts.tolist()
         fixed = {"arm": ["a", "b"], "count": counts, "total": [counts[0] * 3.0, counts[1] * -3.0]}
         study.amend(second.digest, fixed, "units were mixed up")

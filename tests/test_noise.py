@@ -24,7 +24,7 @@ from roundwise import (
 )
 from roundwise.estimates import Past
 from roundwise.noise import Outcome, doubt, variances
-from roundwise.spec import NOISES, noise_spec
+from roundwise.spec import NOISES, made, plain
 from roundwise.state import Batch
 from roundwise.studies.drift import disagreement
 from roundwise.studies.results import read_results
@@ -99,7 +99,8 @@ def test_what_may_be_assumed():
     assert doubt(TrueMarks(4.0), WORLD.noise) is None
     assert doubt(TrueMarks(3.0), WORLD.noise) == "no guarantee: results leave the range assumed"
     assert doubt(SubGaussian(2.0), Marks(4.0)) is doubt(Bounded(0.0, 5.0), Marks(4.0)) is None
-    assert noise_spec(Marks(4.0)) == {"name": "marks", "most": 4.0}
+    assert plain(Marks(4.0)) == {"name": "test_noise:Marks", "most": 4.0}
+    assert made("noise", plain(Marks(4.0))) == Marks(4.0)
 
 
 def test_the_range_of_its_means_is_known():

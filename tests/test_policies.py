@@ -23,6 +23,17 @@ from roundwise import (
     Wager,
 )
 from roundwise.arrays import take
+from roundwise.policies import (
+    LUCB,
+    Agarwal,
+    BatchRacing,
+    ClassicTrackAndStop,
+    Elimination,
+    Hillel,
+    Jin2019,
+    Karpov,
+    TopTwo,
+)
 from roundwise.policies.limited import Limited
 from roundwise.state import Batch
 from roundwise.trial import advance, begin, conclusion
@@ -41,10 +52,31 @@ GENERAL = {
     "pet, limited": Limited(PET(), max_batch=500, min_per_arm=5),
     "track-and-stop, limited": Limited(TrackAndStop(first_time=40), max_batch=30),
 }
-POLICIES = GENERAL | {"tri-bbai": TriBBAI(), "opt-bbai": OptBBAI(c=0.05), "opt-bbai 32": OptBBAI()}
+SEQUENTIAL = {
+    "classic track-and-stop": ClassicTrackAndStop(batch=40),
+    "top-two": TopTwo(batch=40),
+    "top-two, one by one": TopTwo(),
+}
+OWN_RULE = {
+    "tri-bbai": TriBBAI(),
+    "opt-bbai": OptBBAI(c=0.05),
+    "opt-bbai 32": OptBBAI(),
+    "elimination": Elimination(first_pulls=20),
+    "hillel": Hillel(),
+    "agarwal": Agarwal(gap=0.3, rounds=3),
+    "jin-2019": Jin2019(),
+    "karpov": Karpov(),
+    "batch-racing": BatchRacing(batch=53),
+    "batch-racing, few of each": BatchRacing(batch=53, most=9),
+    "lucb": LUCB(batch=40),
+    "elimination, limited": Limited(Elimination(first_pulls=20), max_batch=30),
+    "agarwal, limited": Limited(Agarwal(gap=0.3), max_batch=500),
+}
+POLICIES = GENERAL | SEQUENTIAL | OWN_RULE
 
 QUESTIONS = {
     "best-arm": BestArm(),
+    "best-arm within": BestArm(0.3),
     "top-k": TopK(2),
     "above": Above(0.45),
     "minimum-below": MinimumBelow(0.1),
@@ -81,11 +113,34 @@ def leaves(tree):
 
 
 def fits(policy, question):
-    """The BBAI algorithms are for best arm only, the pairwise threshold for unions of half-spaces."""
-    if policy.name.endswith("bbai"):
-        return question.name == "best-arm"
-    pairwise = isinstance(policy.stopping, GLR) and isinstance(policy.stopping.threshold, Pairwise)
-    return not pairwise or question.pieces(5) is not None
+    """Whether the policy says that it answers the question."""
+    try:
+        policy.check(Problem(question, arms=5, delta=0.1))
+    except InputError:
+        return False
+    return True
+
+
+def best_arm(policy):
+    """Best arm, with a tolerance for who needs one."""
+    return BestArm() if fits(policy, BestArm()) else BestArm(0.3)
+
+
+def test_who_answers_what():
+    """Those with a rule of their own answer what is written of them, and nothing else."""
+    answers = {
+        "tri-bbai": {"best-arm"},
+        "opt-bbai": {"best-arm"},
+        "elimination": {"best-arm", "best-arm within", "top-k"},
+        "hillel": {"best-arm", "best-arm within"},
+        "agarwal": {"best-arm", "top-k"},
+        "jin-2019": {"best-arm within"},
+        "karpov": {"best-arm", "top-k"},
+        "batch-racing": {"best-arm", "top-k"},
+        "lucb": {"best-arm", "best-arm within", "top-k"},
+    }
+    for policy in OWN_RULE.values():
+        assert {name for name, question in QUESTIONS.items() if fits(policy, question)} == answers[policy.name]
 
 
 PAIRS = {
@@ -115,7 +170,7 @@ def test_many_runs_at_once_equal_single_runs_bit_for_bit(policy, question):
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_permuting_the_arms_permutes_the_plans(policy):
     means = np.random.default_rng(3).uniform(0, 1, (40, 5))
-    problem = Problem(BestArm(), arms=5, delta=0.1)
+    problem = Problem(best_arm(policy), arms=5, delta=0.1)
     order = np.array([3, 0, 4, 1, 2])
     trial = begin(problem, policy, (40,))
     mirror = begin(problem, policy, (40,))
@@ -130,7 +185,7 @@ def test_permuting_the_arms_permutes_the_plans(policy):
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_plans_are_whole_numbers_and_never_empty(policy):
-    problem = Problem(BestArm(), arms=3, delta=0.2)
+    problem = Problem(best_arm(policy), arms=3, delta=0.2)
     means = np.array([[0.3, 0.0, 0.1]] * 50)
     history, _ = played(problem, policy, means, range(50))
     done = np.zeros(50, dtype=bool)
@@ -141,7 +196,7 @@ def test_plans_are_whole_numbers_and_never_empty(policy):
         done |= done_after
 
 
-@pytest.mark.parametrize("policy", GENERAL.values(), ids=GENERAL)
+@pytest.mark.parametrize("policy", (GENERAL | SEQUENTIAL).values(), ids=GENERAL | SEQUENTIAL)
 def test_results_may_differ_from_what_was_asked(policy):
     """An arm that returns nothing, less or more: no NaN, no empty plan, and the rule still sees all counts."""
     problem = Problem(BestArm(), arms=3, delta=0.1)

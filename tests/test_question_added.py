@@ -11,10 +11,10 @@ from roundwise.betting.rule import ledger_of
 from roundwise.questions import Complexity, Pieces
 from roundwise.questions.base import Halfspaces, cells_of, finite, form_words, pairs, quiet, spread_over
 from roundwise.questions.linear import halfspace_complexity, halfspace_floor
-from roundwise.studies.replay import State
 from roundwise.studies.settings import Settings
+from roundwise.studies.state import State
 from roundwise.studies.study import Study
-from roundwise.theory.bounds import centre
+from roundwise.theory.bounds import centre, hardest_corner, overview, scaling_error
 from roundwise.theory.calibration.live import Nowhere, Remembered
 from roundwise.trial import begin
 from test_study import World
@@ -108,8 +108,17 @@ def test_its_complexity():
     same = Statements(Podium().halfspaces(Podium().answer(means), 4).dense(4), np.zeros(3)).complexity(means)
     np.testing.assert_allclose(found.value, same.value, rtol=1e-9)
     np.testing.assert_allclose(Podium().complexity(means[:2]).value, BestArm().complexity(means[:2]).value, rtol=1e-8)
-    with pytest.raises(ValueError, match="make a `Centre`"):
-        centre(Podium(), MEANS)
+
+
+def test_its_bounds():
+    """All follow from its half-spaces: the centre, the lower bound on batches, and what PET is promised to pay."""
+    middle = centre(Podium(), MEANS)
+    assert scaling_error(Podium(), MEANS, middle) < 1e-7
+    assert hardest_corner(Podium(), MEANS, 0.01) is None  # the second arm is below one and above others
+    found = overview(Problem(Podium(), 4), [0.001, 1.501, 0.0, 1.5], gamma=20.0)
+    assert found.vacuous is None
+    assert 1.5 < found.expected_batches < found.upper.batches
+    assert found.sample_lower < found.upper.samples
 
 
 @pytest.mark.parametrize("policy", [Wager(first_pulls=10, growth=1.0), PET()], ids=["wager", "pet"])

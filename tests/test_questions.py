@@ -1,10 +1,7 @@
 """Questions against independent computations: projections, convex programmes, brute force, reference values."""
 
-import csv
 import itertools
 import tracemalloc
-from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -360,59 +357,6 @@ def test_the_paper_random_instances():
     assert 900 < np.median(values) < 940
     likelihood = 0.9 * np.log(19)  # kl(0.05, 0.95)
     assert abs(values.mean() * likelihood - 2451) < 4 * error * likelihood
-
-
-def load_instances():
-    folder = Path(__file__).parents[2] / "shared" / "data"
-    if not (folder / "instances.csv").exists():
-        pytest.skip(f"the real data are not here: {folder} has no instances.csv")
-    with (folder / "instances.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if int(row["K"]) <= 300]
-    needed = {(row["file"], row["instance"]) for row in rows}
-    sums = defaultdict(lambda: defaultdict(lambda: [0.0, 0.0]))
-    for name in {row["file"] for row in rows}:
-        with (folder / name).open(encoding="utf-8") as file:
-            for line in csv.DictReader(file):
-                if (name, line["instance"]) in needed:
-                    entry = sums[name, line["instance"]][line["arm"]]
-                    entry[0] += int(line["count"])
-                    entry[1] += int(line["count"]) * float(line["outcome"])
-    return rows, sums
-
-
-def test_real_instances():
-    # instances.csv of ../shared/data: T* to four digits and the answer, computed by others from the same tables
-    rows, sums = load_instances()
-    seen = defaultdict(int)
-    for row in rows:
-        arms = sums[row["file"], row["instance"]]
-        names = list(arms)
-        means = np.array([value / count for count, value in arms.values()])
-        assert len(means) == int(row["K"])
-        asked = row["question"]
-        question = {
-            "best arm": lambda row: BestArm(),
-            "top-k": lambda row: TopK(int(float(row["param"]))),
-            "threshold": lambda row: Above(float(row["param"])),
-            "any-above": lambda row: AnyAbove(float(row["param"])),
-        }[asked](row)
-        value = question.complexity(means, sigma=float(row["sigma"])).value
-        assert value == pytest.approx(float(row["T_star"]), rel=6e-4), row
-        answer, expected = question.answer(means), row["answer"]
-        if asked == "best arm":
-            assert names[int(answer)] == expected, row
-        elif asked == "any-above":
-            assert ("yes" if answer else "no") == expected, row
-        else:
-            chosen = {names[i] for i in np.flatnonzero(answer)}
-            count, _, listed = expected.rpartition(" above: ")
-            listed = listed.split(" | ")
-            assert not count or int(count) == len(chosen), row
-            assert chosen >= set(listed) - {"..."}, row
-            assert "..." in listed or len(listed) == len(chosen), row
-        seen[asked] += 1
-    assert set(seen) == {"best arm", "top-k", "threshold", "any-above"}
-    assert sum(seen.values()) > 80
 
 
 # --- sizes -------------------------------------------------------------------------------------------------

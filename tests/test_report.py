@@ -61,9 +61,10 @@ def odd(study):
     """The report of a study whose arms have odd names, with notes."""
     live = study(arms=ODD, noise=Binary())
     live.ask()
-    live.tell({"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}, settle="<script>alert(1)</script>")
+    five = {"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}
+    live.tell(five, round_over="<script>alert(1)</script>")
     live.ask()
-    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, settle="enough")
+    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough")
     return live.report()
 
 

@@ -1,4 +1,4 @@
-"""What every store owes, on SQLite and on a real PostgreSQL server; upgrades; messages."""
+"""What every store owes, on SQLite and on a real PostgreSQL server; versions; messages."""
 
 import json
 import os
@@ -404,87 +404,18 @@ class TestFiles:
             study.put(entries[1:])
 
 
-# version 1 as it was made: without digests
-VERSION_1 = [
-    "create table roundwise_schema (version integer not null)",
-    "insert into roundwise_schema values (1)",
-    "create table roundwise_study (id {serial} not null primary key, name text not null unique, "
-    "created_at text not null, changed_at text not null, entries integer not null)",
-    "create table roundwise_entry (study_id integer not null references roundwise_study (id), seq integer not null, "
-    "kind text not null, recorded_at text not null, recorded_by text not null, version text not null, "
-    "payload text not null, primary key (study_id, seq))",
-]
-
-
-def old_store(url, studies=2, entries=3):
-    """Make a store of version 1 by hand."""
-    serial = "integer" if url.startswith("sqlite") else "serial"
-    statements = [statement.format(serial=serial) for statement in VERSION_1]
-    at = "2026-01-02T03:04:05.000006+00:00"
-    for s in range(studies):
-        statements.append(
-            "insert into roundwise_study (name, created_at, changed_at, entries) "
-            f"values ('old {s}', '{at}', '{at}', {entries})"
-        )
-        statements += [
-            f"insert into roundwise_entry values ({s + 1}, {i}, 'told', '{at}', 'ann', '0.0.1', '{{\"x\":{s}.{i}}}')"
-            for i in range(entries)
-        ]
-    sql(url, *statements)
-
-
-class TestUpgrade:
-    def test_an_older_store_is_brought_up_to_date_with_its_data(self, url):
-        old_store(url)
-        with open_store(url) as store:
-            entries = store.read("old 1")  # which checks the new digests
-            assert [entry.payload for entry in entries] == [{"x": 1.0}, {"x": 1.1}, {"x": 1.2}]
-            assert {(entry.by, entry.version, entry.kind) for entry in entries} == {("ann", "0.0.1", "told")}
-            assert {entry.at for entry in entries} == {datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)}
-            assert [each.entries for each in store.studies()] == [3, 3]
-            store.append("old 0", [("told", {"x": 5})], 2)
-            store.create("new", {})
-        with open_store(url) as store:
-            assert len(store.read("old 0")) == 4
-
-    def test_its_tables_are_then_those_of_a_new_store(self, url, tmp_path):
-        from sqlalchemy import inspect
-
-        def shape(url):
-            with open_store(url) as store:
-                tables = inspect(store.reached().engine)
-                return {
-                    name: (
-                        [(c["name"], str(c["type"]), c["nullable"]) for c in tables.get_columns(name)],
-                        tables.get_pk_constraint(name)["constrained_columns"],
-                        [key["referred_table"] for key in tables.get_foreign_keys(name)],
-                        [key["column_names"] for key in tables.get_unique_constraints(name)],
-                    )
-                    for name in tables.get_table_names()
-                }
-
-        old_store(url)
-        fresh = f"sqlite:///{tmp_path}/fresh.db" if url.startswith("sqlite") else postgres.server().fresh()
-        assert shape(url) == shape(fresh)
-
-    def test_an_upgrade_that_fails_leaves_the_old_store(self, url, monkeypatch):
-        def broken(connection):
-            schema._add_digests(connection)
-            raise StoreError("the power went out")
-
-        old_store(url)
-        with monkeypatch.context() as patch:
-            patch.setattr(schema, "UPGRADES", {1: broken})
-            with pytest.raises(StoreError, match="the power went out"):
-                open_store(url)
-        with open_store(url) as store:  # fails if there were digests already
-            assert len(store.read("old 0")) == 3
-
+class TestVersions:
     def test_a_newer_store_is_refused(self, url):
         with open_store(url) as store:
             store.create("checkout", {})
-        sql(url, "update roundwise_schema set version = 3")
-        with pytest.raises(DataError, match=r"newer roundwise \(schema 3, this version knows up to 2\). Upgrade with"):
+        sql(url, "update roundwise_schema set version = 4")
+        with pytest.raises(DataError, match=r"newer roundwise \(schema 4, this version knows up to 3\). Upgrade with"):
+            open_store(url)
+
+    def test_a_store_from_before_the_first_release_is_refused(self, url):
+        open_store(url).close()
+        sql(url, "update roundwise_schema set version = 2")
+        with pytest.raises(DataError, match=r"before the first release of roundwise \(schema 2\), and is not read"):
             open_store(url)
 
     @pytest.mark.parametrize("change", ["update roundwise_schema set version = 0", "delete from roundwise_schema"])
@@ -494,7 +425,7 @@ class TestUpgrade:
             open_store(url)
 
     def test_a_store_without_its_tables(self, url, store):
-        sql(url, "drop table roundwise_entry", "drop table roundwise_study")
+        sql(url, "drop table roundwise_key", "drop table roundwise_entry", "drop table roundwise_study")
         with pytest.raises(Damaged, match="is damaged|does not hold the tables of roundwise"):
             store.studies()
 
@@ -695,3 +626,67 @@ os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(0.05)
     assert not Path(folder).exists()
     assert not Path(f"/proc/{pid}").exists()
+
+
+class TestCheckpoints:
+    """What makes reading cheap: the last entry that holds all of the state, and what entries can be found by."""
+
+    def test_a_study_is_read_from_its_last_checkpoint_on(self, store):
+        store.create("s", {"x": 0})
+        assert store.recent("s") == store.read("s")
+        store.append("s", [("told", {"x": 1}), ("counted", {"x": 2}), ("asked", {"x": 3})], 0)
+        store.append("s", [("told", {"x": 4}), ("counted", {"x": 5})], 3)
+        store.append("s", [("noted", {"x": 6})], 5)
+        assert [entry.seq for entry in store.recent("s")] == [0, 5, 6]
+        assert store.recent("s") == [each for each in store.read("s") if each.seq in (0, 5, 6)]
+
+    def test_a_log_that_is_taken_in_has_its_checkpoint(self, store):
+        store.create("s", {})
+        store.append("s", [("counted", {}), ("asked", {})], 0)
+        entries = store.read("s")
+        store.remove("s", 2)
+        assert store.studies() == []
+        store.put(entries)
+        assert [entry.seq for entry in store.recent("s")] == [0, 1, 2]
+
+    def test_what_is_read_is_checked(self, url, store):
+        store.create("s", {})
+        store.append("s", [("told", {"x": 1}), ("counted", {"x": 1}), ("asked", {"x": 1})], 0)
+        sql(url, "update roundwise_entry set payload = '{}' where seq = 1")
+        store.recent("s")  # what stands before the checkpoint is not read
+        with pytest.raises(Damaged, match="entry 1 "):
+            store.read("s")
+        sql(url, "update roundwise_entry set payload = '{}' where seq = 3")
+        with pytest.raises(Damaged, match="entry 3 "):
+            store.recent("s")
+        sql(url, "update roundwise_entry set payload = '{\"x\":1}' where seq = 0")
+        with pytest.raises(Damaged, match="entry 0 "):
+            store.recent("s")
+
+    def test_entries_are_found_by_file_and_request(self, store):
+        store.create("s", {})
+        told = [("told", {"results": {"digest": name}, "key": f"k{name}"}) for name in "abab"]
+        store.append("s", [*told, ("amended", {"results": None}), ("told", {"results": {"digest": "c"}})], 0)
+        assert [entry.seq for entry in store.find("s", "file a")] == [1, 3]
+        assert [entry.seq for entry in store.find("s", "request kb")] == [2, 4]
+        assert [entry.seq for entry in store.find("s", "file c")] == [6]
+        assert store.find("s", "file d") == []
+
+    def test_a_study_is_removed_only_where_it_was_seen(self, store):
+        store.create("s", {})
+        store.append("s", [("told", {"results": {"digest": "a"}})], 0)
+        with pytest.raises(Conflict):
+            store.remove("s", 0)
+        assert len(store.read("s")) == 2
+        store.remove("s", 1)
+        with pytest.raises(UnknownStudy):
+            store.read("s")
+        store.create("s", {"again": 1})
+        assert store.find("s", "file a") == []
+
+    def test_overviews(self, store):
+        store.create("s", {})
+        assert store.studies()[0].overview == {}
+        store.append("s", [("told", {})], 0, overview={"state": "open"})
+        store.append("s", [("told", {})], 1)
+        assert store.studies()[0].overview == {"state": "open"}

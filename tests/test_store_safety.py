@@ -20,7 +20,6 @@ import postgres
 from processes import child, ended
 from roundwise import RoundwiseError
 from roundwise.studies.store import Conflict, StoreError, open_store
-from test_store import old_store
 
 KILLS = 100
 PARTS = 3
@@ -127,25 +126,6 @@ def test_kill_while_a_store_is_made(fresh):
             appended(store, 0, 0)
 
 
-def test_kill_during_an_upgrade(fresh):
-    moments = random.Random(3)
-    url = fresh()
-    old_store(url, studies=2, entries=150)
-    for _ in range(20):
-
-        def work(acknowledge):
-            acknowledge(0, 0)
-            open_store(url).close()
-
-        with child(work) as (pid, pipe):
-            pipe.read(8)
-            time.sleep(moments.uniform(0, 0.06))
-            os.kill(pid, signal.SIGKILL)
-            ended(pid)
-    with open_store(url) as store:
-        assert [entry.payload for entry in store.read("old 1")] == [{"x": float(f"1.{i}")} for i in range(150)]
-
-
 def test_two_processes_at_once(fresh):
     url, each = fresh(), 60
     with open_store(url) as store:
@@ -176,12 +156,9 @@ def test_two_processes_at_once(fresh):
         assert [i for name, i in recorded if name == who] == list(range(each))
 
 
-@pytest.mark.parametrize("old", [False, True])
-def test_many_open_a_store_at_once(fresh, old):
+def test_many_open_a_store_at_once(fresh):
     for _ in range(3):
         url = fresh()
-        if old:
-            old_store(url)
 
         def work(acknowledge, url=url):
             with open_store(url) as store:
@@ -195,7 +172,7 @@ def test_many_open_a_store_at_once(fresh, old):
         ):
             assert [ended(pid) for pid in (a, b, c, d)] == [0, 0, 0, 0]
         with open_store(url) as store:
-            assert len(store.studies()) == (6 if old else 4)
+            assert len(store.studies()) == 4
 
 
 class TestFullDisk:

@@ -55,7 +55,7 @@ def results(folder, number):
 
 def told(study):
     """The numbers of the files that were recorded."""
-    return [int(Path(each.name).stem) for asked in study.state.asked for each in asked.told]
+    return [int(Path(each.name).stem) for asked in study.state.asked for each in asked.files]
 
 
 def made(url, *names):

@@ -45,7 +45,7 @@ def told(state):
     """The numbers of the files that were recorded; fails where one is there in part."""
     found = []
     for asked in state.asked:
-        for each in asked.told:
+        for each in asked.files:
             assert each.counts.tolist() == [1.0] * len(ARMS)
             found.append(int(os.path.basename(each.name).removesuffix(".csv")))
     return found
@@ -134,12 +134,12 @@ def test_kill_while_the_study_is_decided(url, tmp_path):
             ended(pid)
         with load_study(name, url) as study:
             state = study.state
-            assert (state.decided is not None) == bool(state.trial.done) == bool(state.asked[1].told)
+            assert (state.decided is not None) == bool(state.trial.done) == bool(state.asked[1].files)
             usual *= 0.8 if state.decided is not None else 1.25
             if state.decided is None:
                 study.tell(tmp_path / "2.csv")
             assert study.state.decided["answer"] == 2
-            assert study.state.seq == 5
+            assert study.state.seq == 7
 
 
 def at_once(url, jobs):
@@ -205,7 +205,7 @@ def test_two_tell_the_same_file_at_once(study, url, tmp_path, capfd):
 
 
 def test_two_ask_at_once(study, url):
-    study.tell(settle="the first is of no interest")
+    study.tell(round_over="the first is of no interest")
 
     def work(acknowledge):
         with load_study("s", url) as mine:

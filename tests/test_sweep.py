@@ -222,7 +222,7 @@ class TestGrid:
             ("k = 2", "", r"\[\[question\]\] 2: The question 'top-k' cannot be made without `k`"),
             ("k = 2", 'k = "two"', r"\[\[question\]\] 2: .*`k` is 'two', but must be a whole number"),
             ('"top-k"\nk = 2', '"statements"', r"\[\[question\]\] 2: .* cannot be made without `forms`"),
-            ('"top-k"\nk = 2', '"statements"\nforms = "a"\nlevels = [1]', '`forms` is "a", but must be a list'),
+            ('"top-k"\nk = 2', '"statements"\nforms = "a"\nlevels = [1]', "`forms` is 'a', but must be a list"),
             ('"top-k"\nk = 2', '"statements"\nforms = [[1, 2], [1]]\nlevels = [1, 2]', "lists of equally many"),
             (
                 '"top-k"\nk = 2',

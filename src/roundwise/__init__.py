@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
-from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop, TriBBAI, Wager
+from roundwise.policies import PET, Chances, OptBBAI, Policy, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
@@ -52,6 +52,8 @@ __all__ = [
     "BestArm",
     "Binary",
     "Bounded",
+    "Chances",
+    "Claims",
     "Conflict",
     "Counts",
     "Damaged",
@@ -77,6 +79,7 @@ __all__ = [
     "Replay",
     "Report",
     "RoundRobin",
+    "Rounds",
     "RoundwiseError",
     "Runs",
     "Statements",

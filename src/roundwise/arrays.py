@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Array = NDArray[Any]  # of any kind of values
+Plain = dict[str, Any]  # plain data, as JSON has it
 Tree = TypeVar("Tree")
 
 _FEW = 32  # arms that are added one after the other
@@ -47,14 +49,13 @@ def marked(index: NDArray[np.intp], size: int) -> Bools:
 
 def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
     """The runs at `index` of an array, or of every array in a (named) tuple; None stays None."""
-    done: dict[int, Any] = {}  # an array that occurs twice is taken once
+    done: dict[int, Array] = {}  # an array that occurs twice is taken once
 
-    def taken(array: NDArray[Any]) -> NDArray[Any]:
+    def taken(array: Array) -> Array:
         if id(array) not in done:
             # along the last axis of the transpose, which keeps the runs contiguous; "clip" only skips a check
             done[id(array)] = np.take(array.transpose(), index, axis=-1, mode="clip").transpose()
-        found: NDArray[Any] = done[id(array)]
-        return found
+        return done[id(array)]
 
     return mapped(taken, tree)
 

@@ -2,7 +2,8 @@
 
 A result of arm j in batch r is mu_j + s_r + noise, where the shift s_r (a season, a new grader) is common to all arms.
 Least squares over both removes the shifts from every difference of means. The system to solve has the size of the
-number of batches (the arms are eliminated), or of the number of arms once there are many more batches than that.
+number of batches (the arms are eliminated), or of the number of arms once there are many more batches than that: from
+then on batches are no longer kept one by one, so what is kept stays bounded however many there are.
 """
 
 from __future__ import annotations
@@ -19,14 +20,39 @@ FEW = 16  # batches up to which a loop over pairs of them is faster than one sta
 _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
 
 
+class Within(NamedTuple):
+    """Batches that are no longer kept one by one: what they say of differences within batches.
+
+    The normal equations of the means once the shift s_r of every batch is eliminated: A mu = b up to a constant.
+    """
+
+    system: Floats  # (K, K), A = sum over batches of diag(n) - n n'/w, where w is what came back in the batch
+    right: Floats  # (K), b = sum over batches of t - n T/w, where T is the total of all arms
+    first: Floats  # (K), results of each arm in the first batch that had any
+    batches: int
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> Within:
+        """No batch."""
+        return cls(np.zeros((*shape, shape[-1])), np.zeros(shape), np.zeros(shape), 0)
+
+    def plus(self, counts: Floats, totals: Floats) -> Within:
+        """With one more batch."""
+        share = counts / _weight(counts)[..., None]
+        system = self.system + _diagonal(counts) - share[..., None] * counts[..., None, :]
+        right = self.right + (totals - share * total(totals)[..., None])
+        return Within(system, right, np.where(self.first > 0, self.first, counts), self.batches + 1)
+
+
 class Past(NamedTuple):
-    """All batches so far, as sums and one by one."""
+    """All batches so far, as sums, and one by one as long as they are few."""
 
     counts: Floats  # (K), N
     totals: Floats  # (K)
     scatter: Floats  # (K), sum of squares about each batch's own mean, as far as it is known
     freedom: Floats  # (K), their degrees of freedom
-    history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch
+    history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch; of the last one if there are many
+    earlier: Within | None = None  # the batches that are not in the history
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Past:
@@ -36,16 +62,34 @@ class Past(NamedTuple):
 
     def plus(self, batch: Batch, same_batch: bool = False) -> Past:
         """The past with one more batch, or with one more part of the last batch."""
-        history = self.history
+        history, earlier = self.history, self.earlier
         if same_batch and history:
             counts, totals = history[-1]
             history = (*history[:-1], (counts + batch.counts, totals + batch.totals))
         else:
             history = (*history, (batch.counts, batch.totals))
+        if earlier is not None or len(history) > max(FEW, batch.counts.shape[-1]):
+            earlier = Within.none(self.counts.shape) if earlier is None else earlier
+            for counts, totals in history[:-1]:
+                earlier = earlier.plus(counts, totals)
+            history = history[-1:]
         scatter, freedom = self.scatter, self.freedom
         if batch.scatter is not None:
             scatter, freedom = scatter + batch.scatter, freedom + np.maximum(batch.counts - 1.0, 0.0)
-        return Past(self.counts + batch.counts, self.totals + batch.totals, scatter, freedom, history)
+        return Past(self.counts + batch.counts, self.totals + batch.totals, scatter, freedom, history, earlier)
+
+    @property
+    def batches(self) -> int:
+        """How many batches there were."""
+        return len(self.history) + (0 if self.earlier is None else self.earlier.batches)
+
+    @property
+    def first(self) -> Floats:
+        """The results of each arm in the first batch that had any. (K)"""
+        found = np.zeros_like(self.counts) if self.earlier is None else self.earlier.first
+        for counts, _ in self.history:
+            found = np.where(found > 0, found, counts)
+        return found
 
     @property
     def means(self) -> Floats:
@@ -120,12 +164,9 @@ class Known(NamedTuple):
 
 def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
     """What the past tells; with `shifts`, means from differences within batches only."""
-    batches = len(past.history)
-    if not shifts or batches < 2:
+    if not shifts or past.batches < 2:
         return Known(past, past.means, variance)
-    if batches > max(FEW, past.counts.shape[-1]):
-        return _known_by_arm(past, variance)
-    return _known_by_batch(past, variance)
+    return _known_by_batch(past, variance) if past.earlier is None else _known_by_arm(past, past.earlier, variance)
 
 
 def _known_by_batch(past: Past, variance: Floats) -> Known:
@@ -154,16 +195,13 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
     return Known(past, means, variance, ShiftsOfBatches(shares, covariance))
 
 
-def _known_by_arm(past: Past, variance: Floats) -> Known:
-    """The shifts eliminated: a system for the means of all arms. The largest batch has no shift, for the digits."""
-    system: Floats = _diagonal(np.maximum(past.counts, 1.0))
-    right = past.totals
-    weights = [_weight(counts) for counts, _ in past.history]
-    largest = np.stack(weights).argmax(axis=0)
-    for r, ((counts, totals), weight) in enumerate(zip(past.history, weights, strict=True)):
-        share = np.where(largest == r, 0.0, 1.0 / weight)[..., None] * counts
-        system = system - share[..., None] * counts[..., None, :]
-        right = right - share * total(totals)[..., None]
+def _known_by_arm(past: Past, within: Within, variance: Floats) -> Known:
+    """The shifts eliminated: a system for the means of all arms, of which the N-weighted mean is the pooled one."""
+    for counts, totals in past.history:
+        within = within.plus(counts, totals)
+    share = past.counts / _weight(past.counts)[..., None]  # one constant is free: N'mu = T fixes it, for the digits
+    system = within.system + share[..., None] * past.counts[..., None, :] + _diagonal((past.counts == 0) * 1.0)
+    right = within.right + share * total(past.totals)[..., None]
     covariance = np.asarray(np.linalg.inv(system), dtype=np.float64)
     return Known(past, total(covariance * right[..., None, :]), variance, MeansOfArms(covariance))
 

@@ -1,116 +1,309 @@
-"""Questions, noise models and policies as plain data (JSON, TOML), and back."""
+"""The one way in for plain data: questions, noise models, policies and thresholds from it, and back.
+
+Plain data is a mapping with a `name` (of JSON, TOML, a form), or words as on a command line, `name:key=value,...`. The
+name is that of a built-in thing, or `module:Class` for one of a user's own, a frozen dataclass that has what its kind
+owes. A module is imported only on the word of the user (`trusted`): plain data that came from elsewhere, as the record
+of a study, finds only what is imported already, and it makes nothing but what its kind may be.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import importlib
+import math
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from functools import reduce
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import POLICIES, Policy
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
-from roundwise.stopping import GLR, THRESHOLDS
+from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.stopping import GLR, THRESHOLDS, Threshold
 
-QUESTIONS: dict[str, type[Any]] = {
-    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest)
+Kind = Literal["question", "noise", "policy", "threshold"]
+Given = Mapping[str, object] | str
+Thing = Question | Noise | Policy | Threshold
+
+QUESTIONS: dict[str, type[Question]] = {
+    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims)
 }
-NOISES: dict[str, type[Any]] = {
+NOISES: dict[str, type[Noise]] = {
     each.name: each for each in (Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance)
 }
 
 
-def question_spec(question: Question) -> dict[str, Any]:
-    """A question as plain data.
+class Room(NamedTuple):
+    """One kind of things: what it is called, what one of them owes, and those that are built in."""
 
-    >>> question_spec(TopK(3))
-    {'name': 'top-k', 'k': 3}
+    word: str
+    owes: type
+    built_in: Mapping[str, type[Thing]]
+
+
+ROOMS: dict[Kind, Room] = {
+    "question": Room("question", Question, QUESTIONS),
+    "noise": Room("noise model", Noise, NOISES),
+    "policy": Room("policy", Policy, POLICIES),
+    "threshold": Room("threshold", Threshold, {name: type(each) for name, each in THRESHOLDS.items()}),
+}
+
+
+class Word(str):
+    """A text that stands for a number or a truth value where one is wanted."""
+
+    __slots__ = ()
+
+
+@overload
+def made(kind: Literal["question"], given: Given, *, trusted: bool = False) -> Question: ...
+@overload
+def made(kind: Literal["noise"], given: Given, *, trusted: bool = False) -> Noise: ...
+@overload
+def made(kind: Literal["policy"], given: Given, *, trusted: bool = False) -> Policy: ...
+@overload
+def made(kind: Literal["threshold"], given: Given, *, trusted: bool = False) -> Threshold: ...
+def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
+    """What plain data describes; an InputError says what is wrong with it.
+
+    >>> made("question", {"name": "top-k", "k": 3})
+    TopK(k=3)
+    >>> made("policy", "pet:guess=4,threshold=pairwise").stopping
+    GLR(threshold=Pairwise())
     """
-    return {"name": question.name} | _fields(question)
+    fields = dict(worded(kind, given) if isinstance(given, str) else given)
+    name = str(fields.pop("name", ""))
+    thing, what = kind_of(kind, name, trusted), f"{ROOMS[kind].word} '{name}'"
+    known = settings(thing)
+    for key in fields:
+        if key not in known:
+            raise unknown(f"setting of the {what}", key, known)
+    for key, each in known.items():
+        if each.usual is dataclasses.MISSING and key not in fields:
+            raise InputError(f"The {what} cannot be made without `{key}`.")
+    values = {key: _read(what, key, known[key].hint, value) for key, value in fields.items()}
+    if "threshold" in values:
+        threshold = values.pop("threshold")
+        named = threshold if isinstance(threshold, Mapping | str) else str(threshold)
+        values["stopping"] = GLR(made("threshold", named, trusted=trusted))
+    try:
+        return thing(**values)
+    except TypeError as error:
+        raise InputError(f"The {what} cannot be made: {error}.") from None
 
 
-def question_of(spec: Mapping[str, Any]) -> Question:
-    """A question from plain data."""
-    return _made("question", QUESTIONS, spec)
+def plain(thing: Thing) -> Plain:
+    """Plain data that `made` reads back; the stopping rule of a policy by its threshold.
 
-
-def noise_spec(noise: Noise) -> dict[str, Any]:
-    """A noise model as plain data.
-
-    >>> noise_spec(Bounded(1, 3))
+    >>> plain(Bounded(1, 3))
     {'name': 'bounded', 'low': 1, 'high': 3}
     """
-    return {"name": noise.name} | _fields(noise)
+    fields: Plain = {"name": name_of(thing)}
+    for field in dataclasses.fields(thing):  # type: ignore[arg-type]  # every one of them is a dataclass
+        value = getattr(thing, field.name)
+        if field.name == "stopping":
+            if isinstance(value, GLR):
+                fields["threshold"] = _brief(value.threshold)
+        elif value is not None:
+            fields[field.name] = _written(thing, field.name, value)
+    return fields
 
 
-def noise_of(spec: Mapping[str, Any]) -> Noise:
-    """A noise model from plain data."""
-    return _made("noise model", NOISES, spec)
+def worded(kind: Kind, text: str) -> dict[str, str]:
+    """The fields of `name:key=value,key=value`, where the name may be `module:Class`.
 
-
-def policy_spec(policy: Policy) -> dict[str, Any]:
-    """A policy as plain data; the threshold of its stopping rule by name.
-
-    >>> policy_spec(POLICIES["wager"](max_batch=500))["max_batch"]
-    500
+    >>> worded("policy", "my_rules:Doubling:start=20")
+    {'name': 'my_rules:Doubling', 'start': '20'}
     """
-    fields = _fields(policy)
-    fields.pop("stopping", None)
-    if isinstance(policy.stopping, GLR):
-        fields["threshold"] = policy.stopping.threshold.name
-    return {"name": policy.name} | fields
+    name, _, rest = text.strip().partition(":")
+    if name not in ROOMS[kind].built_in and "=" not in (own := rest.partition(":")[0]) and own:
+        name, rest = f"{name}:{own}", rest.partition(":")[2]
+    fields = {"name": name}
+    for setting in filter(None, rest.split(",")):
+        key, _, value = setting.partition("=")
+        fields[key.strip()] = Word(value.strip())
+    return fields
 
 
-def policy_of(spec: Mapping[str, Any]) -> Policy:
-    """A policy from plain data."""
-    fields = dict(spec)
-    if "stopping" in fields:
-        raise InputError("The stopping rule of a policy is chosen by its `threshold`.")
-    threshold = fields.pop("threshold", None)
-    if threshold is not None:
-        if str(threshold) not in THRESHOLDS:
-            raise unknown("threshold", str(threshold), THRESHOLDS)
-        name = str(fields.get("name", ""))
-        if name in POLICIES and not isinstance(POLICIES[name]().stopping, GLR):
-            raise InputError(f"The policy '{name}' has a stopping rule of its own, without a threshold.")
-        fields["stopping"] = GLR(THRESHOLDS[threshold])
-    return _made("policy", POLICIES, fields)
+def name_of(thing: Thing) -> str:
+    """The name that `made` knows it by; an InputError if it could not be found by any."""
+    kind = type(thing)
+    if any(room.built_in.get(thing.name) is kind for room in ROOMS.values()):
+        return thing.name
+    module, path = kind.__module__, kind.__qualname__
+    if module == "__main__" or "<locals>" in path:
+        where = "in a function" if "<locals>" in path else "in the script or notebook that is running"
+        raise InputError(
+            f"The class {kind.__name__} is defined {where}, where it cannot be found again: put it into a module of "
+            "its own, for example my_rules.py, and import it from there."
+        )
+    if _found(module, path) is not kind:
+        raise InputError(
+            f"The class {kind.__name__} cannot be found again: there is no {path} in the module '{module}'."
+        )
+    return f"{module}:{path}"
 
 
-def _fields(thing: Any) -> dict[str, Any]:
+def kind_of(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
+    """The class of this name: built in, or `module:Class`."""
+    room = ROOMS[kind]
+    if name in room.built_in:
+        return room.built_in[name]
+    module, colon, path = name.partition(":")
+    if not (colon and module and path):
+        raise unknown(room.word, name, room.built_in)
+    if trusted:
+        imported(module)
+    elif module not in sys.modules:
+        raise InputError(
+            f"The {room.word} '{name}' needs the module '{module}', which is not imported, and a record imports "
+            f"nothing by itself. If it is yours, say so: `roundwise --own {module} ...`, in Python `import {module}`."
+        )
+    found = _found(module, path)
+    if found is None:
+        classes = [key for key, each in vars(sys.modules[module]).items() if dataclasses.is_dataclass(each)]
+        raise unknown(f"class in the module '{module}'", path, classes)
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise InputError(f"'{name}' is no dataclass, so it cannot be a {room.word}.")
+    has = {*dir(found), *(field.name for field in dataclasses.fields(found))}
+    missing = [each for each in vars(room.owes) if not each.startswith("_") and each not in has]
+    if missing:
+        raise InputError(f"'{name}' is no {room.word}: it has no {', '.join(f'`{each}`' for each in missing)}.")
+    return found
+
+
+def imported(module: str) -> None:
+    """Import a module of the user's."""
+    try:
+        importlib.import_module(module)
+    except Exception as error:  # whatever is wrong with it
+        raise InputError(f"The module '{module}' cannot be imported ({type(error).__name__}: {error}).") from None
+
+
+class Setting(NamedTuple):
+    """What may be said of a thing: its type, and what it is if nothing is said."""
+
+    hint: object
+    usual: object = dataclasses.MISSING
+
+
+def settings(thing: type[Any]) -> dict[str, Setting]:
+    """What may be said of things of a class; of a stopping rule, its threshold, if it has one."""
+    hints = _hints(thing)
+    known: dict[str, Setting] = {}
+    for field in dataclasses.fields(thing):
+        usual = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        if field.name == "stopping":
+            known |= {"threshold": Setting(None, _brief(usual.threshold))} if isinstance(usual, GLR) else {}
+        elif field.init:
+            known[field.name] = Setting(hints.get(field.name), usual)
+    return known
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number that can be reckoned with: infinity can, NaN and integers beyond all floats cannot."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < 10**300
+    return isinstance(value, float) and not math.isnan(value)
+
+
+def _brief(threshold: Threshold) -> object:
+    """A threshold as plain data, by its name alone if it has no settings."""
+    fields = plain(threshold)
+    return fields if len(fields) > 1 else fields["name"]
+
+
+def _found(module: str, path: str) -> object:
+    return reduce(lambda at, name: getattr(at, name, None), path.split("."), sys.modules.get(module))
+
+
+def _hints(thing: type[Any]) -> dict[str, object]:
+    """The type of each field without `| None`; nothing where types are named that are not there."""
+    try:
+        hints = typing.get_type_hints(thing)
+    except (NameError, AttributeError, TypeError):
+        return {}
+    inner = {key: [each for each in typing.get_args(hint) if each is not NoneType] for key, hint in hints.items()}
+    optional = (typing.Union, UnionType)
     return {
-        field.name: value.tolist() if isinstance(value, np.ndarray) else value
-        for field in dataclasses.fields(thing)
-        if (value := getattr(thing, field.name)) is not None
+        key: inner[key][0] if typing.get_origin(hint) in optional and len(inner[key]) == 1 else hint
+        for key, hint in hints.items()
     }
 
 
-def _made(kind: str, kinds: Mapping[str, type[Any]], spec: Mapping[str, Any]) -> Any:
-    fields = dict(spec)
-    name = str(fields.pop("name", ""))
-    if name not in kinds:
-        raise unknown(kind, name, kinds)
-    known = {field.name: field for field in dataclasses.fields(kinds[name])}
-    for key, value in fields.items():
-        if key not in known:
-            raise unknown(f"setting of the {kind} '{name}'", key, known)
-        wanted = _WORDS.get(str(known[key].type).removesuffix(" | None"))
-        if wanted is not None and (isinstance(value, bool), isinstance(value, int | float)) not in wanted[1]:
-            raise InputError(f"The {kind} '{name}' cannot be made: `{key}` is {value!r}, but must be {wanted[0]}.")
-    for key, field in known.items():
-        if key not in fields and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise InputError(f"The {kind} '{name}' cannot be made without `{key}`.")
-    try:
-        return kinds[name](**{key: tuple(v) if key == "names" else v for key, v in fields.items()})
-    except TypeError as error:
-        raise InputError(f"The {kind} '{name}' cannot be made: {error}.") from None
+def _is_array(value: object) -> bool:
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    if isinstance(value[0], list | tuple):
+        return all(isinstance(row, list | tuple) and len(row) == len(value[0]) and _is_array(row) for row in value)
+    return all(is_number(each) for each in value)
 
 
-# what a setting must be, by its type: in words, and whether that is a truth value and a number for Python
-_WORDS = {
-    "bool": ("true or false", {(True, True)}),
-    "int": ("a whole number", {(False, True)}),
-    "float": ("a number", {(False, True)}),
+def _array(value: Any) -> Floats:
+    return np.asarray(value, dtype=np.float64)
+
+
+def _is_whole(value: object) -> bool:
+    return is_number(value) and float(value).is_integer()  # type: ignore[arg-type]
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+
+
+# what a setting must be, by its type: in words, whether a value is that, and what is made of it
+READERS: dict[object, tuple[str, Callable[[object], bool], Callable[[Any], object]]] = {
+    bool: ("true or false", lambda value: isinstance(value, bool), bool),
+    int: ("a whole number", _is_whole, int),
+    float: ("a number", is_number, lambda value: value),
+    str: ("a text", lambda value: isinstance(value, str), str),
+    tuple[str, ...]: ("a list of texts", _are_texts, tuple),
+    np.ndarray: ("a list of numbers, or a list of lists of equally many numbers", _is_array, _array),
 }
+TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def _read(what: str, key: str, hint: object, value: object) -> object:
+    """The value of a setting, checked by its type."""
+    reader = READERS.get(hint) or READERS.get(typing.get_origin(hint))
+    if isinstance(value, Word):
+        value = _said(value, hint)
+    if reader is None or (value is None and hint is not None):
+        return value
+    words, fits, make = reader
+    if not fits(value):
+        shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
+        raise InputError(f"The {what} cannot be made: `{key}` is {shown}, but must be {words}.")
+    return make(value)
+
+
+def _said(word: Word, hint: object) -> object:
+    """What a word stands for where this type is wanted."""
+    if hint is bool:
+        return TRUTHS.get(word.lower(), str(word))
+    if hint not in (int, float):
+        return str(word)
+    try:
+        return float(word)
+    except ValueError:
+        return str(word)
+
+
+def _written(thing: Thing, key: str, value: object) -> object:
+    """The value of a setting as plain data."""
+    found = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    if isinstance(found, list | tuple):
+        for each in found:
+            _written(thing, key, each)
+    elif not isinstance(found, bool | int | float | str):
+        raise InputError(
+            f"The setting `{key}` of '{thing.name}' is a {type(value).__name__}, which cannot be written down: use "
+            "numbers, texts, truth values and lists of them."
+        )
+    return found

@@ -6,22 +6,41 @@ All are named tuples of arrays with the arms on the last axis, so that runs can 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Array, Bools, Floats
 from roundwise.errors import InputError
 
+if TYPE_CHECKING:  # of a policy and of a stopping rule: named tuples of arrays, of any kind where it is not said which
+    from typing_extensions import TypeVar
 
-class Plan(NamedTuple):
+    Memory = TypeVar("Memory", default=Any)
+    Kept = TypeVar("Kept", default=Any)
+else:
+    from typing import TypeVar
+
+    Memory, Kept = TypeVar("Memory"), TypeVar("Kept")
+
+
+class Declaration(NamedTuple):
+    """The answer of a policy that stops by its own rule, and whether it is given yet."""
+
+    made: Bools  # ()
+    answer: Array  # as the question has it; of no meaning until it is made
+
+
+class Plan(NamedTuple, Generic[Memory]):
     """The next batch: how often to pull each arm, and what the policy must remember."""
 
     pulls: Floats  # (K), whole numbers
     may_stop: Bools  # (), whether the stopping rule is asked before this batch is pulled
-    memory: Any = None  # a named tuple of the policy, or None
+    memory: Memory = None  # type: ignore[assignment]  # a named tuple of the policy, if it needs one
     parts: int = 1  # into how many parts of the order in which rows came the batch is to be cut
-    declared: Floats | None = None  # (), the answer of a policy that stops by its own rule; -1 until then
+    declared: Declaration | None = None  # in every plan of a policy that stops by its own rule
+    left: Floats | None = None  # (), results that will be asked for after this batch, where a budget says how many
+    last: Bools | None = None  # (), whether it was said before its results that this batch is the last
 
 
 class Batch(NamedTuple):
@@ -89,11 +108,11 @@ class Record(NamedTuple):
         return Record(self.counts + batch.counts, self.totals + batch.totals, self.batches + any_result)
 
 
-class Trial(NamedTuple):
+class Trial(NamedTuple, Generic[Memory, Kept]):
     """An experiment under way: what came back, what is planned next, and whether it may stop."""
 
     record: Record
     batch: Batch  # the last one
-    plan: Plan  # the next one; while a policy plans, the one just pulled
-    kept: Any  # what the stopping rule keeps
+    plan: Plan[Memory]  # the next one; while a policy plans, the one just pulled
+    kept: Kept  # what the stopping rule keeps
     done: Bools  # ()

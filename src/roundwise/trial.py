@@ -15,11 +15,11 @@ from roundwise.errors import RoundwiseError
 from roundwise.policies.base import Policy
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.state import Batch, Record, Trial
+from roundwise.state import Batch, Memory, Record, Trial
 from roundwise.stopping import exacting
 
 
-def begin(problem: Problem, policy: Policy, runs: tuple[int, ...] = ()) -> Trial:
+def begin(problem: Problem, policy: Policy[Memory], runs: tuple[int, ...] = ()) -> Trial[Memory]:
     """The trial before its first batch."""
     policy.check(problem)
     nothing = zeros((*runs, problem.arms))
@@ -32,11 +32,13 @@ def begin(problem: Problem, policy: Policy, runs: tuple[int, ...] = ()) -> Trial
     )
 
 
-def advance(problem: Problem, policy: Policy, trial: Trial, batch: Batch) -> Trial:
+def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batch: Batch) -> Trial[Memory]:
     """The trial after a batch; a plan that asks for nothing is passed over."""
     trial = _step(problem, policy, trial, batch)
     for _ in range(100):
         idle = ~trial.done & ~stuck(problem, policy, trial) & (trial.plan.pulls.sum(axis=-1) == 0)
+        if trial.plan.last is not None:
+            idle &= ~trial.plan.last  # nothing is left of the budget
         if not idle.any():
             return trial
         trial = merged(idle, _step(problem, policy, trial, mapped(np.zeros_like, batch)), trial)
@@ -54,7 +56,7 @@ def conclusion(problem: Problem, policy: Policy, trial: Trial) -> Answer:
     return policy.stopping.answer(problem, trial)
 
 
-def _step(problem: Problem, policy: Policy, trial: Trial, batch: Batch) -> Trial:
+def _step(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batch: Batch) -> Trial[Memory]:
     kept = policy.stopping.fold(problem, trial.kept, trial.plan, batch)
     trial = trial._replace(record=trial.record.plus(batch), batch=batch._replace(parts=()), kept=kept)
     trial = trial._replace(plan=policy.next(problem, trial))

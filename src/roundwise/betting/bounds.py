@@ -98,9 +98,7 @@ class Bets:
         They may be `changing` from bet to bet to the last, if what is bounded is at least as large as each of them.
         """
         bettor = self.problem.noise
-        units = np.zeros_like(self.end.known.past.counts)
-        for counts, _ in self.end.known.past.history:
-            units = np.where(units > 0, units, counts)
+        units = self.end.known.past.first
         drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
         steady = [
             bettor.steady(bet.known.past, bet.part, pieces, units, drifts)

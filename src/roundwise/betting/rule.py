@@ -21,6 +21,7 @@ from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
+from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, cells_of
@@ -35,7 +36,9 @@ class Betting:
     shifts: bool = True  # estimates from differences within batches, where the question compares arms
 
     def check(self, problem: Problem) -> None:
-        """Every question and every noise model has its bets."""
+        """Every question and every noise model has its bets; claims have a rule of their own."""
+        if cells_of(problem.question) not in LEDGERS:
+            raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""
@@ -91,6 +94,10 @@ class Betting:
         known = known_from(past, problem.noise.variance(past), self.shifts and ledger.shifts)
         choice = ledger.choice(problem, won, known)
         return Kept(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
+
+    def carried(self, problem: Problem, won: Any, past: Past) -> Kept:
+        """What was won so far, by whatever rules, with the bets of these from here on (Proposition 21)."""
+        return self._kept(problem, won, past)
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""

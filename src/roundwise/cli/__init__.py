@@ -15,7 +15,8 @@ def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
     for name in ("study", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
         import_module(f"roundwise.cli.{name}")  # registers its commands, in the order of the help
-
+    if "" not in sys.path:
+        sys.path.append("")  # modules of the user's own, where the command is run
     try:
         code = app(prog_name="roundwise", standalone_mode=False)
     except RoundwiseError as error:

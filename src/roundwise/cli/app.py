@@ -31,5 +31,19 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
     ] = False,
+    own: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--own",
+            help="A Python module of yours whose classes studies may use; repeatable.",
+            envvar="ROUNDWISE_OWN",
+            metavar="MODULE",
+        ),
+    ] = None,
 ) -> None:
     """Find the best of several noisy options, in batches, with an error of at most delta."""
+    if own:
+        from roundwise.spec import imported
+
+        for module in own:
+            imported(module)

@@ -35,7 +35,7 @@ from roundwise.simulation.summary import Summary
 if TYPE_CHECKING:
     from roundwise.theory.bounds import Overview
 
-FIGURES = ("batches", "trade-off", "sequence")
+FIGURES = ("batches", "trade-off", "sequence", "ball")
 
 
 @app.command(rich_help_panel=RESEARCH)
@@ -147,8 +147,9 @@ def _sentences(found: Overview, tolerant: bool) -> list[str]:
             said.append(
                 "No algorithm with this delta can be so frugal: the bound is about nobody. Choose a larger --gamma."
             )
-    if found.certificate is not None:
-        n, p = found.certificate.batches, found.certificate.probability
+    shown = found.certificate if found.chain is None else found.chain
+    if shown is not None:
+        n, p = shown.batches, shown.probability
         said.append(f"They make {n + 1} batches or more with a probability of at least {p:.3f}.")
     if found.vacuous is not None:
         said.append(f"It says nothing here but 'at least one batch': {found.vacuous}.")

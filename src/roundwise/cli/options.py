@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import csv
-import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.errors import DataError, InputError, unknown
-from roundwise.policies import POLICIES, Policy
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
-from roundwise.stopping import GLR, THRESHOLDS
+from roundwise.errors import InputError
+from roundwise.questions import Question
+from roundwise.simulation.tables import read_forms
+from roundwise.spec import QUESTIONS, made, worded
 
-QUESTIONS = ("best-arm", "top-k", "above", "minimum-below", "any-above", "statements", "largest")
+FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
 
 QuestionName = Annotated[
-    str, typer.Option("--question", "-q", help=f"What to find out: {', '.join(QUESTIONS)}.", metavar="NAME")
+    str,
+    typer.Option(
+        "--question",
+        "-q",
+        help=f"What to find out: {', '.join(QUESTIONS)}, or your own module:Class.",
+        metavar="NAME[:SETTINGS]",
+    ),
 ]
 TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]
 Level = Annotated[float | None, typer.Option("--level", help="The level of above, minimum-below and any-above.")]
@@ -41,33 +45,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers
 
 
 def question_from(
-    name: str, k: int | None, level: float | None, file: Path | None, tolerance: float | None = None
+    text: str, k: int | None, level: float | None, file: Path | None, tolerance: float | None = None
 ) -> Question:
-    """The question that the options describe."""
-    if name not in QUESTIONS:
-        raise unknown("question", name, QUESTIONS)
-    for option, value, users in (
-        ("--k", k, {"top-k"}),
-        ("--level", level, {"above", "minimum-below", "any-above"}),
-        ("--file", file, {"statements", "largest"}),
-    ):
-        if name in users and value is None:
-            raise InputError(f"The question '{name}' needs {option}.")
-        if name not in users and value is not None:
-            raise InputError(f"The question '{name}' does not take {option}.")
-    if tolerance is not None and name != "best-arm":
-        raise InputError(f"The question '{name}' does not take --tolerance.")
-    if name == "best-arm":
-        return BestArm(tolerance or 0.0)
-    if k is not None:
-        return TopK(k)
-    if level is not None:
-        if name == "above":
-            return Above(level)
-        return MinimumBelow(level) if name == "minimum-below" else AnyAbove(level)
-    assert file is not None
-    names, forms, extra = _forms(file, "above" if name == "statements" else "plus", required=name == "statements")
-    return Statements(forms, extra, names) if name == "statements" else Largest(forms, extra, names)
+    """The question that the words and the options describe."""
+    said = worded("question", text)
+    name, options = said["name"], {"k": k, "level": level, "tolerance": tolerance}
+    fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
+    if (name in FORMS) != (file is not None):
+        raise InputError(f"The question '{name}' {'needs' if file is None else 'does not take'} --file.")
+    if file is not None:
+        column, key = FORMS[name]
+        fields["names"], fields["forms"], fields[key] = read_forms(file, column, needed=key == "levels")
+    return made("question", fields, trusted=True)
 
 
 def numbers(text: str | None, what: str = "--means") -> Floats:
@@ -85,72 +74,3 @@ def numbers(text: str | None, what: str = "--means") -> Floats:
         if not np.isfinite(values[-1]):
             raise InputError(f"'{word.strip()}' in {what} is not a finite number.")
     return np.array(values)
-
-
-def policy_from(text: str) -> Policy:
-    """A policy by name, with fields if wanted: `pet`, `pet:guess=4,threshold=pairwise`, `opt-bbai:c=8`."""
-    name, _, settings = text.partition(":")
-    if name not in POLICIES:
-        raise unknown("policy", name, POLICIES)
-    kind: Any = POLICIES[name]
-    fields = {each.name: each for each in dataclasses.fields(kind) if each.name != "stopping"}
-    takes_threshold = isinstance(kind().stopping, GLR)
-    values: dict[str, Any] = {}
-    for setting in filter(None, settings.split(",")):
-        key, _, value = (part.strip() for part in setting.partition("="))
-        if key == "threshold" and takes_threshold:
-            if value not in THRESHOLDS:
-                raise unknown("threshold", value, [name for name in THRESHOLDS if name != "heuristic"])
-            values["stopping"] = GLR(THRESHOLDS[value])
-        elif key in fields:
-            values[key] = _typed(text, key, value, fields[key].default)
-        else:
-            raise unknown(f"setting of '{name}'", key, [*fields, *(["threshold"] if takes_threshold else [])])
-    policy: Policy = kind(**values)
-    return policy
-
-
-def _typed(text: str, key: str, value: str, default: Any) -> Any:
-    if isinstance(default, bool):
-        words = {"true": True, "yes": True, "false": False, "no": False}
-        if value.lower() not in words:
-            raise InputError(f"'{key}' in '{text}' must be true or false, not '{value}'.")
-        return words[value.lower()]
-    if isinstance(default, str):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        raise InputError(f"'{key}' in '{text}' must be a number, not '{value}'.") from None
-
-
-def _forms(path: Path, extra: str, required: bool) -> tuple[tuple[str, ...], Floats, Floats]:
-    """Names, coefficients and the extra column of a CSV of linear forms."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read as a CSV table ({error}).") from None
-    if len(rows) < 2:
-        raise DataError(f"{path}: the table is empty; it needs a line of column names and one line a form.")
-    head = [word.strip() for word in rows[0]]
-    for column in ["name", *([extra] if required else [])]:
-        if column not in head:
-            raise DataError(f"{path}, line 1: no column '{column}'.")
-    other = {"above": "plus", "plus": "above"}[extra]
-    if other in head:
-        raise DataError(f"{path}, line 1: the column '{other}' belongs to the other question with a --file.")
-    arms = [i for i, word in enumerate(head) if word not in ("name", extra)]
-    names, forms, extras = [], [], []
-    for line, row in enumerate(rows[1:], start=2):
-        if not any(word.strip() for word in row):
-            continue
-        if len(row) != len(head):
-            raise DataError(f"{path}, line {line}: {len(row)} values where line 1 names {len(head)} columns.")
-        names.append(row[head.index("name")].strip())
-        try:
-            forms.append([float(row[i]) for i in arms])
-            extras.append(float(row[head.index(extra)]) if extra in head else 0.0)
-        except ValueError as error:
-            raise DataError(f"{path}, line {line}: {error}; every coefficient must be a number.") from None
-    return tuple(names), np.array(forms), np.array(extras)

@@ -9,19 +9,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from roundwise.errors import InputError
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Strict JSON: numpy values become plain ones, infinities null."""
     print(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: bool = False) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | float]], lines: bool = False) -> None:
     """A table for the terminal, numbers to the right and never broken."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -29,7 +28,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], lines: bo
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_lines=lines)
     for i, column in enumerate(columns):
-        text = any(isinstance(row[i], str) and not _numeric(row[i]) for row in rows)
+        text = any(isinstance(cell, str) and not _numeric(cell) for cell in (row[i] for row in rows))
         table.add_column(column, justify="left" if text else "right", overflow="fold", no_wrap=not text)
     for row in rows:
         table.add_row(*(each if isinstance(each, str) else number(each) for each in row))
@@ -110,7 +109,7 @@ def _numeric(text: str) -> bool:
     return text[:1].isdigit() or text in ("infinite", "-", "")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     if isinstance(value, dict):

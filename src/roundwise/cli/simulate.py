@@ -20,25 +20,23 @@ from roundwise.cli.options import (
     Tolerance,
     TopSize,
     numbers,
-    policy_from,
     question_from,
 )
 from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
-from roundwise.errors import InputError, unknown
-from roundwise.noise import Noise, SubGaussian, UnknownVariance
+from roundwise.errors import InputError
+from roundwise.noise import Noise, SubGaussian
 from roundwise.policies import POLICIES
-from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay
+from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay, assumed
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
-
-NOISES = ("gaussian", "sub-gaussian", "unknown-variance", "poisson")
+from roundwise.spec import NOISES, made
 
 Policies = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
-        help=f"A policy, repeatable: {', '.join(POLICIES)}. Settings follow a colon, as in pet:guess=4; "
-        "a wrong one is answered with all there are.",
+        help=f"A policy, repeatable: {', '.join(POLICIES)}, or your own module:Class. Settings follow a colon, as in "
+        "pet:guess=4; a wrong one is answered with all there are.",
         metavar="NAME[:SETTINGS]",
     ),
 ]
@@ -62,7 +60,11 @@ def simulate(
     binary: Annotated[bool, typer.Option("--binary", help="0/1 outcomes; --means are rates.")] = False,
     noise: Annotated[
         str | None,
-        typer.Option("--noise", help=f"What the policies may assume: {', '.join(NOISES)}.", metavar="NAME"),
+        typer.Option(
+            "--noise",
+            help=f"What the policies may assume: {', '.join(NOISES)}, or your own module:Class.",
+            metavar="NAME[:SETTINGS]",
+        ),
     ] = None,
     k: TopSize = None,
     level: Level = None,
@@ -92,9 +94,9 @@ def simulate(
     Example: roundwise simulate --question best-arm --means 1,0.9,0.8 --policy pet --policy track-and-stop
     """
     asked = question_from(question, k, level, file, tolerance)
-    world, assumed = _world(means, data, instance, without_replacement, binary, noise, sigma)
+    world, known = _world(means, data, instance, without_replacement, binary, noise, sigma)
     asked.check(world.arms)
-    chosen = {text: policy_from(text) for text in policy or ["wager"]}
+    chosen = {text: made("policy", text, trusted=True) for text in policy or ["wager"]}
     check_output(out)
     with progress(runs * len(chosen), "simulating") as advance:
         results = run(
@@ -103,7 +105,7 @@ def simulate(
             chosen,
             runs=runs,
             delta=delta,
-            noise=assumed,
+            noise=known,
             seed=seed,
             workers=workers,
             cluster=cluster,
@@ -183,17 +185,14 @@ def _world(
             raise InputError(f"{option} goes with --data.")
     if binary and data is not None:
         raise InputError("--binary goes with --means; a table of --data says itself what its outcomes are.")
-    if noise is not None and noise not in NOISES:
-        raise unknown("noise model", noise, NOISES)
-    assumed = None if sigma is None else SubGaussian(sigma)
     if data is not None:
-        replay = Replay.from_csv(data, instance, not without_replacement)
-        return replay, SubGaussian(replay.sigma) if noise == "sub-gaussian" and sigma is None else assumed
-    if binary:
-        return BernoulliArms(numbers(means)), SubGaussian(0.5) if noise == "sub-gaussian" else assumed
-    if noise == "poisson":
-        return PoissonArms(numbers(means)), None
-    world = GaussianArms(numbers(means), 1.0 if sigma is None else sigma)
-    if noise == "unknown-variance":
-        return world, UnknownVariance()
-    return world, SubGaussian(world.sigma) if noise == "sub-gaussian" else None
+        world: Environment = Replay.from_csv(data, instance, not without_replacement)
+    elif binary:
+        world = BernoulliArms(numbers(means))
+    elif noise == "poisson":
+        world = PoissonArms(numbers(means))
+    else:
+        world = GaussianArms(numbers(means), 1.0 if sigma is None else sigma)
+    if noise is not None:
+        return world, assumed(noise, world, sigma)
+    return world, SubGaussian(sigma) if sigma is not None and not isinstance(world, GaussianArms) else None

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roundwise.arrays import Plain
 from roundwise.cli.app import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.cli.simulate import Cluster
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from roundwise.simulation.sweep import Cell
 
 LABELS = {
@@ -88,7 +91,7 @@ def sweep(
 
 def _results(
     cells: Sequence[Cell], missing: Sequence[Cell], folder: Path, workers: int, cluster: str | None
-) -> tuple[list[dict[str, Any]], list[Path], list[str]]:
+) -> tuple[list[Plain], list[Path], list[str]]:
     """Compute what is missing; the rows of the summary, the files, and what the figure does not show."""
     from roundwise.simulation.sweep import relabel, run_cells, summary_row
     from roundwise.simulation.tables import write_csv
@@ -105,7 +108,7 @@ def _results(
     return rows, [folder / "summary.csv", *figures], left_out
 
 
-def _place(cluster: str | None) -> Any:
+def _place(cluster: str | None) -> AbstractContextManager[Client | None]:
     """One connection for the whole sweep, made before anything is computed."""
     if cluster is None:
         return nullcontext()
@@ -114,7 +117,7 @@ def _place(cluster: str | None) -> Any:
     return connected(cluster)
 
 
-def _print_rows(rows: list[dict[str, Any]]) -> None:
+def _print_rows(rows: list[Plain]) -> None:
     """The cells as a table, or as one for each problem where that is too wide; what all share is said once."""
     same = {key: word for key, word in LABELS.items() if len({row[key] for row in rows}) == 1}
     print("; ".join(f"{word} {_short(rows[0][key])}" for key, word in same.items()))
@@ -143,7 +146,7 @@ def _print_rows(rows: list[dict[str, Any]]) -> None:
         print(f"* {policy}: {caveat}.")
 
 
-def _numbers(rows: list[dict[str, Any]]) -> dict[str, list[str]]:
+def _numbers(rows: list[Plain]) -> dict[str, list[str]]:
     """The policies and what came out, as columns."""
     columns = {
         "policy": [row["policy"] + ("" if row["guarantee"] else "\N{NO-BREAK SPACE}*") for row in rows],
@@ -180,5 +183,5 @@ def _count(value: float) -> str:
     return number(round(value)) if value < 1e9 else f"{value:.3g}"
 
 
-def _short(value: Any) -> str:
+def _short(value: str | float) -> str:
     return value if isinstance(value, str) else number(value)

@@ -89,6 +89,9 @@ class Noise(Protocol):
         The sizes stand for differences of `drifts` (k, 1) standard errors of the form after `units` results an arm (K).
         """
 
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """log e for each form exceeding its offset, made for a budget: `horizon` says what need and rho are. (P)"""
+
 
 def doubt(assumed: Noise, true: Noise) -> str | None:
     """Why what is assumed does not follow from what is true, None if it does: in general, if it is the same."""

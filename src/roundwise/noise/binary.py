@@ -6,20 +6,22 @@ Propositions 6 (two rates) and 7 (a level); for other forms Lemma 1 with sigma 1
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total, zeros
-from roundwise.estimates import Forecast, Known, Past
+from roundwise.estimates import Forecast, Known, Past, arm_of
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch, Table
 
 from .base import Needs, Outcome, Steady
 from .bounded import Bounded, centre, parted
-from .forms import MOST, counted, pair_sums, pairs_among, placed, totalled
+from .forms import MOST, counted, of_arm, pair_sums, pairs_among, placed, singles_among, totalled
 from .gaussian import sub_gaussian_form, sub_gaussian_level
+from .horizon import binomial_horizon_bet, hypergeometric_horizon_bet
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
 
 
@@ -77,6 +79,40 @@ class Binary:
         """As values in [0, 1], of which only two occur."""
         table = Table(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
         return Bounded(0.0, 1.0).steady(past, batch._replace(table=table), pieces, units, drifts)
+
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """Exact for two rates without a margin and for one rate; one drift for other forms (14b, 14c, 16)."""
+        pair = pairs_among(pieces) & (pieces.offsets == 0)
+        single, arm, factor = singles_among(pieces)
+        level = pieces.offsets / np.where(single, factor, 1.0)
+        single = single & (level > 0) & (level < 1)
+        logs: Floats = zeros(need.shape)
+        if pair.any():
+            logs = self.odds_horizon(batch, pieces, np.where(pair, need, 0.0), rho, eta)
+        if single.any():
+            won, count = of_arm(batch.totals, arm), of_arm(batch.counts, arm)
+            won, tau = np.where(factor > 0, won, count - won), np.where(factor > 0, level, 1.0 - level)
+            odds = np.log(np.where(single, tau, 0.5)) - np.log1p(-np.where(single, tau, 0.5))
+            logs = logs + placed(
+                partial(binomial_horizon_bet, eta=eta),
+                np.where(single, need, 0.0),
+                won,
+                count,
+                odds,
+                need,
+                rho,
+            )
+        rest = np.where(pair | single, 0.0, need)
+        if (rest > 0).any():
+            table = Table(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
+            logs = logs + Bounded(0.0, 1.0).horizon(known, batch._replace(table=table), pieces, rest, rho, eta)
+        return logs
+
+    def odds_horizon(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """The log odds of the first arm exceed those of the second by the offset: exact (Proposition 14b). (P)"""
+        pulls = np.broadcast_to(np.asarray(rho), need.shape)
+        each = [arm_of(values, pieces, s) for s in (0, 1) for values in (batch.totals, batch.counts)]
+        return placed(partial(hypergeometric_horizon_bet, eta=eta), need, *each, pieces.offsets, need, pulls)
 
 
 @np.errstate(all="ignore")

@@ -21,7 +21,8 @@ from roundwise.state import Batch, Table
 
 from .base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
 from .forms import MOST, counted, of_arm, pairs_among, singles_among, sized
-from .gaussian import sub_gaussian_form, sub_gaussian_level, sub_gaussian_steady
+from .gaussian import sub_gaussian_form, sub_gaussian_horizon, sub_gaussian_level, sub_gaussian_steady
+from .horizon import product_horizon_bet
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
 
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once
@@ -129,6 +130,33 @@ class Bounded:
 
         return logs
 
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """One drift: products over the values of all arms of the form (Proposition 16); from sums, sub-Gaussian."""
+        if batch.table is None:
+            return sub_gaussian_horizon(self.sigma, batch, pieces, need, rho)
+        past, width = known.past, self.high - self.low
+        seen = past.counts + 1.0  # a result in the middle, of the largest variance, added
+        means = ((past.totals - self.low * past.counts) / width + 0.5) / seen
+        spread = np.clip(past.scatter / width**2, 0.0, 0.25 * past.counts)
+        noise = (spread + (past.counts - past.freedom) * means * (1.0 - means) + 0.25) / seen
+        logs, wanted = zeros(need.shape), need > 0
+        if wanted.any():
+            factors = np.broadcast_to(pieces.coefficients, (*need.shape, pieces.arms.shape[-1]))
+            offsets = (pieces.offsets - self.low * total(pieces.coefficients)) / width
+            columns = np.moveaxis(batch.table.counts, -1, 0)
+            tables = np.stack([_of_pieces(each, pieces, need.shape) for each in columns], axis=-1)
+            logs[wanted] = product_horizon_bet(
+                factors[wanted],
+                _of_pieces(means, pieces, need.shape)[wanted],
+                _of_pieces(noise, pieces, need.shape)[wanted],
+                self._values(batch.table),
+                tables[wanted],
+                np.broadcast_to(offsets, need.shape)[wanted],
+                need[wanted],
+                np.broadcast_to(rho, need.shape)[wanted],
+            )
+        return logs
+
     def _at_level(
         self, values: Floats, table: Floats, sums: tuple[Floats, ...], pieces: Halfspaces, drifts: Floats
     ) -> Steady:
@@ -169,6 +197,13 @@ class Bounded:
     def _values(self, table: Table) -> Floats:
         """The values of a table, moved to [0, 1]. (V)"""
         return (table.values.reshape(-1, table.values.shape[-1])[0] - self.low) / (self.high - self.low)
+
+
+def _of_pieces(values: Floats, pieces: Halfspaces, shape: tuple[int, ...]) -> Floats:
+    """The values of all arms of each piece, in every run. (K)->(P, S)"""
+    arms = np.broadcast_to(pieces.arms, (*shape, pieces.arms.shape[-1]))
+    flat_arms = arms.reshape(*shape[:-1], -1)
+    return np.take_along_axis(values, flat_arms, axis=-1).reshape(arms.shape)
 
 
 def _placed(

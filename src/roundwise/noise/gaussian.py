@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from roundwise.state import Batch
 
 from .base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
 from .forms import counted, means_of, on_forms, on_levels, placed, sized
+from .horizon import MOST_NEED, drift_horizon_bet, normal_horizon_bet
 from .mixture import BOLDEST, DRIFTS, HUGE, added, cash_and_scale, clipped_z, flat, log_gaussian_mixture, log_stake
 
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
@@ -73,6 +75,10 @@ class SubGaussian:
         """On the form of the batch's means (Lemma 1)."""
         return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
 
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """One drift, on the form of the batch's means (Proposition 15)."""
+        return sub_gaussian_horizon(self.sigma, batch, pieces, need, rho)
+
 
 @dataclass(frozen=True)
 class Gaussian:
@@ -111,6 +117,12 @@ class Gaussian:
         """On the form of the batch's means (Lemma 1): bounds do not use capped bets."""
         return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
 
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """The test of the form at the budget, in money (Proposition 14a)."""
+        z = standard_score(self.sigma, batch, pieces)
+        exact = placed(partial(normal_horizon_bet, eta=eta), np.where(need < MOST_NEED, need, 0.0), z, need, rho)
+        return exact + placed(drift_horizon_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
+
 
 def sub_gaussian_form(sigma: float, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
     """Bets on forms that rewards with this sigma allow. (P)"""
@@ -131,6 +143,19 @@ def sub_gaussian_steady(sigma: float, batch: Batch, pieces: Halfspaces, units: F
     new, error = at(means, pieces), sigma * np.sqrt(squares_at(spread, pieces))
     sizes = drifts * sigma * np.sqrt(squares_at(1.0 / units, pieces)) / error
     return lambda offsets: steady_gaussian_bet(sizes, new - offsets, error)
+
+
+def sub_gaussian_horizon(sigma: float, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats) -> Floats:
+    """Bets towards a budget that rewards with this sigma allow. (P)"""
+    return placed(drift_horizon_bet, need, standard_score(sigma, batch, pieces), need, rho)
+
+
+@quiet
+def standard_score(sigma: float, batch: Batch, pieces: Halfspaces) -> Floats:
+    """The form of the batch's means less its offset, over its standard error; nan without results of an arm. (P)"""
+    means, spread = means_of(batch)
+    error = sigma * np.sqrt(squares_at(spread, pieces))
+    return np.where(np.isfinite(error), (at(means, pieces) - pieces.offsets) / error, np.nan)
 
 
 def _scaled(

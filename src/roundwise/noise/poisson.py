@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, all_arms
+from roundwise.estimates import Forecast, Known, Past, all_arms, arm_of
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 from .base import Needs, Outcome, Steady
 from .forms import MOST, counted, of_arm, pair_sums, pairs_among, placed, singles_among, sized, totalled
+from .horizon import binomial_horizon_bet
 from .mixture import DRIFTS, EDGE, added, clipped_z, flat, log_mixture
 
 
@@ -93,6 +95,41 @@ class Poisson:
         spread, new = (total(np.where(squares > 0, noise / each, 0.0)) for each in (unit, exposure))
         sizes = drifts * np.sqrt(spread) / new
         return lambda offsets: steady_poisson_bet(sizes, factors, events, exposure, offsets)
+
+    @quiet
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """Exact for the ratio of two rates, given the events of both (14c); one drift for other forms (15).
+
+        The ratio of the first rate to the second exceeds a margin where the factors are 1 and minus the margin.
+        """
+        factors = pieces.coefficients
+        rates = (np.asarray((factors != 0).sum(axis=-1)) == 2) & (factors[..., 0] > 0) & (pieces.offsets == 0)
+        rates = rates & (factors[..., 1:2] < 0).any(axis=-1)
+        logs = zeros(need.shape)
+        if rates.any():
+            events, time = ([arm_of(each, pieces, s) for s in (0, 1)] for each in (batch.totals, batch.counts))
+            margin = np.where(rates, -factors[..., min(1, factors.shape[-1] - 1)] / factors[..., 0], 1.0)
+            odds = np.log(margin * time[0] / time[1])
+            logs = placed(
+                partial(binomial_horizon_bet, eta=eta),
+                np.where(rates, need, 0.0), events[0], events[0] + events[1], odds, need, rho,
+            )  # fmt: skip
+        rest = np.where(rates, 0.0, need)
+        wanted = rest > 0
+        if wanted.any():
+            past = known.past
+            shape = (*need.shape, pieces.arms.shape[-1])
+            arms = np.broadcast_to(pieces.arms, shape).reshape(*need.shape[:-1], -1)
+            totals, counts, events_all, exposure = (
+                np.take_along_axis(each, arms, axis=-1).reshape(shape)[wanted]
+                for each in (past.totals, past.counts, batch.totals, batch.counts)
+            )
+            share = np.broadcast_to(factors, shape)[wanted]
+            noise = total(np.where(share != 0, share**2 * (totals + 0.5) / (counts + 1.0) / exposure, 0.0))
+            sizes = np.sqrt(2 * need[wanted] * np.broadcast_to(rho, need.shape)[wanted] / noise)
+            offsets = np.broadcast_to(pieces.offsets, need.shape)[wanted]
+            logs[wanted] = steady_poisson_bet(sizes, share, events_all, exposure, offsets)
+        return logs
 
 
 @np.errstate(all="ignore")

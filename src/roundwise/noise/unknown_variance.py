@@ -18,6 +18,7 @@ from roundwise.state import Batch
 from .base import UNTRUE, Needs, Noise, Outcome, Steady
 from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
 from .gaussian import standardised
+from .horizon import MOST_NEED, normal_horizon_bet
 from .mixture import HUGE, flat, log_gaussian_mixture, log_total
 
 NODES = 8  # of the quadrature
@@ -77,6 +78,22 @@ class UnknownVariance:
         sizes = np.where(possible, drifts * np.sqrt(squares_at(1.0 / units, pieces) / leverage), 0.0)
         error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
         return lambda offsets: steady_student_bet(sizes, new - offsets, error, dof)
+
+    @quiet
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """On the score of the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
+        from scipy.special import ndtri, stdtr
+
+        means, spread = means_of(batch)
+        new, leverage = at(means, pieces) - pieces.offsets, squares_at(spread, pieces)
+        square, dof = self._squares(batch, pieces)
+        t = new / np.sqrt(square * leverage)
+        possible = (square > 0) & (dof >= 1) & np.isfinite(leverage) & np.isfinite(t)
+        score = -np.sign(t) * ndtri(stdtr(np.where(possible, dof, 1.0), -np.abs(np.where(possible, t, 0.0))))
+        need = np.where(need < MOST_NEED, need, 0.0)  # beyond it there is no bet
+        return placed(
+            functools.partial(normal_horizon_bet, eta=eta), need, np.where(possible, score, np.nan), need, rho
+        )
 
     def _squares(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
         """The variance within the arms of the batch that each form is measured with, and its degrees of freedom."""

@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
+from roundwise.policies.agarwal import Agarwal
 from roundwise.policies.base import Policy
+from roundwise.policies.batch_racing import BatchRacing
+from roundwise.policies.chances import Chances
+from roundwise.policies.classic_track_and_stop import ClassicTrackAndStop
+from roundwise.policies.elimination import Elimination
+from roundwise.policies.hillel import Hillel
+from roundwise.policies.jin_2019 import Jin2019
+from roundwise.policies.karpov import Karpov
+from roundwise.policies.lucb import LUCB
 from roundwise.policies.opt_bbai import OptBBAI
 from roundwise.policies.pet import PET
 from roundwise.policies.round_robin import RoundRobin
+from roundwise.policies.rounds import Rounds
+from roundwise.policies.top_two import TopTwo
 from roundwise.policies.track_and_stop import TrackAndStop
 from roundwise.policies.tri_bbai import TriBBAI
 from roundwise.policies.wager import Wager
+from roundwise.questions import Claims, Question
 
 POLICIES: dict[str, type[Policy]] = {
-    each.name: each for each in (Wager, PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI)
+    each.name: each
+    for each in (
+        *(Wager, Chances),
+        *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
+        *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing),
+        *(ClassicTrackAndStop, LUCB, TopTwo),
+    )
 }
 
-__all__ = ["PET", "POLICIES", "OptBBAI", "Policy", "RoundRobin", "TrackAndStop", "TriBBAI", "Wager"]
+
+def usual_policy(question: Question) -> Policy:
+    """The policy for a question where none is named."""
+    return Chances() if isinstance(question, Claims) else Wager()
+
+
+__all__ = [
+    "LUCB",
+    "PET",
+    "POLICIES",
+    "Agarwal",
+    "BatchRacing",
+    "Chances",
+    "ClassicTrackAndStop",
+    "Elimination",
+    "Hillel",
+    "Jin2019",
+    "Karpov",
+    "OptBBAI",
+    "Policy",
+    "RoundRobin",
+    "Rounds",
+    "TopTwo",
+    "TrackAndStop",
+    "TriBBAI",
+    "Wager",
+    "usual_policy",
+]

@@ -1,8 +1,7 @@
 """What a policy owes, and what several of them share.
 
 A policy has no hidden state: what it must remember travels in its plan. It samples; its `stopping` rule, a field,
-decides when an answer may be given. To add one, write a frozen dataclass with these few functions in a file of
-its own and name it in `policies/__init__.py`.
+decides when an answer may be given. docs/own.md shows how to write one.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from roundwise.arrays import Floats, take, total, zeros
 from roundwise.errors import InputError
 from roundwise.problem import Problem
 from roundwise.questions import Complexity, Question
-from roundwise.state import Plan, Trial
+from roundwise.state import Declaration, Memory, Plan, Trial
 from roundwise.stopping import Stopping
 
 
-class Policy(Protocol):
+class Policy(Protocol[Memory]):
     """How to sample."""
 
     @property
@@ -34,10 +33,10 @@ class Policy(Protocol):
     def check(self, problem: Problem) -> None:
         """Raise an InputError if the policy does not fit the problem."""
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Memory]:
         """The first batch, for each run."""
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial[Memory]) -> Plan[Memory]:
         """The next batch; `trial.plan` is the one just pulled, `trial.batch` what came back for it."""
 
 
@@ -51,6 +50,12 @@ def whole(pulls: Floats) -> Floats:
 def everywhere(runs: tuple[int, ...], arms: int, pulls: float) -> Floats:
     """The same number of pulls for every arm in every run."""
     return zeros((*runs, arms)) + pulls
+
+
+def undeclared(problem: Problem, runs: tuple[int, ...]) -> Declaration:
+    """No answer yet, for policies that stop by their own rule."""
+    nothing = np.zeros((*runs, problem.arms))
+    return Declaration(np.zeros(runs, dtype=np.bool_), problem.question.answer(nothing))
 
 
 def complexity_within(

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roundwise.arrays import Floats, zeros
+from roundwise.arrays import Array, Floats, zeros
 from roundwise.policies.base import checked, whole
 from roundwise.policies.tri_bbai import check_best_arm, first_stage, passes, second_stage
 from roundwise.problem import Problem
-from roundwise.state import Plan, Trial
+from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
 RECALLED = 32.0  # the constant c, from memory
@@ -65,15 +64,15 @@ class OptBBAI:
         """For best arm only."""
         check_best_arm(self.name, problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Elimination]:
         """Stage I: L_1 pulls of each arm."""
         none = zeros((*runs, ROUNDS))
         memory = Elimination(np.ones(runs), np.zeros(runs), zeros((*runs, problem.arms)), none, none, none)
         return first_stage(problem, runs, memory)
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial[Elimination]) -> Plan[Elimination]:
         """Stage II, the test of stage III, then rounds of elimination and their checks."""
-        memory: Elimination = trial.plan.memory
+        memory = trial.plan.memory
         stage = memory.stage
         means = trial.batch.totals / np.maximum(trial.batch.counts, 1.0)  # of this batch alone: fresh samples
         memory = self._eliminated(problem, memory, means)
@@ -96,7 +95,12 @@ class OptBBAI:
                 np.where(memory.left == 0, self.round_pulls(problem, r, np.zeros(r.shape))[..., None], 0.0),
             ),
         )
-        return Plan(pulls, trial.plan.may_stop, memory, declared=declared)
+        return Plan(
+            pulls,
+            trial.plan.may_stop,
+            memory,
+            declared=Declaration(np.asarray(declared >= 0), declared.astype(np.intp)),
+        )
 
     def round_pulls(self, problem: Problem, r: Floats, doubted: Floats) -> Floats:
         """d_r = c/eps_r^2 ln(2/gamma_r), gamma_r = delta_r squared l_r times, delta_r = delta/(40 pi^2 K r^2)."""
@@ -105,7 +109,7 @@ class OptBBAI:
         scale = self.c * problem.sigma**2 / accuracy**2
         return whole(scale * (math.log(2) - 2.0**doubted * self._log_delta(problem, r)))
 
-    def _log_delta(self, problem: Problem, r: NDArray[Any]) -> Floats:
+    def _log_delta(self, problem: Problem, r: Array) -> Floats:
         """ln delta_r."""
         return np.asarray(np.log(problem.delta / (40 * math.pi**2 * problem.arms * r**2)))
 
@@ -146,7 +150,7 @@ class OptBBAI:
         return pulls
 
     def _checked(self, memory: Elimination, means: Floats) -> tuple[Elimination, Floats]:
-        """Declare the best of a checked round if an arm eliminated in it turns out to be within eps_r/2 of the best."""
+        """What to declare, or -1: the best of a checked round if one it eliminated is within eps_r/2 of the best."""
         now = memory.stage == 5
         declared = np.full(memory.stage.shape, -1.0)
         for r in range(1, ROUNDS + 1):

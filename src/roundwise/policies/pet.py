@@ -53,7 +53,7 @@ class PET:
         check_sigma(problem)
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Phase]:
         """The uniform batch of phase 0."""
         never = np.zeros(runs, dtype=np.bool_)
         return Plan(
@@ -62,7 +62,7 @@ class PET:
             Phase(np.zeros(runs), never, never),
         )
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial[Phase]) -> Plan[Phase]:
         """Line 4 of the next phase, or line 7 of this one."""
         r, second, tracked = trial.plan.memory
         guess = self.guess * self.growth**r  # T_r

@@ -41,12 +41,12 @@ class RoundRobin:
         """Whatever its stopping rule fits."""
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Step]:
         """Up to the first time."""
         each = float(whole(np.asarray(self.first_time / problem.arms)))
         return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial[Step]) -> Plan[Step]:
         """Up to the next time."""
         step = grid_step(self.first_time, self.growth, trial.plan.memory.step, trial.record.samples)
         each = self.first_time * self.growth**step / problem.arms

@@ -40,12 +40,12 @@ class TrackAndStop:
         check_sigma(problem)
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Step]:
         """Every arm equally often, up to the first time."""
         each = float(whole(np.asarray(self.first_time / problem.arms)))
         return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial[Step]) -> Plan[Step]:
         """Towards w* at the empirical means, up to the next time."""
         record = trial.record
         step = grid_step(self.first_time, self.growth, trial.plan.memory.step, record.samples)

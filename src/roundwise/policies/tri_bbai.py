@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.policies.base import check_sigma, checked, everywhere, whole
+from roundwise.errors import InputError
+from roundwise.policies.base import check_sigma, checked, everywhere, undeclared, whole
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
-from roundwise.state import Plan, Record, Trial
+from roundwise.state import Declaration, Memory, Plan, Record, Trial
 from roundwise.stopping import Declared, Stopping
 
 
@@ -49,15 +50,15 @@ class TriBBAI:
         """For best arm only."""
         check_best_arm(self.name, problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Stage]:
         """Stage I: L_1 pulls of each arm."""
         return first_stage(problem, runs, Stage(np.ones(runs)))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial[Stage]) -> Plan[Stage]:
         """Stage II after stage I; the test of stage III; then stage IV or the answer."""
         stage = trial.plan.memory.stage
         passed = (stage == 2) & passes(problem, trial.record, self.alpha)
-        declared = np.where(passed | (stage == 4), trial.record.means.argmax(axis=-1), -1.0)
+        declared = Declaration(np.asarray(passed | (stage == 4)), trial.record.means.argmax(axis=-1))
         last = np.maximum(whole(np.asarray(problem.goal**2)) - trial.record.counts, 0.0)  # L_3
         pulls = np.where((stage == 1)[..., None], second_stage(problem, trial.record, self.alpha), last)
         return Plan(pulls, trial.plan.may_stop, Stage(np.where(stage == 1, 2.0, 4.0)), declared=declared)
@@ -66,21 +67,17 @@ class TriBBAI:
 def check_best_arm(name: str, problem: Problem) -> None:
     """Raise an InputError unless the question is best arm."""
     check_sigma(problem)
-    asked = problem.question.name
     question = problem.question
-    best = isinstance(question, BestArm)
-    checked(best, f"The policy '{name}' answers 'best-arm' only, not '{asked}'.")
-    checked(
-        not (isinstance(question, BestArm) and question.tolerance),
-        f"The policy '{name}' is proved for one right answer: it takes no tolerance.",
-    )
+    if not isinstance(question, BestArm):
+        raise InputError(f"The policy '{name}' answers 'best-arm' only, not '{question.name}'.")
+    checked(not question.tolerance, f"The policy '{name}' is proved for one right answer: it takes no tolerance.")
 
 
-def first_stage(problem: Problem, runs: tuple[int, ...], memory: NamedTuple) -> Plan:
+def first_stage(problem: Problem, runs: tuple[int, ...], memory: Memory) -> Plan[Memory]:
     """Stage I: L_1 = sqrt(L) pulls of each arm."""
     each = math.ceil(math.sqrt(problem.goal))
     pulls = everywhere(runs, problem.arms, each)
-    return Plan(pulls, np.ones(runs, dtype=np.bool_), memory, declared=np.full(runs, -1.0))
+    return Plan(pulls, np.ones(runs, dtype=np.bool_), memory, declared=undeclared(problem, runs))
 
 
 def second_stage(problem: Problem, record: Record, alpha: float) -> Floats:

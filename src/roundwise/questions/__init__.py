@@ -3,6 +3,7 @@
 from roundwise.questions.above import Above
 from roundwise.questions.base import Complexity, Pieces, Question
 from roundwise.questions.best_arm import BestArm
+from roundwise.questions.claims import Claims
 from roundwise.questions.linear import Largest, Statements
 from roundwise.questions.minimum import AnyAbove, MinimumBelow
 from roundwise.questions.top_k import TopK
@@ -11,6 +12,7 @@ __all__ = [
     "Above",
     "AnyAbove",
     "BestArm",
+    "Claims",
     "Complexity",
     "Largest",
     "MinimumBelow",

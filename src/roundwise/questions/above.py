@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -84,7 +83,7 @@ class Above:
         """'Above 0.5: x, y.'"""
         return f"above {self.level:g}: {set_words(answer, names)}"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The indices above the level."""
         return np.flatnonzero(answer).tolist()
 

@@ -28,15 +28,15 @@ What a question may say besides, where the usual does not fit it:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.arrays import Array, Bools, Floats, total, zeros
 from roundwise.errors import InputError
 
-Answer = NDArray[Any]
+Answer = Array
 
 Cells = Literal[  # what the means fall into, each with its answer: bets are made against them (`betting.ledger`)
     "one best",  # one for each arm: it has the largest mean
@@ -44,6 +44,7 @@ Cells = Literal[  # what the means fall into, each with its answer: bets are mad
     "sides of a level",  # one for each set of arms: those above
     "some above a level",  # one for each arm, and one for none
     "some below a level",
+    "claims",  # one for each claim: that it is false; several may be true at once (`betting.claims`)
     "candidates",  # any answers that are intersections of half-spaces
 ]
 
@@ -120,7 +121,7 @@ class Question(Protocol):
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """One answer in plain words."""
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """One answer as JSON: an index, a list of indices, or true/false."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -162,7 +161,7 @@ class BestArm:
         close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
         return f"{names[int(answer)]} is the best arm{close}"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The index."""
         return int(answer)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -127,7 +126,7 @@ class Statements:
         held = ", ".join(self.names[j] for j in np.flatnonzero(answer)) or "none"
         return f"statements that hold: {held}"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The indices of the statements that hold."""
         return np.flatnonzero(answer).tolist()
 
@@ -237,7 +236,7 @@ class Largest:
         """'x has the largest score.'"""
         return f"{self.names[int(answer)]} is the largest"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The index."""
         return int(answer)
 

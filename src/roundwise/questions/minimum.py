@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,7 +98,7 @@ class MinimumBelow:
         """'The smallest mean is below 0.6.'"""
         return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """True or false."""
         return bool(answer)
 
@@ -166,7 +165,7 @@ class AnyAbove:
         """'Some mean is above 0.6.'"""
         return f"{'some' if answer else 'no'} mean is above {self.level:g}"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """True or false."""
         return bool(answer)
 

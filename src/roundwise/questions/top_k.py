@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,7 +122,7 @@ class TopK:
         """'The top 2 are x, y.'"""
         return f"the top {self.k}: {set_words(answer, names)}"
 
-    def plain(self, answer: Answer) -> Any:
+    def plain(self, answer: Answer) -> object:
         """The indices of the top arms."""
         return np.flatnonzero(answer).tolist()
 

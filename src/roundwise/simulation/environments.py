@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +19,18 @@ from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
 from roundwise.noise import Needs
 from roundwise.questions.base import finite
-from roundwise.simulation.outcomes import read_outcomes
+from roundwise.simulation.tables import read_outcomes
+from roundwise.spec import Given, kind_of, made, settings, worded
 from roundwise.state import Batch, Table
+
+if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
+    from typing_extensions import TypeVar
+
+    Now = TypeVar("Now", default=Any)
+else:
+    from typing import TypeVar
+
+    Now = TypeVar("Now")
 
 Generator = np.random.Generator
 
@@ -32,7 +42,7 @@ class World(NamedTuple):
     left: tuple[Floats, ...] | None = None  # for each outcome, how many are left of it, (K)
 
 
-class Environment(Protocol):
+class Environment(Protocol[Now]):
     """Where rewards come from."""
 
     @property
@@ -47,14 +57,14 @@ class Environment(Protocol):
     def names(self) -> tuple[str, ...]:
         """What the arms are called."""
 
-    def world(self, rng: Generator, runs: int) -> Any:
+    def world(self, rng: Generator, runs: int) -> Now:
         """The state of the world for so many runs; `.means` is the truth."""
 
     @property
     def sigma(self) -> float:
         """The sub-Gaussian constant that lower bounds are stated with."""
 
-    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+    def pull(self, rng: Generator, world: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
         """What comes back for these pulls, in as much detail as is needed, and the world after it."""
 
 
@@ -285,6 +295,14 @@ def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
     if isinstance(environment, Replay) and not environment.replacement:
         return "no guarantee: drawn without replacement, results depend on each other"
     return noise.doubt(assumed, environment.noise)
+
+
+def assumed(given: Given, environment: Environment, sigma: float | None = None) -> noise.Noise:
+    """The noise model that a user names; a sigma that it does not name is this one, or that of the environment."""
+    fields = dict(worded("noise", given) if isinstance(given, str) else given)
+    if "sigma" not in fields and "sigma" in settings(kind_of("noise", str(fields.get("name", "")), trusted=True)):
+        fields["sigma"] = environment.sigma if sigma is None else sigma
+    return made("noise", fields, trusted=True)
 
 
 def numbered(arms: int) -> tuple[str, ...]:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Floats, stacked, take
+from roundwise.arrays import Array, Floats, stacked, take
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import known_sigma
 from roundwise.policies import Policy
+from roundwise.policies.rounds import within
 from roundwise.problem import Problem
-from roundwise.simulation.environments import Environment, mismatch
+from roundwise.questions.claims import Claims
+from roundwise.simulation.environments import Environment, Now, mismatch
 from roundwise.simulation.summary import Runs, lower_bound_at
 from roundwise.state import Batch, Trial, joined
 from roundwise.trial import advance, begin, conclusion, stuck
@@ -27,7 +29,7 @@ from roundwise.trial import advance, begin, conclusion, stuck
 if TYPE_CHECKING:
     from roundwise.simulation.workers import Cluster
 
-Watch = Mapping[str, Callable[[Trial], NDArray[Any]]]
+Watch = Mapping[str, Callable[[Trial], Array]]
 
 LOT = 160_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
 
@@ -77,6 +79,7 @@ def blocks(
     if not (max_samples > 0 and max_batches > 0):
         raise InputError("`max_samples` and `max_batches` must be positive.")
     limits = (min(max_samples, 2.0**53), max_batches)
+    policy = within(policy, max_samples)
     size = block_size(problem.arms)
     setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
     number = number_of_blocks(problem.arms, runs)
@@ -132,7 +135,10 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     truth = stacked([world.means for world in worlds])
     assumed = known_sigma(problem.noise)
     sigma = environment.sigma if assumed is None else assumed
-    complexity = problem.question.complexity(truth, sigma=sigma).value
+    question = problem.question
+    complexity = np.full(len(truth), np.nan)
+    if not (isinstance(question, Claims) and question.odds):
+        complexity = question.complexity(truth, sigma=sigma).value
     bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
     exact = environment.noise.outcome.normal and sigma == environment.sigma
     ends = np.cumsum([job.size for job in lot])
@@ -141,7 +147,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     decided = np.zeros(size, dtype=np.bool_)
     answer = np.zeros_like(problem.question.answer(truth))
     counts = np.empty((size, problem.arms)) if keep_counts else None
-    watched: dict[str, list[NDArray[Any]]] = {key: [] for key in watch}
+    watched: dict[str, list[Array]] = {key: [] for key in watch}
     ended: list[NDArray[np.intp]] = []
 
     alive = np.arange(size)
@@ -183,23 +189,25 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         alive, trial = alive[rest], take(trial, rest)
     seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
     correct = decided & problem.question.correct(answer, truth)
+    shown = question.true_shown(answer, truth) if isinstance(question, Claims) else None
     doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
     bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
     return [
         Runs(
-            name,
-            problem,
-            samples[start:end],
-            batches[start:end],
-            decided[start:end],
-            answer[start:end],
-            correct[start:end],
-            complexity[start:end],
-            bound[start:end],
-            None if counts is None else counts[start:end],
-            {key: column[start:end] for key, column in seen.items()},
-            doubt,
-            bound_for,
+            policy=name,
+            problem=problem,
+            samples=samples[start:end],
+            batches=batches[start:end],
+            decided=decided[start:end],
+            answer=answer[start:end],
+            correct=correct[start:end],
+            complexity=complexity[start:end],
+            lower_bound=bound[start:end],
+            counts=None if counts is None else counts[start:end],
+            watched={key: column[start:end] for key, column in seen.items()},
+            doubt=doubt,
+            bound_for=bound_for,
+            true_shown=None if shown is None else shown[start:end],
         )
         for start, end in pairwise([0, *ends])
     ]
@@ -213,7 +221,7 @@ def _keep_memory() -> None:
     np.empty(3_000_000)  # 24 MB, never touched
 
 
-def _looked(key: str, seen: Any, runs: int) -> NDArray[Any]:
+def _looked(key: str, seen: object, runs: int) -> Array:
     values = np.asarray(seen)
     if values.shape[:1] != (runs,):
         raise InputError(f"The watch '{key}' must return one value for each run, {runs} now.")
@@ -221,8 +229,8 @@ def _looked(key: str, seen: Any, runs: int) -> NDArray[Any]:
 
 
 def drawn(
-    problem: Problem, environment: Environment, rng: np.random.Generator, world: Any, pulls: Floats, parts: int
-) -> tuple[Batch, Any]:
+    problem: Problem, environment: Environment[Now], rng: np.random.Generator, world: Now, pulls: Floats, parts: int
+) -> tuple[Batch, Now]:
     """What comes back for a plan, in the detail and the parts that are asked for."""
     needs = problem.noise.needs
     if parts == 1:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Array, Bools, Floats, Plain, total
 from roundwise.problem import Problem
 from roundwise.questions.base import Question, Tolerant
+from roundwise.questions.claims import Claims
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Runs:
     """What happened in each run of one policy."""
 
@@ -24,24 +25,25 @@ class Runs:
     problem: Problem
     samples: Floats  # (runs)
     batches: Floats
-    decided: NDArray[np.bool_]  # False where a limit ended the run first
-    answer: NDArray[Any]  # meaningless where not decided
-    correct: NDArray[np.bool_]
+    decided: Bools  # False where a limit ended the run first
+    answer: Array  # meaningless where not decided
+    correct: Bools
     complexity: Floats  # T* of the run's instance: that of its easiest right answer
     lower_bound: Floats  # what no delta-correct algorithm can stay below on average, on the run's instance
     counts: Floats | None = None  # (runs, K), on request
-    watched: dict[str, NDArray[Any]] = field(default_factory=dict)
+    watched: dict[str, Array] = field(default_factory=dict)
     doubt: str | None = None  # why there is no guarantee, or None
     bound_for: str | None = None  # of which rewards the lower bound speaks, unless of these
+    true_shown: Floats | None = None  # (runs), how many true claims were shown, if the question is of claims
 
     @property
     def summary(self) -> Summary:
         """Means, errors and bounds of these runs."""
         return summarised(self)
 
-    def columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, Array]:
         """The runs as columns of a tidy table: policy, run, samples, batches, decided, answer, correct, complexity."""
-        table: dict[str, NDArray[Any]] = {
+        table: dict[str, Array] = {
             "policy": np.full(len(self.samples), self.policy),
             "run": np.arange(len(self.samples)),
             "samples": self.samples.astype(np.int64),
@@ -53,17 +55,19 @@ class Runs:
             "lower_bound": self.lower_bound,
             "guarantee": np.full(len(self.samples), self.doubt is None),
         }
+        if self.true_shown is not None:
+            table["true_shown"] = self.true_shown.astype(np.int64)
         if self.counts is not None:
             table |= {f"count_{i}": column.astype(np.int64) for i, column in enumerate(self.counts.T)}
         return table | self.watched
 
-    def _answers(self) -> NDArray[Any]:
+    def _answers(self) -> Array:
         kinds, which = np.unique(self.answer, axis=0, return_inverse=True)
         labels = np.array([str(self.problem.question.plain(kind)) for kind in kinds], dtype=np.str_)
         return np.where(self.decided, labels[which.reshape(-1)], "undecided")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """Runs of one policy in a few numbers."""
 
@@ -82,8 +86,11 @@ class Summary:
     samples_over_lower_bound: float | None  # mean of the runs' ratios; None if a run is undecided or has none
     doubt: str | None  # why there is no guarantee, or None
     bound_for: str | None  # of which rewards the lower bound speaks, unless of these
+    true_shown_mean: float | None = None  # true claims shown, if the question is of claims
+    true_shown_se: float | None = None
+    each_shown: tuple[float, ...] = ()  # how often each claim was shown, then each opposite
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The summary as JSON."""
         return {
             "policy": self.policy,
@@ -102,29 +109,37 @@ class Summary:
             "samples_over_lower_bound": self.samples_over_lower_bound,
             "guarantee": self.doubt is None,
             "caveat": self.doubt,
+            **({} if self.true_shown_mean is None else {"claims": self._claims()}),
         }
+
+    def _claims(self) -> Plain:
+        return {"true_shown": {"mean": self.true_shown_mean, "se": self.true_shown_se}, "shown": list(self.each_shown)}
 
 
 def summarised(runs: Runs) -> Summary:
     """The summary of these runs."""
     number = len(runs.samples)
     wrong = int((runs.decided & ~runs.correct).sum())
+    quantiles = zip(QUANTILES, np.quantile(runs.samples, QUANTILES), strict=True)
     return Summary(
-        runs.policy,
-        number,
-        float(runs.samples.mean()),
-        standard_error(runs.samples),
-        {f"{q:.0%}": float(v) for q, v in zip(QUANTILES, np.quantile(runs.samples, QUANTILES), strict=True)},
-        float(runs.batches.mean()),
-        standard_error(runs.batches),
-        int(runs.batches.max()),
-        wrong / number,
-        error_upper_bound(wrong, number),
-        float(1 - runs.decided.mean()),
-        float(runs.lower_bound.mean()),
-        _over_lower_bound(runs),
-        runs.doubt,
-        runs.bound_for,
+        policy=runs.policy,
+        runs=number,
+        samples_mean=float(runs.samples.mean()),
+        samples_se=standard_error(runs.samples),
+        samples_quantiles={f"{q:.0%}": float(value) for q, value in quantiles},
+        batches_mean=float(runs.batches.mean()),
+        batches_se=standard_error(runs.batches),
+        batches_max=int(runs.batches.max()),
+        error=wrong / number,
+        error_upper_95=error_upper_bound(wrong, number),
+        undecided=float(1 - runs.decided.mean()),
+        lower_bound=float(runs.lower_bound.mean()),
+        samples_over_lower_bound=_over_lower_bound(runs),
+        doubt=runs.doubt,
+        bound_for=runs.bound_for,
+        true_shown_mean=None if runs.true_shown is None else float(runs.true_shown.mean()),
+        true_shown_se=None if runs.true_shown is None else standard_error(runs.true_shown),
+        each_shown=() if runs.true_shown is None else tuple(runs.answer.mean(axis=0).tolist()),
     )
 
 
@@ -198,6 +213,8 @@ def lower_bound_at(
     [212000, 605]
     """
     values = np.asarray(means, dtype=np.float64)
+    if isinstance(question, Claims):  # whoever shows nothing is not wrong
+        return np.zeros(values.shape[:-1])
     if not (isinstance(question, Tolerant) and several_right(question, values).any()):
         known = question.complexity(values, sigma=sigma).value if complexity is None else complexity
         return sample_lower_bound(known, delta)
@@ -260,21 +277,18 @@ def joined_runs(parts: list[Runs]) -> Runs:
     if len(parts) == 1:
         return first
 
-    def column(name: str) -> NDArray[Any]:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    return Runs(
-        first.policy,
-        first.problem,
-        column("samples"),
-        column("batches"),
-        column("decided"),
-        column("answer"),
-        column("correct"),
-        column("complexity"),
-        column("lower_bound"),
-        None if first.counts is None else column("counts"),
-        {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched},
-        first.doubt,
-        first.bound_for,
+    columns = (
+        "samples",
+        "batches",
+        "decided",
+        "answer",
+        "correct",
+        "complexity",
+        "lower_bound",
+        "counts",
+        "true_shown",
     )
+    names = [name for name in columns if getattr(first, name) is not None]
+    together: Plain = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    watched = {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched}
+    return dataclasses.replace(first, **together, watched=watched)

@@ -1,20 +1,97 @@
-"""Results as files: Parquet and CSV, written by DuckDB, which is imported only here."""
+"""Tables of numbers as files: CSV in and out, Parquet out, which DuckDB writes."""
 
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roundwise.errors import InputError
+from roundwise.arrays import Array, Floats
+from roundwise.errors import DataError, InputError, unknown
 
 
-def write_parquet(path: Path, parts: Sequence[Mapping[str, NDArray[Any]]]) -> None:
+def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """The names of the columns of a CSV table, and its rows, each with its line; a DataError says what is wrong."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            head = [word.strip() for word in next(reader, [])]
+            rows = [(reader.line_num, [word.strip() for word in row]) for row in reader if any(map(str.strip, row))]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: cannot be read as a CSV table ({error}).") from None
+    if not rows:
+        raise DataError(f"{path}: the table is empty; it needs a line of column names and at least one more.")
+    for column in needed:
+        if column not in head:
+            raise DataError(f"{path}, line 1: no column '{column}'. The table needs {','.join(needed)}.")
+    for line, row in rows:
+        if len(row) != len(head):
+            raise DataError(f"{path}, line {line}: {len(row)} values where line 1 names {len(head)} columns.")
+    return head, [(line, dict(zip(head, row, strict=True))) for line, row in rows]
+
+
+def number_in(path: Path, line: int, column: str, text: str) -> float:
+    """The finite number that stands there."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{path}, line {line}: the {column} '{text}' is not a number.")
+    return number
+
+
+def read_forms(path: Path, level: str, needed: bool) -> tuple[list[str], list[list[float]], list[float]]:
+    """Names, coefficients (the columns of arms) and levels of a table of linear forms, `name,...[,level]`."""
+    head, rows = read_rows(path, ["name", *([level] if needed else [])])
+    for other in {"above", "plus"} & {*head} - {level}:
+        raise DataError(f"{path}, line 1: the column '{other}' belongs to the other question with a --file.")
+    arms = [word for word in head if word not in ("name", level)]
+    forms = [[number_in(path, line, f"coefficient of '{arm}',", row[arm]) for arm in arms] for line, row in rows]
+    levels = [number_in(path, line, level, row[level]) if level in head else 0.0 for line, row in rows]
+    return [row["name"] for _, row in rows], forms, levels
+
+
+def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Floats, Floats]:
+    """The arms, outcomes and counts of a table `[instance,]arm,outcome,count`: how often each arm had each outcome."""
+    head, rows = read_rows(path, ("arm", "outcome", "count"))
+    instances = {row["instance"] for _, row in rows} if "instance" in head else set()
+    if instance is not None and "instance" not in head:
+        raise DataError(f"{path}, line 1: no column 'instance'. Leave out --instance, or add the column.")
+    if instance is not None and instance not in instances:
+        raise unknown("instance", instance, instances)
+    if instance is None and len(instances) > 1:
+        raise DataError(
+            f"{path} holds {len(instances)} instances. Choose one with --instance, for example {min(instances)}."
+        )
+    tally: dict[str, dict[float, int]] = {}
+    for line, row in rows:
+        if instance is not None and row["instance"] != instance:
+            continue
+        outcome = number_in(path, line, "outcome", row["outcome"])
+        if not row["count"].isdecimal():
+            raise DataError(f"{path}, line {line}: the count '{row['count']}' is not a whole number of at least 0.")
+        if not row["arm"]:
+            raise DataError(f"{path}, line {line}: the arm has no name.")
+        outcomes = tally.setdefault(row["arm"], {})
+        outcomes[outcome] = outcomes.get(outcome, 0) + int(row["count"])
+    values = sorted({outcome for outcomes in tally.values() for outcome in outcomes})
+    if len(tally) < 2:
+        raise DataError(f"{path}: the table needs at least two arms; found {len(tally)}.")
+    if len(values) < 2:
+        raise DataError(f"{path}: every outcome is {values[0]:g}; there is nothing to find out.")
+    counts = np.array([[float(outcomes.get(value, 0)) for value in values] for outcomes in tally.values()])
+    for name, each in zip(tally, counts, strict=True):
+        if not each.any():
+            raise DataError(f"{path}: arm '{name}' has no outcome (all counts are 0).")
+    return tuple(tally), np.array(values), counts
+
+
+def write_parquet(path: Path, parts: Sequence[Mapping[str, Array]]) -> None:
     """Write tables with the same columns, one after the other, to one Parquet file."""
     try:
         import duckdb
@@ -32,7 +109,7 @@ def write_parquet(path: Path, parts: Sequence[Mapping[str, NDArray[Any]]]) -> No
     os.replace(unfinished, path)
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Write rows with the same keys as a CSV table."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:

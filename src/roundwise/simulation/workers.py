@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from roundwise._version import __version__
 from roundwise.errors import InputError, RoundwiseError
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
     Cluster = str | Path | Client
+
+Connection = Any  # a client of `distributed`, many of whose functions have no types
+Job = TypeVar("Job")
+Made = TypeVar("Made")
 
 LASTS = 0.5  # seconds a bundle should take: far more than the 2-3 ms that sending it costs
 MOST = 64  # jobs in a bundle
@@ -46,13 +50,17 @@ class Place(NamedTuple):
 
     executor: Executor
     slots: Callable[[], int]  # how many bundles are worked on at once: workers come and go
-    packed: Callable[[Any], bytes]  # how a bundle is pickled: here, so that no worker chokes on what it cannot read
+    packed: Callable[[object], bytes]  # how a bundle is pickled: here, so that no worker chokes on what it cannot read
     check: Callable[[], None]  # raises a ClusterError if nobody is there to work
 
 
 def done(
-    work: Callable[[list[Any]], list[Any]], jobs: Iterable[Any], number: int, workers: int = 1, cluster: Any = None
-) -> Iterator[tuple[int, Any]]:
+    work: Callable[[list[Job]], list[Made]],
+    jobs: Iterable[Job],
+    number: int,
+    workers: int = 1,
+    cluster: Cluster | None = None,
+) -> Iterator[tuple[int, Made]]:
     """What `work` makes of each of `number` jobs, with the place of the job in the list, as they are done.
 
     `work` is called with some jobs at a time and returns one result for each.
@@ -62,7 +70,7 @@ def done(
 
 
 @contextmanager
-def connected(cluster: Cluster) -> Iterator[Any]:
+def connected(cluster: Cluster) -> Iterator[Connection]:
     """A client of the cluster: of an address or a scheduler file, or the client itself.
 
     What is opened here is closed at the end; a client that was given stays open.
@@ -71,7 +79,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
         import distributed
     except ImportError:
         raise InputError("A cluster needs the extra 'cluster': pip install 'roundwise[cluster]'.") from None
-    kind: Any = distributed.Client
+    kind: Connection = distributed.Client
     if isinstance(cluster, kind):
         if cluster.asynchronous:
             raise InputError("`cluster` is an asynchronous client; make one with `Client(address)`.")
@@ -89,7 +97,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
 
 
 @contextmanager
-def _opened(kind: Any, address: str) -> Iterator[Any]:
+def _opened(kind: Connection, address: str) -> Iterator[Connection]:
     try:
         client = kind(address, timeout=CONNECT, set_as_default=False)
     except OSError:
@@ -207,7 +215,7 @@ def _on(cluster: Cluster) -> Iterator[Place]:
             executor.shutdown(wait=False)
 
 
-def _threads(client: Any) -> Callable[[], int]:
+def _threads(client: Connection) -> Callable[[], int]:
     """How many threads the workers have, asked again when the last answer is old."""
     known, asked = 0, -math.inf
 
@@ -223,7 +231,7 @@ def _threads(client: Any) -> Callable[[], int]:
     return now
 
 
-def _check_versions(client: Any) -> None:
+def _check_versions(client: Connection) -> None:
     """Raise a ClusterError unless scheduler and workers have this roundwise: numbers are the same only with it.
 
     A worker that is sent what it cannot import gives up altogether, so it is asked in words that need no import.
@@ -246,8 +254,8 @@ def _other_version(there: str, here: str) -> ClusterError:
 
 
 def _bundled(
-    work: Callable[[list[Any]], list[Any]], jobs: Iterable[Any], number: int, place: Place
-) -> Iterator[tuple[int, Any]]:
+    work: Callable[[list[Job]], list[Made]], jobs: Iterable[Job], number: int, place: Place
+) -> Iterator[tuple[int, Made]]:
     """Keep every slot busy with one bundle under way and one waiting, and hand on what comes back."""
     numbered = iter(enumerate(jobs))
     finished: SimpleQueue[Future[tuple[float, bytes]]] = SimpleQueue()
@@ -273,7 +281,8 @@ def _bundled(
                 place.check()
                 continue
             flying.remove(future)
-            seconds, results = _received(future)
+            seconds, packed = future.result()
+            results: list[tuple[int, Made]] = pickle.loads(packed)
             size = max(1, min(MOST, 2 * size, int(LASTS * len(results) / max(seconds, 1e-9))))
             yield from results
     finally:
@@ -282,7 +291,7 @@ def _bundled(
 
 
 def _sent(
-    place: Place, work: Callable[[list[Any]], list[Any]], bundle: list[tuple[int, Any]]
+    place: Place, work: Callable[[list[Job]], list[Made]], bundle: list[tuple[int, Job]]
 ) -> Future[tuple[float, bytes]]:
     try:
         packed = place.packed((work, bundle))
@@ -291,11 +300,6 @@ def _sent(
             "`workers` and `cluster` need means, policies and watches that can be sent to another process."
         ) from None
     return place.executor.submit(_worked, __version__, packed)
-
-
-def _received(future: Future[tuple[float, bytes]]) -> tuple[float, list[tuple[int, Any]]]:
-    seconds, results = future.result()
-    return seconds, pickle.loads(results)
 
 
 def _worked(version: str, packed: bytes) -> tuple[float, bytes]:

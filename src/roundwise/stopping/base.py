@@ -12,25 +12,25 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 from roundwise.arrays import Bools
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.state import Batch, Plan, Trial
+from roundwise.state import Batch, Kept, Plan, Trial
 
 
-class Stopping(Protocol):
+class Stopping(Protocol[Kept]):
     """When an answer may be given, and which."""
 
     def check(self, problem: Problem) -> None:
         """Raise an InputError if the rule does not fit the problem."""
 
-    def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """What the rule keeps, before the first batch: None or a named tuple of arrays."""
 
-    def fold(self, problem: Problem, kept: Any, plan: Plan, batch: Batch) -> Any:
+    def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """What the rule keeps after a batch that was planned so."""
 
-    def stops(self, problem: Problem, trial: Trial) -> Bools:
+    def stops(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
         """Whether to stop now, before the plan of the trial is pulled."""
 
-    def answer(self, problem: Problem, trial: Trial) -> Answer:
+    def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
         """The answer to give when it stops."""
 
     def doubt(self, problem: Problem) -> str | None:
@@ -41,10 +41,10 @@ class Stopping(Protocol):
 
 
 @runtime_checkable
-class Exacting(Stopping, Protocol):
+class Exacting(Stopping[Kept], Protocol[Kept]):
     """A rule that decides only as long as every batch came back just as it was planned."""
 
-    def broken(self, problem: Problem, trial: Trial) -> Bools:
+    def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
         """Whether one did not, so that the rule never stops."""
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Bools
+from roundwise.errors import RoundwiseError
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.state import Batch, Plan, Trial
+from roundwise.state import Batch, Declaration, Plan, Trial
 
 
 class AsAsked(NamedTuple):
@@ -21,7 +22,7 @@ class AsAsked(NamedTuple):
 
 @dataclass(frozen=True)
 class Declared:
-    """Stop when the policy declares an arm, `plan.declared` (-1 until then), if every batch came back as planned.
+    """Stop when the policy declares an answer, `plan.declared`, if every batch came back as planned.
 
     What is proved of such a rule is proved of its own batches, so it does not decide on one that was cut, is short, or
     has more than was asked. There is a guarantee only if it is said where its `proof` is written, under the `condition`
@@ -41,19 +42,20 @@ class Declared:
 
     def fold(self, problem: Problem, kept: AsAsked, plan: Plan, batch: Batch) -> AsAsked:
         """Whether this batch, too, came back as planned: the same number of results of every arm."""
+        _declaration(plan)
         return AsAsked(np.asarray(kept.exact & (batch.counts == plan.pulls).all(axis=-1)))
 
-    def stops(self, problem: Problem, trial: Trial) -> Bools:
-        """Whether an arm is declared, and may be."""
-        return np.asarray((np.asarray(trial.plan.declared) >= 0) & trial.kept.exact)
+    def stops(self, problem: Problem, trial: Trial[Any, AsAsked]) -> Bools:
+        """Whether an answer is declared, and may be."""
+        return np.asarray(_declaration(trial.plan).made & trial.kept.exact)
 
-    def broken(self, problem: Problem, trial: Trial) -> Bools:
+    def broken(self, problem: Problem, trial: Trial[Any, AsAsked]) -> Bools:
         """Whether some batch came back otherwise than planned."""
         return np.asarray(~trial.kept.exact)
 
-    def answer(self, problem: Problem, trial: Trial) -> Answer:
-        """The arm that is declared."""
-        return np.asarray(trial.plan.declared).astype(np.intp)
+    def answer(self, problem: Problem, trial: Trial[Any, AsAsked]) -> Answer:
+        """The one that is declared."""
+        return _declaration(trial.plan).answer
 
     def doubt(self, problem: Problem) -> str | None:
         """What stands between the rule and a guarantee, if anything."""
@@ -62,3 +64,11 @@ class Declared:
         if self.proof is None:
             return "no guarantee: the policy stops by a rule of its own, for which no proof is stated"
         return None if self.condition is None else f"conditional on the assumption that {self.condition}"
+
+
+def _declaration(plan: Plan) -> Declaration:
+    if plan.declared is None:
+        raise RoundwiseError(
+            "A policy that stops by the rule `Declared` has a `Declaration` in every plan, also the first."
+        )
+    return plan.declared

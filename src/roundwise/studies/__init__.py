@@ -1,7 +1,13 @@
-"""Live studies: named, durable experiments. `study` has the rules of what may be told, `replay` folds the log."""
+"""Live studies: named, durable experiments.
 
-from roundwise.studies.replay import Asked, State, replayed
+`study` has the rules of what may be told, `changing` those of what may change; `replay` reads the log as facts, `count`
+does the mathematics when a batch is complete, `verify` does all of it again.
+"""
+
+from roundwise.studies.replay import replayed
+from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings
+from roundwise.studies.state import State
 from roundwise.studies.study import Study, create_study, load_study
 
 __all__ = ["Asked", "Settings", "State", "Study", "create_study", "load_study", "replayed"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roundwise.stopping.explained import Standing, explained
-from roundwise.studies.drift import SURPRISING, Disagreement, disagreement
-from roundwise.studies.replay import Asked, State
+from roundwise.studies.drift import SURPRISING, Disagreement, differs
+from roundwise.studies.state import State
 
 KEPT = "kept"
 CONDITIONAL = "conditional on the assumption that "
@@ -47,38 +47,38 @@ def guarantee_of(state: State) -> Guarantee:
     """What became of the guarantee of a study."""
     doubt = state.settings.policy.stopping.doubt(state.settings.problem)
     reasons = [] if doubt is None or doubt.startswith(CONDITIONAL) else [doubt.removeprefix(NONE)]
-    if state.decided is not None and state.broken:
-        name = state.settings.policy.name
-        reasons.append(f"{name} decided although a batch did not come back as it was planned, which its rule needs")
+    if state.decided is not None and not state.trial.done:
+        reasons.append("the answer that was recorded does not follow from what was counted")
     if emptied(state):
         reasons.append(
             "all answers have been ruled out, which happens with at most the error probability if what is assumed "
             "holds, so it can hardly hold"
         )
     conditions = [] if doubt is None or not doubt.startswith(CONDITIONAL) else [doubt.removeprefix(CONDITIONAL)]
-    for each in short(state):
-        conditions.append(f"what is missing of batch {each.number} has nothing to do with its values")
+    conditions += missing(state)
     for entry in state.amendments:
-        what = "withdrawal" if entry["results"] is None else "correction"
+        what = "withdrawal" if entry["withdrawn"] else "correction"
         conditions.append(
             f"the {what} of {entry['name']} in batch {entry['batch']} has nothing to do with what results showed"
         )
-    if dealt_alike(state):
-        conditions.append("the rows in the files of batch 1 came in an order that has nothing to do with their values")
+    for change in state.changes:
+        if change.unrelated:
+            what = "left out" if change.kind == "dropped" else "added"
+            conditions.append(f"{change.arm} was {what} for a reason that has nothing to do with any result")
+    if state.so_far.refolded:
+        conditions.append("the rules by which earlier batches were counted anew were not chosen because of them")
     if disagreeing(state) is not None:
         conditions.append("the batches differ from each other by chance")
     return Guarantee(tuple(conditions), tuple(reasons))
 
 
-def short(state: State) -> list[Asked]:
-    """The batches that were settled although results were missing."""
-    return [each for each in state.asked if each.settled is not None and (each.counts < each.pulls).any()]
-
-
-def dealt_alike(state: State) -> bool:
-    """Whether the first batch came in several files that an earlier version dealt into parts all alike."""
-    told = state.asked[0].told if state.asked else []
-    return len(told) > 1 and all(each.parts and each.dealt == "alike" for each in told)
+def missing(state: State) -> list[str]:
+    """What must be true of results that never came."""
+    short = state.short
+    found = [f"what is missing of batch {each['batch']} has nothing to do with its values" for each in short]
+    if state.so_far.more_short:
+        found.append(f"what is missing of {state.so_far.more_short} more batches has nothing to do with its values")
+    return found
 
 
 def compares(state: State) -> bool:
@@ -88,8 +88,14 @@ def compares(state: State) -> bool:
 
 def disagreeing(state: State) -> Disagreement | None:
     """How the batches differ by more than chance allows, in a way that matters to the decision; None if they agree."""
-    found = disagreement(state.settings.problem, state.batches, compares(state))
+    found = disagreement_of(state, compares(state))
     return None if found is None or found.chance >= SURPRISING else found
+
+
+def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
+    """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
+    kept = state.so_far.agreement
+    return None if kept is None else differs(state.settings.problem, kept, shifts)
 
 
 def emptied(state: State) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
-from roundwise.policies import POLICIES, Policy, Wager
+from roundwise.policies import POLICIES, Policy, Rounds, Wager
 from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
 from roundwise.questions import Question
-from roundwise.spec import noise_of, noise_spec, policy_of, policy_spec, question_of, question_spec
+from roundwise.spec import made, plain
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,39 @@ class Settings:
     policy: Policy  # with its limits
     seed: int  # drawn when the study is created; deals the rows of the first batch into parts
     budget: int | None = None  # results after which nothing more is asked for
+    round: int | None = None  # results that make a batch, whatever the split
+    split: tuple[float, ...] | None = None  # shares of the arms in every batch
+    left_out: tuple[str, ...] = ()  # arms that are no longer asked for, although claims speak of them
 
     def __post_init__(self) -> None:
-        self.policy.check(self.problem)
-        if self.budget is not None:
-            whole_number("budget", self.budget, 1)
-            arms = len(self.arms)
-            if self.budget < arms:
-                raise InputError(f"The budget is {self.budget} results, but {arms} arms need one each at least.")
+        for name, value in (("budget", self.budget), ("round", self.round)):
+            if value is not None:
+                whole_number(name, value, 1)
+        self.acting.check(self.problem)
+
+    @property
+    def acting(self) -> Policy:
+        """The policy within budget, round and split."""
+        if self.budget is None and self.round is None and self.split is None:
+            return self.policy
+        return Rounds(self.policy, self.budget, self.round, self.split)
+
+    @property
+    def by_number(self) -> bool:
+        """Whether a batch is a number of results, whatever their split."""
+        return self.round is not None or self.split is not None
 
     def check_kept(self) -> None:
-        """Raise an InputError unless the policy can be made again from what is recorded of it."""
-        if Settings.from_payload(self.payload()).policy != self.policy:
+        """Raise an InputError unless the same study can be made again from what is recorded of it."""
+        again = Settings.from_payload(self.payload())
+        if again.policy != self.policy:
             raise InputError(
                 f"The policy '{self.policy.name}' has settings that cannot be recorded. "
-                f"Use one of {', '.join(POLICIES)} with a stopping rule of its own."
+                f"Use one of {', '.join(POLICIES)}, or one of your own, with its usual stopping rule or a threshold."
+            )
+        if again.payload() != self.payload():
+            raise InputError(
+                "The question or the noise model comes out otherwise when it is made again from its fields."
             )
 
     @property
@@ -50,37 +68,43 @@ class Settings:
         """The problem in arrays."""
         return Problem(self.question, len(self.arms), self.delta, self.noise)
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The settings as JSON."""
         policy, limits = self.policy, {}
         if isinstance(policy, Limited):
             limits = {"max_batch": policy.max_batch, "min_per_arm": policy.min_per_arm}
         inner = policy.policy if isinstance(policy, Limited) else policy
         return {
-            "question": question_spec(self.question),
+            "question": plain(self.question),
             "arms": list(self.arms),
-            "noise": noise_spec(self.noise),
+            "noise": plain(self.noise),
             "delta": self.delta,
-            "policy": policy_spec(inner),
+            "policy": plain(inner),
             "limits": limits,
             "seed": self.seed,
             **({} if self.budget is None else {"budget": self.budget}),
+            **({} if self.round is None else {"round": self.round}),
+            **({} if self.split is None else {"split": list(self.split)}),
+            **({"left_out": list(self.left_out)} if self.left_out else {}),
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Settings:
+    def from_payload(cls, payload: Plain) -> Settings:
         """The settings that `payload` was made of."""
-        policy = policy_of(payload["policy"])
+        policy = made("policy", payload["policy"])
         if payload["limits"]:
             policy = Limited(policy, **payload["limits"])
         return cls(
-            question_of(payload["question"]),
+            made("question", payload["question"]),
             tuple(payload["arms"]),
-            noise_of(payload["noise"]),
+            made("noise", payload["noise"]),
             float(payload["delta"]),
             policy,
             int(payload["seed"]),
             payload.get("budget"),
+            payload.get("round"),
+            None if payload.get("split") is None else tuple(payload["split"]),
+            tuple(payload.get("left_out", ())),
         )
 
 
@@ -95,6 +119,28 @@ def within_limits(policy: Policy, max_batch: float | None, min_per_arm: float) -
         most, least = policy.max_batch if most is None else most, least or policy.min_per_arm
         return dataclasses.replace(policy, max_batch=most, min_per_arm=least)
     return Limited(policy, most, least)
+
+
+def shares(split: Sequence[float] | str | None, arms: int) -> tuple[float, ...] | None:
+    """The shares of a split: "equal", "2:1:1", or numbers.
+
+    >>> shares("2:1:1", 3)
+    (2.0, 1.0, 1.0)
+    """
+    if split is None:
+        return None
+    if isinstance(split, str):
+        text = split.strip()
+        if text == "equal":
+            return (1.0,) * arms
+        try:
+            split = [float(each) for each in text.split(":")]
+        except ValueError:
+            raise InputError(f"The split is '{text}', but must be 'equal' or shares such as 2:1:1.") from None
+    found = tuple(float(each) for each in split)
+    if len(found) != arms:
+        raise InputError(f"The split has {len(found)} shares, but there are {arms} arms: give one for each.")
+    return found
 
 
 def _plain(number: float | None) -> float | None:

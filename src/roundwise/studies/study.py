@@ -6,30 +6,27 @@ import dataclasses
 import hashlib
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
-from roundwise.policies import Policy, Wager
+from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
-from roundwise.studies.replay import Asked, State, replayed
+from roundwise.studies.changing import Changing
+from roundwise.studies.replay import begun
 from roundwise.studies.results import Results, read_results
-from roundwise.studies.settings import Settings, arm_names, within_limits
-from roundwise.studies.store import Conflict, StudyExists, open_store
-from roundwise.studies.store.log import Head, extended, written
+from roundwise.studies.rounds import Asked
+from roundwise.studies.settings import Settings, arm_names, shares, within_limits
+from roundwise.studies.state import State
+from roundwise.studies.store import StudyExists, open_store
+from roundwise.studies.writing import New, overview, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.store.database import Store
-
-Made = TypeVar("Made")
-New = Sequence[tuple[str, dict[str, Any]]]
 
 SEED_BITS = 53  # what every reader of JSON keeps
 
@@ -45,30 +42,34 @@ def create_study(
     max_batch: float | None = None,
     min_per_arm: float = 0.0,
     budget: int | None = None,
+    round: int | None = None,
+    split: Sequence[float] | str | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
     seed: int | None = None,
 ) -> Study:
     """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
 
-    `policy` is Wager unless said otherwise. After `budget` results nothing more is asked for: the study is then
-    undecided, and its report says what has not been ruled out. An old study must have been created with the same
+    `policy` is the usual one of the question unless said otherwise. After `budget` results nothing more is asked for:
+    the study is then undecided, and its report says what has not been ruled out. With a `round` every batch has so many
+    results, with a `split` ("equal", or shares such as "2:1:1") so many of each arm; it is then complete when their
+    number is there. An old study must have been created with the same
     settings. `seed` deals the rows of the first batch into parts: it is drawn, unless it is given to have the same
     study again, and must then be chosen before the results are known.
     """
     names = arm_names(arms)
-    chosen = within_limits(Wager() if policy is None else policy, max_batch, min_per_arm)
+    chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
     drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
-    settings = Settings(question, names, noise, delta, chosen, drawn, budget)
+    settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, shares(split, len(names)))
     settings.check_kept()
     store = open_store(storage)
     try:
-        store.create(name, settings.payload())
+        store.create(name, settings.payload(), overview=overview(begun(name, settings)))
     except StudyExists:
         if not load_if_exists:
             store.close()
             raise
-        old = Settings.from_payload(store.read(name)[0].payload)
+        old = Settings.from_payload(store.recent(name)[0].payload)
         if old.payload() != settings.payload() | ({"seed": old.seed} if seed is None else {}):
             store.close()
             raise InputError(
@@ -81,111 +82,136 @@ def load_study(name: str, storage: str | None = None) -> Study:
     """A study that exists."""
     store = open_store(storage, create=False)
     try:
-        store.read(name)
+        store.known(name)
     except BaseException:
         store.close()
         raise
     return Study(name, store)
 
 
-class Study:
+class Study(Changing):
     """A named, durable experiment: `ask` what to do next, `tell` what came back, until it is decided."""
 
-    def __init__(self, name: str, store: Store) -> None:
-        self.name = name
-        self.store = store
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the storage; the study goes on when it is loaded again."""
-        self.store.close()
-
-    @property
-    def state(self) -> State:
-        """Where the study stands, replayed from its log."""
-        return replayed(self.store.read(self.name))
-
     def ask(self) -> Asked | None:
-        """The batch to do next: the same one until it is complete or settled; None once the study is over."""
+        """The batch to do next: the same one until it is complete or closed; None once the study is over."""
+        return self.asking()[0]
 
-        def asked(state: State) -> tuple[New, Callable[[State], Asked | None]]:
+    def asking(self) -> tuple[Asked | None, State]:
+        """The batch to do next, and where the study stands."""
+
+        def asked(state: State) -> tuple[New, Callable[[State], tuple[Asked | None, State]]]:
             if state.closed is not None or state.decided is not None or state.trial.done or state.over is not None:
-                return [], lambda after: None
+                return [], lambda after: (None, after)
             if state.outstanding is not None:
-                return [], lambda after: after.outstanding
-            pulls = [int(each) for each in state.planned]
-            return [("asked", {"batch": len(state.asked) + 1, "pulls": pulls})], lambda after: after.outstanding
+                return [], lambda after: (after.outstanding, after)
+            planned, whole = state.planned, state.whole_plan
+            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": [int(each) for each in planned]}
+            if not np.array_equal(planned, whole):
+                payload["planned"] = [int(each) for each in whole]
+            if state.settings.by_number:
+                payload["by_number"] = True
+            return [("asked", payload)], lambda after: (after.outstanding, after)
 
         return self._write(asked)
 
-    def tell(self, *sources: Any, settle: str | None = None, again: bool = False) -> Report:
-        """Record results of the outstanding batch: files or data frames; `settle` says why the rest will not come.
+    def tell(self, *sources: Any, round_over: str | None = None, again: bool = False, key: str | None = None) -> Report:
+        """Record results of the open batch: files or data frames; `round_over` says why the rest will not come.
 
         What has the same contents as something recorded is refused, unless it is said that these are new results that
-        came out the same `again`.
+        came out the same `again`. A request with the `key` of one that was recorded records nothing. After the
+        decision results are recorded, too: the verdict stands, and estimates improve.
         """
-        if not sources and settle is None:
+        if not sources and round_over is None:
             raise InputError("Give the results: a file or a data frame.")
-        if settle is not None:
-            _reasoned(settle)
+        if round_over is not None:
+            reasoned(round_over)
+        return self._write(lambda state: self._telling(state, sources, round_over, again, key)[1:])
 
-        def told(state: State) -> tuple[New, Callable[[State], Report]]:
-            alone = len(sources) == 1 and bool(state.asked) and not state.asked[-1].told
-            whole = state.asked[-1].pulls if alone else None
-            read = [  # a file told before says so
-                self._read(state, source, first=len(state.asked) <= 1, file=state.files + i, whole=whole, again=again)
-                for i, source in enumerate(sources, 1)
-            ]
-            asked = self._waiting(state)
-            for i, results in enumerate(read):
-                if results.digest in {each.digest for each in read[:i]}:
-                    raise InputError(
-                        f"{results.name} is given twice (same contents). Nothing was changed. If these are new results "
-                        "that came out the same, tell one file at a time."
-                    )
-            new: list[tuple[str, dict[str, Any]]] = [
-                ("told", {"batch": asked.number, "results": results.payload()}) for results in read
-            ]
-            if settle is not None:
-                new.append(("settled", {"batch": asked.number, "why": settle}))
-            return new, lambda after: self._report(after)
+    def preview(
+        self, *sources: Any, round_over: str | None = None, again: bool = False
+    ) -> tuple[list[Results], Report]:
+        """What these sources would bring, and the report after them; nothing is recorded."""
+        state, read = self.state, list[Results]()
 
-        return self._write(told)
+        def step(state: State) -> tuple[New, Callable[[State], Report]]:
+            found, new, result = self._telling(state, sources, round_over, again, None)
+            read.extend(found)
+            return new, result
+
+        _, result = self._worked_out(state, step)
+        return read, result(state)
+
+    def close_round(self, why: str) -> Report:
+        """Close the open batch although results are missing: they will not come."""
+        return self.tell(round_over=why)
+
+    def _telling(
+        self, state: State, sources: Sequence[Any], round_over: str | None, again: bool, key: str | None
+    ) -> tuple[list[Results], New, Callable[[State], Report]]:
+        """What was read, and what is to be recorded of it."""
+        if key is not None and self.store.find(self.name, f"request {key}"):
+            return [], [], self._report
+        alone = len(sources) == 1 and state.outstanding is not None and not state.outstanding.files
+        whole = state.recent[-1].pulls if alone else None
+        read = [  # a file told before says so
+            self._read(state, source, first=state.number <= 1, file=state.files + i, whole=whole, again=again)
+            for i, source in enumerate(sources, 1)
+        ]
+        for i, results in enumerate(read):
+            if results.digest in {each.digest for each in read[:i]}:
+                raise InputError(
+                    f"{results.name} is given twice (same contents). Nothing was changed. If these are new results "
+                    "that came out the same, tell one file at a time."
+                )
+        request = {} if key is None else {"key": key}
+        self._not_closed(state)
+        if state.decided is not None:
+            if round_over is not None:
+                raise InputError(f"The study '{self.name}' is decided, and no batch is open. Nothing was changed.")
+            return read, [("later", {"results": each.payload(), **request}) for each in read], self._report
+        number = self._open(state).number
+        new: list[tuple[str, dict[str, Any]]] = [
+            ("told", {"batch": number, "results": results.payload(), **request}) for results in read
+        ]
+        if round_over is not None:
+            new.append(("round_over", {"batch": number, "why": round_over}))
+        return read, new, self._report
 
     def amend(self, replaces: str, source: Any | None, why: str) -> Report:
-        """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased."""
-        _reasoned(why)
+        """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased.
+
+        All batches are then counted anew, by the present rules.
+        """
+        reasoned(why)
 
         def amended(state: State) -> tuple[New, Callable[[State], Report]]:
-            if state.closed is not None:
-                raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
-            old = self._recorded(state, replaces)
-            first = state.holds(old.digest) == 1
-            results = None if source is None else self._read(state, source, first, file=state.files + 1)
+            self._not_closed(state)
+            if state.later:
+                raise InputError(
+                    f"Results were told after '{self.name}' was decided: what decided it can no longer be corrected. "
+                    "Nothing was changed."
+                )
+            batch, old = self._recorded(state, replaces)
+            results = None if source is None else self._read(state, source, batch == 1, file=state.files + 1)
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
-                "batch": state.holds(old.digest),
+                "batch": batch,
                 "results": None if results is None else results.payload(),
                 "why": why,
             }
-            return [("amended", payload)], lambda after: self._report(after)
+            return [("amended", payload)], self._report
 
         return self._write(amended)
 
     def end(self, why: str) -> Report:
         """End the study before it is decided; what has not been ruled out is reported."""
-        _reasoned(why)
+        reasoned(why)
 
         def closed(state: State) -> tuple[New, Callable[[State], Report]]:
             if state.closed is not None:
                 raise InputError(f"The study '{self.name}' is closed already ({state.closed}). Nothing was changed.")
-            return [("closed", {"why": why})], lambda after: self._report(after)
+            return [("closed", {"why": why})], self._report
 
         return self._write(closed)
 
@@ -201,61 +227,19 @@ class Study:
             import pandas as pd
         except ImportError:
             raise InputError("Data frames need the extra 'frames': pip install 'roundwise[frames]'.") from None
-        rows, state = [], self.state
-        for asked in state.asked:
+        rows = []
+        for asked in self.state.asked:
             batch = asked.batch
-            for arm, pulls, count, total in zip(
-                state.settings.arms, asked.pulls, batch.counts, batch.totals, strict=True
-            ):
+            for arm, pulls, count, total in zip(asked.arms, asked.pulls, batch.counts, batch.totals, strict=True):
                 mean = total / count if count else np.nan
                 rows.append((asked.number, arm, int(pulls), int(count), float(total), mean))
         return pd.DataFrame(rows, columns=["batch", "arm", "asked", "count", "total", "mean"])
 
-    def _write(self, step: Callable[[State], tuple[New, Callable[[State], Made]]]) -> Made:
-        """Append what the step makes of the state, and the verdict if it follows; anew if another writer was first.
-
-        All of it is one transaction, so what follows from it is worked out before it is recorded.
-        """
-        for _ in range(20):
-            state = self.state
-            last = state.seq
-            new, result = step(state)
-            if not new:
-                return result(state)
-            self._foresee(state, new)
-            verdict = state.verdict()
-            if verdict is not None and state.decided is None:
-                new = [*new, ("decided", verdict)]
-                self._foresee(state, new[-1:])
-            try:
-                self.store.append(self.name, new, expected=last)
-            except Conflict:
-                continue
-            return result(state)
-        raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
-
-    def _foresee(self, state: State, new: New) -> None:
-        """Apply entries that are about to be recorded, as they will be read."""
-        texts = [(kind, written(payload)) for kind, payload in new]
-        for entry in extended(self.name, Head(state.seq + 1), texts, datetime.now(UTC)):
-            state.apply(entry)
-
-    def _report(self, state: State) -> Report:
-        from roundwise.studies.report import report_of
-
-        return report_of(state, intervals=False)
-
-    def _waiting(self, state: State) -> Asked:
-        if state.closed is not None:
-            raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
-        if state.trial.done or state.decided is not None:
-            raise InputError(
-                f"The study '{self.name}' is decided. See `roundwise report {self.name}`. Nothing was changed."
-            )
+    def _open(self, state: State) -> Asked:
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.outstanding is None:
-            raise InputError(f"No batch is outstanding. Run `roundwise ask {self.name}` first. Nothing was changed.")
+            raise InputError(f"No batch is open. Run `roundwise ask {self.name}` first. Nothing was changed.")
         return state.outstanding
 
     def _read(
@@ -267,36 +251,43 @@ class Study:
         results = read_results(
             source, settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
         )
-        recorded = state.holds(results.digest)
+        recorded = self._held(state, results.digest)
         if recorded is None:
             return results
         if not again:
             raise InputError(
-                f"{results.name} was already recorded as batch {recorded} (same contents). Nothing was changed. If "
+                f"{results.name} was already recorded {recorded} (same contents). Nothing was changed. If "
                 "these are new results that came out the same, say so: `--again` (in Python `again=True`)."
             )
-        note = f"{results.name} has the same contents as a file of batch {recorded}, and was told as new results."
+        note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
         digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
         return dataclasses.replace(results, digest=digest, notes=(*results.notes, note))
 
-    def _recorded(self, state: State, name: str) -> Results:
-        """The results of a file that was told, by its name or the start of its digest."""
+    def _held(self, state: State, digest: str) -> str | None:
+        """Where a file of these contents is recorded and not replaced, in words."""
+        batch = state.holds(digest)
+        if batch is None and state.whole is not None:
+            told = self.store.find(self.name, f"file {digest}")
+            gone = sum(each["replaces"] == digest for each in state.amendments)
+            if len(told) > gone:
+                batch = told[-1].payload.get("batch", 0)
+        if batch is None and any(each.digest == digest for _, each in state.later):
+            batch = 0
+        return None if batch is None else f"as batch {batch}" if batch else "after the decision"
+
+    def _recorded(self, state: State, name: str) -> tuple[int, Results]:
+        """The batch and the results of a file that was told, by its name or the start of its digest."""
+        every = [(asked.number, each) for asked in state.asked for each in asked.files]
         found = [
-            each
-            for asked in state.asked
-            for each in asked.told
+            (number, each)
+            for number, each in every
             if each.name == name or Path(each.name).name == name or (len(name) >= 6 and each.digest.startswith(name))
         ]
         if len(found) != 1:
-            told = ", ".join(f"{each.name} ({each.digest[:8]})" for asked in state.asked for each in asked.told)
+            told = ", ".join(f"{each.name} ({each.digest[:8]})" for _, each in every)
             kind = "No file" if not found else "More than one file"
             raise InputError(
                 f"{kind} '{name}' was told. Told so far: {told or 'none'}. Name one, or its digest. "
                 "Nothing was changed."
             )
         return found[0]
-
-
-def _reasoned(why: str) -> None:
-    if not why.strip():
-        raise InputError("The reason is empty. Say why in a few words: it is recorded. Nothing was changed.")

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roundwise.arrays import Array, Plain
 from roundwise.noise import Gaussian, Noise, SubGaussian
 from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop, Wager
 from roundwise.questions import BestArm, MinimumBelow, Question
@@ -127,7 +126,7 @@ def reproduced(runs: int = 1000, seed: int = 1, progress: Callable[[int], None] 
     return results
 
 
-def tracked(trial: Trial) -> NDArray[Any]:
+def tracked(trial: Trial) -> Array:
     """Whether PET ever entered the second batch of a phase; False for other policies."""
     memory = trial.plan.memory
     return memory.tracked if hasattr(memory, "tracked") else np.zeros(trial.done.shape, dtype=np.bool_)
@@ -186,7 +185,7 @@ def claims(results: Results) -> list[Finding]:
     ]
 
 
-def summary_rows(results: Results) -> list[dict[str, Any]]:
+def summary_rows(results: Results) -> list[Plain]:
     """One row an experiment and policy, for a table."""
     rows = []
     for name, found in results.items():
@@ -204,7 +203,7 @@ def summary_rows(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def columns(results: Results) -> list[dict[str, NDArray[Any]]]:
+def columns(results: Results) -> list[dict[str, Array]]:
     """All runs as tidy tables with a column for the experiment."""
     return [
         {"experiment": np.full(len(runs.samples), name)} | runs.columns()

@@ -8,33 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import json
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Noise
-from roundwise.policies import POLICIES, Policy
+from roundwise.policies import Policy
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
-from roundwise.simulation.environments import Environment
+from roundwise.simulation.environments import Environment, assumed
 from roundwise.simulation.sweep.instances import Instance, instances
-from roundwise.simulation.sweep.settings import LIMITS, check_table, is_number, limit, several
-from roundwise.spec import (
-    QUESTIONS,
-    noise_of,
-    noise_spec,
-    policy_of,
-    policy_spec,
-    question_of,
-    question_spec,
-)
+from roundwise.simulation.sweep.settings import LIMITS, limit, several
+from roundwise.spec import Thing, is_number, made, plain, settings
 
+Made = TypeVar("Made")
 TABLES = ("question", "instance", "policy", "noise")
 LISTS = {"delta": 0.05, "sigma": 1.0, "runs": 1000, "seed": 1}  # one value or a list of them
 
@@ -49,21 +45,23 @@ class Cell:
     runs: int
     seed: int
     limits: dict[str, float]  # max_samples, max_batches
-    world: dict[str, Any]  # the instance as plain data
+    world: Plain  # the instance as plain data
     question: str  # what the question is called
     instance: str  # what the instance is called
 
     @cached_property
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Plain:
         """Everything that the numbers depend on, as plain data."""
         from roundwise._version import __version__
 
+        own = code_of(self.problem.question, self.problem.noise, self.policy)
         return {
             "roundwise": __version__,
-            "question": question_spec(self.problem.question),
+            "question": plain(self.problem.question),
             "instance": self.world,
-            "noise": noise_spec(self.problem.noise),
-            "policy": policy_spec(self.policy),
+            "noise": plain(self.problem.noise),
+            "policy": plain(self.policy),
+            **({"own": own} if own else {}),
             "delta": self.problem.delta,
             "runs": self.runs,
             "seed": self.seed,
@@ -77,13 +75,13 @@ class Cell:
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     @cached_property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> Plain:
         """The cell in a few words."""
         return {
             "question": self.question,
             "instance": self.instance,
-            "noise": _words(noise_spec(self.problem.noise), {}),
-            "policy": _words(policy_spec(self.policy), policy_spec(type(self.policy)())),
+            "noise": _words(plain(self.problem.noise), {}),
+            "policy": _words(plain(self.policy), _usual(self.policy)),
             "delta": self.problem.delta,
             "seed": self.seed,
         }
@@ -114,7 +112,7 @@ def read_grid(path: Path) -> Grid:
         raise DataError(f"{path}: {error}") from None
 
 
-def _grid(found: dict[str, Any], path: Path) -> Grid:
+def _grid(found: Plain, path: Path) -> Grid:
     for key in found:
         if key not in (*TABLES, *LISTS, *LIMITS):
             raise unknown("setting of a sweep", key, (*TABLES, *LISTS, *LIMITS))
@@ -122,13 +120,13 @@ def _grid(found: dict[str, Any], path: Path) -> Grid:
     for delta in lists["delta"]:
         checked_delta(delta)
     limits = {key: limit(key, found[key]) for key in LIMITS if key in found}
-    questions = _questions(_read(found, "question", path, _question))
+    questions = _questions(_read(found, "question", path, lambda table: made("question", table, trusted=True)))
     worlds = _apart(_read(found, "instance", path, lambda table: instances(table, lists["sigma"], path)))
-    assumed = _read(found, "noise", path, _assumption) if "noise" in found else [lambda world: world.noise]
-    policies: list[Policy] = _read(found, "policy", path, _policy)
+    noises = _read(found, "noise", path, _assumption) if "noise" in found else [lambda world: world.noise]
+    policies = _read(found, "policy", path, lambda table: made("policy", table, trusted=True))
     cells: dict[str, Cell] = {}
     impossible: dict[str, None] = {}
-    for (asked, question), one, noise, delta in product(questions.items(), worlds, assumed, lists["delta"]):
+    for (asked, question), one, noise, delta in product(questions.items(), worlds, noises, lists["delta"]):
         try:
             problem = Problem(question, one.environment.arms, delta, noise(one.environment))
         except InputError as error:
@@ -147,49 +145,46 @@ def _grid(found: dict[str, Any], path: Path) -> Grid:
     return Grid(list(cells.values()), list(impossible))
 
 
+def code_of(*things: Thing) -> dict[str, str]:
+    """The modules of things that are not built in, each with a digest of its code: a change makes other cells."""
+    rules = [getattr(thing, "stopping", None) for thing in things]
+    every = (*things, *rules, *(getattr(rule, "threshold", None) for rule in rules))
+    modules = {type(each).__module__ for each in every if each is not None}
+    own = sorted(module for module in modules if not module.startswith("roundwise."))
+    return {module: hashlib.sha256(inspect.getsource(sys.modules[module]).encode()).hexdigest() for module in own}
+
+
 def _first_few(reasons: list[str], few: int = 3) -> str:
     more = f" And {len(reasons) - few} more reasons." if len(reasons) > few else ""
     return " ".join(reasons[:few]) + more
 
 
-def _read(found: dict[str, Any], key: str, path: Path, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
+def _read(found: Plain, key: str, path: Path, make: Callable[[Plain], Made]) -> list[Made]:
     """What each table of this name describes."""
     tables = found.get(key, [])
     tables = [tables] if isinstance(tables, dict) else tables
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise InputError(f"A sweep needs at least one table [[{key}]].")
-    made = []
+    every = []
     for number, table in enumerate(tables, start=1):
         try:
-            made.append(make(table))
+            every.append(make(table))
         except RoundwiseError as error:
             raise DataError(f"{path}, [[{key}]] {number}: {error}") from None
         except (TypeError, ValueError) as error:
             raise DataError(f"{path}, [[{key}]] {number}: cannot be used ({error}).") from None
-    return made
+    return every
 
 
-def _question(table: dict[str, Any]) -> Question:
-    check_table("question", QUESTIONS.get(str(table.get("name"))), table)
-    return question_of(table)
-
-
-def _policy(table: dict[str, Any]) -> Policy:
-    check_table("policy", POLICIES.get(str(table.get("name"))), table)
-    return policy_of(table)
-
-
-def _assumption(table: dict[str, Any]) -> Callable[[Environment], Noise]:
-    """What the policies assume; a sigma that is not given is that of the instance."""
-    noise = noise_of(table)
-    if table.get("name") in ("gaussian", "sub-gaussian") and "sigma" not in table:
-        return lambda environment: noise_of({**table, "sigma": environment.sigma})
-    return lambda environment: noise
+def _assumption(table: Plain) -> Callable[[Environment], Noise]:
+    """What the policies assume; checked here, where it is known in which table it stands."""
+    made("noise", table, trusted=True)
+    return partial(assumed, table)
 
 
 def _questions(listed: list[Question]) -> dict[str, Question]:
     """The questions by what they are called."""
-    specs = [question_spec(question) for question in listed]
+    specs = [plain(question) for question in listed]
     words = [_words(spec, _usual(question)) for spec, question in zip(specs, listed, strict=True)]
     return dict(zip(_distinct(zip(words, specs, strict=True)), listed, strict=True))
 
@@ -201,9 +196,9 @@ def _apart(listed: list[list[Instance]]) -> list[Instance]:
     return [dataclasses.replace(each, name=name) for each, name in zip(every, names, strict=True)]
 
 
-def _distinct(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
+def _distinct(named: Iterable[tuple[str, object]]) -> Iterator[str]:
     """The names, numbered where the same one stands for different contents."""
-    seen: dict[str, list[Any]] = {}
+    seen: dict[str, list[object]] = {}
     for name, content in named:
         others = seen.setdefault(name, [])
         if content not in others:
@@ -212,22 +207,22 @@ def _distinct(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
         yield name if place == 0 else f"{name} ({place + 1})"
 
 
-def _words(spec: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+def _words(spec: Plain, usual: Plain) -> str:
     """A name with its settings where they are not the usual ones, as on the command line."""
     settings = [
-        f"{key}={value:g}" if is_number(value) else f"{key}={value}"
+        f"{key}={value:g}" if is_number(value) else f"{key}={value['name'] if isinstance(value, dict) else value}"
         for key, value in spec.items()
         if key != "name" and value != usual.get(key) and not isinstance(value, list | tuple)
     ]
     return str(spec["name"]) + (":" + ",".join(settings) if settings else "")
 
 
-def _usual(thing: Any) -> dict[str, Any]:
+def _usual(thing: Thing) -> Plain:
     """The settings that need not be given, with their values."""
-    return {field.name: field.default for field in dataclasses.fields(thing)}
+    return {key: each.usual for key, each in settings(type(thing)).items()}
 
 
-def _numbers_alike(value: Any) -> Any:
+def _numbers_alike(value: object) -> object:
     """4 and 4.0 are the same number, so they must be the same text."""
     if isinstance(value, Mapping):
         return {key: _numbers_alike(each) for key, each in value.items()}

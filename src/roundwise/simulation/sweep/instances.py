@@ -8,11 +8,12 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, RandomGaps, Replay
-from roundwise.simulation.sweep.settings import is_number, several, text
+from roundwise.simulation.sweep.settings import several, text
+from roundwise.spec import is_number
 
 KEYS = ("name", "means", "random", "data", "instance", "replacement", "rewards", "sigma")
 REWARDS = ("gaussian", "binary", "poisson")
@@ -23,11 +24,11 @@ class Instance:
     """A world: what it is called, as plain data, and itself."""
 
     name: str
-    plain: dict[str, Any]
+    plain: Plain
     environment: Environment
 
 
-def instances(table: dict[str, Any], sigmas: list[float], path: Path) -> list[Instance]:
+def instances(table: Plain, sigmas: list[float], path: Path) -> list[Instance]:
     """The worlds of a table: one, or one for each sigma."""
     for key in table:
         if key not in KEYS:
@@ -65,7 +66,7 @@ def instances(table: dict[str, Any], sigmas: list[float], path: Path) -> list[In
     ]
 
 
-def _means(table: dict[str, Any], rewards: str) -> tuple[Any, dict[str, Any], str]:
+def _means(table: Plain, rewards: str) -> tuple[list[float] | RandomGaps, Plain, str]:
     """The means, fixed or random; as plain data; in words."""
     if "means" in table:
         means = table["means"]
@@ -95,7 +96,7 @@ def _means(table: dict[str, Any], rewards: str) -> tuple[Any, dict[str, Any], st
     return gaps, {"random": dataclasses.asdict(gaps)}, f"{gaps.arms} random arms"
 
 
-def _replayed(table: dict[str, Any], path: Path) -> Instance:
+def _replayed(table: Plain, path: Path) -> Instance:
     """A table of data, found from where the sweep's file is, and known by its contents."""
     if not isinstance(table["data"], str) or not isinstance(table.get("replacement", True), bool):
         raise InputError("`data` must be the name of a file and `replacement` true or false.")

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from roundwise.arrays import Array, Plain
 from roundwise.errors import DataError, InputError
 from roundwise.simulation.lockstep import Job, blocks, check_place, computed, number_of_blocks
 from roundwise.simulation.summary import Runs, Summary, joined_runs
@@ -67,7 +67,7 @@ def run_cells(
             progress(len(part.samples))
 
 
-def summary_row(cell: Cell, folder: Path) -> dict[str, Any]:
+def summary_row(cell: Cell, folder: Path) -> Plain:
     """One row of the summary: what the cell is, and its runs in a few numbers."""
     summary = _stored(cell, folder).summary
     return {"cell": cell.digest, **cell.labels, **_numbers(summary)}
@@ -112,14 +112,14 @@ def _store(cell: Cell, runs: Runs, folder: Path) -> None:
     _write(cell, _constants(described, cell.runs) | columns, folder)
 
 
-def _constants(values: Mapping[str, Any], number: int) -> dict[str, NDArray[Any]]:
+def _constants(values: Mapping[str, object], number: int) -> dict[str, Array]:
     """Columns that say the same in every run."""
     return {
         key: np.full(number, value, dtype=object if isinstance(value, str) else None) for key, value in values.items()
     }
 
 
-def _write(cell: Cell, columns: Mapping[str, NDArray[Any]], folder: Path) -> None:
+def _write(cell: Cell, columns: Mapping[str, Array], folder: Path) -> None:
     """Write beside, then rename: whoever looks sees the whole cell or none, also if two sweeps finish it at once."""
     path = _path(cell, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def _clear(folder: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, NDArray[Any]]:
+def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, Array]:
     """Columns of a finished cell."""
     try:
         import duckdb
@@ -146,7 +146,7 @@ def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, 
     path = _path(cell, folder)
     try:
         with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
-            found: dict[str, NDArray[Any]] = connection.execute(
+            found: dict[str, Array] = connection.execute(
                 f"select {columns} from read_parquet(?) {which}", [str(path)]
             ).fetchnumpy()
     except duckdb.Error:
@@ -163,21 +163,21 @@ def _stored(cell: Cell, folder: Path) -> Runs:
             f"{path} holds {len(found['samples'])} runs instead of {cell.runs}; delete it and run the sweep again."
         )
     return Runs(
-        cell.labels["policy"],
-        cell.problem,
-        found["samples"].astype(np.float64),
-        found["batches"].astype(np.float64),
-        np.asarray(found["decided"]),
-        np.zeros(cell.runs),
-        np.asarray(found["correct"]),
-        found["complexity"],
-        found["lower_bound"],
+        policy=cell.labels["policy"],
+        problem=cell.problem,
+        samples=found["samples"].astype(np.float64),
+        batches=found["batches"].astype(np.float64),
+        decided=np.asarray(found["decided"]),
+        answer=np.zeros(cell.runs),
+        correct=np.asarray(found["correct"]),
+        complexity=found["complexity"],
+        lower_bound=found["lower_bound"],
         doubt=str(found["caveat"][0]) or None,
         bound_for=str(found["lower_bound_for"][0]) or None,
     )
 
 
-def _numbers(summary: Summary) -> dict[str, Any]:
+def _numbers(summary: Summary) -> Plain:
     plain = summary.plain()
     samples, batches = plain.pop("samples"), plain.pop("batches")
     plain.pop("policy")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from roundwise.errors import InputError, unknown
-from roundwise.stopping import GLR
+from roundwise.errors import InputError
+from roundwise.spec import is_number
 
 LIMITS = ("max_samples", "max_batches")
 WHOLE = {"runs": (1, 10**9), "seed": (0, 2**63 - 1)}  # a cell is in memory until it is stored, so runs have a limit
 
 
-def several(key: str, value: Any) -> list[Any]:
+def several(key: str, value: object) -> list[Any]:
     """One number or a list of numbers, as a list."""
     values = value if isinstance(value, list) else [value]
     if not values:
@@ -40,43 +37,20 @@ def limit(key: str, value: Any) -> float:
     return float(value)
 
 
-def text(key: str, value: Any) -> str:
+def text(key: str, value: object) -> str:
     """The text that a name is."""
     if not isinstance(value, str) or not value.strip():
         raise InputError(f'`{key}` is {shown(value)}, but must be a text, for example {key} = "easy".')
     return value
 
 
-def is_number(value: Any) -> bool:
-    """Whether it is a number that can be reckoned with: infinity can, NaN and integers beyond all floats cannot."""
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) < 10**300
-    return isinstance(value, float) and not math.isnan(value)
-
-
-def check_table(kind: str, thing: type[Any] | None, table: Mapping[str, Any]) -> None:
-    """Raise an InputError where settings cannot be what they are meant to be; single numbers are checked elsewhere."""
-    types = {} if thing is None else {field.name: str(field.type) for field in dataclasses.fields(thing)}
-    for key, value in table.items():
-        words, fits = _kind(types.get(key, ""))
-        if not fits(value):
-            raise InputError(f"`{key}` is {shown(value)}, but must be {words}.")
-    if thing is None or "stopping" not in types:
-        return
-    takes_threshold = isinstance(thing().stopping, GLR)
-    known = [key for key in types if key != "stopping"] + ["threshold"] * takes_threshold
-    for key in ("stopping", "threshold"):
-        if key in table and key not in known:
-            raise unknown(f"setting of the {kind} '{table['name']}'", key, known)
-
-
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as it stands in the file, more or less."""
     words = json.dumps(value, default=str)
     return words if len(words) <= 40 else words[:37] + "..."
 
 
-def _check_whole(key: str, value: Any) -> None:
+def _check_whole(key: str, value: object) -> None:
     least, most = WHOLE[key]
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(
@@ -85,20 +59,3 @@ def _check_whole(key: str, value: Any) -> None:
     if value > most:
         hint = "; for more runs list several seeds" if key == "runs" else ""
         raise InputError(f"`{key}` is {shown(value)}, but must be at most {most}{hint}.")
-
-
-def _kind(annotation: str) -> tuple[str, Callable[[Any], bool]]:
-    """What must stand in the file for a type that is a list: in words, and whether a value is that."""
-    if annotation.startswith("Floats"):
-        return "a list of numbers, or a list of lists of equally many numbers", _is_array
-    if annotation.startswith("tuple[str"):
-        return "a list of texts", lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value)
-    return "", lambda value: True
-
-
-def _is_array(value: Any) -> bool:
-    if not isinstance(value, list) or not value:
-        return False
-    if isinstance(value[0], list):
-        return all(isinstance(row, list) and len(row) == len(value[0]) and _is_array(row) for row in value)
-    return all(is_number(each) for each in value)

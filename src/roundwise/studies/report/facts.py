@@ -10,20 +10,19 @@ import numpy as np
 
 from roundwise._version import __version__
 from roundwise.stopping import Claim, exacting, explained
-from roundwise.studies.drift import SURPRISING, disagreement
+from roundwise.studies.drift import SURPRISING
 from roundwise.studies.guarantee import (
     Guarantee,
     compares,
-    dealt_alike,
     disagreeing,
+    disagreement_of,
     emptied,
     guarantee_of,
-    short,
     standing,
 )
-from roundwise.studies.replay import State
 from roundwise.studies.report.report import Arm, Report
 from roundwise.studies.report.words import batches, clause, ends, number, sentence
+from roundwise.studies.state import State
 
 MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
@@ -72,7 +71,7 @@ def report_of(state: State, intervals: bool) -> Report:
 
 def _bounds(state: State, shown: list[Claim], intervals: bool) -> tuple[list[Claim], list[Arm]]:
     """What is claimed, with what is to spare, and the arms with their bounds: the bets are folded once."""
-    settings, record, verdict = state.settings, state.trial.record, state.decided or state.verdict()
+    settings, record, verdict = state.settings, state.record, state.decided or state.verdict()
     lower = upper = best = least = most = unknown = np.full(len(settings.arms), np.nan)
     if intervals and state.batches:
         found = explained(settings.policy.stopping).bounds(settings.problem, record, state.batches)
@@ -128,15 +127,15 @@ def _warnings(state: State, shown: list[Claim]) -> list[str]:
             "with less or more than that the study ends undecided."
         )
     for each in state.amendments:
-        what = "withdrawn" if each["results"] is None else "corrected"
+        what = "withdrawn" if each["withdrawn"] else "corrected"
         said.append(
             f"{each['name']} of batch {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
             "nothing to do with what the results were; it is void if they were corrected because of what they showed."
         )
-    for asked in short(state):
+    for each in state.short:
         said.append(
-            f"Batch {asked.number} was settled with {int(asked.counts.sum())} of {int(asked.pulls.sum())} results "
-            f"({asked.settled}). The guarantee holds if what is missing has nothing to do with its values."
+            f"Batch {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
+            f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
         )
     if emptied(state):
         said.append(
@@ -144,27 +143,22 @@ def _warnings(state: State, shown: list[Claim]) -> list[str]:
             "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
             "each other, and at results that were chosen by their values."
         )
-    if dealt_alike(state):
-        said.append(
-            "The files of batch 1 were recorded by an earlier version, which dealt the rows of each into parts in the "
-            "same way. The guarantee holds if they came in an order that has nothing to do with their values."
-        )
     said += _disagreement(state)
     needs = state.settings.noise.needs
-    if needs == "rows" and any(each.values is None for asked in state.asked for each in asked.told):
+    if needs == "rows" and state.sums_only:
         said.append("Some results came as sums only: for those the range alone is used, which needs more samples.")
-    for asked in state.asked:
-        said += [note for each in asked.told for note in each.notes]
-    return said
+    if state.later:
+        came = int(sum(float(each.counts.sum()) for _, each in state.later))
+        said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")
+    return [*said, *state.notes]
 
 
 def _disagreement(state: State) -> list[str]:
     """That the batches differ by more than chance allows, if they do."""
     settings, shifts = state.settings, compares(state)
-    counted = [each for each in state.asked if each.complete]
     found = disagreeing(state)
     if found is None:
-        moved = disagreement(settings.problem, state.batches, False) if shifts else None
+        moved = disagreement_of(state, False) if shifts else None
         if moved is None or moved.chance >= SURPRISING:
             return []
         return [
@@ -175,7 +169,7 @@ def _disagreement(state: State) -> list[str]:
     return [
         f"The batches do not agree: the means of the same arm differ between batches{beyond} as chance does once in "
         f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in batch "
-        f"{counted[found.batch].number} most of all. If something other than chance moved "
+        f"{found.batch} most of all. If something other than chance moved "
         f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
         "guarantee does not hold."
     ]
@@ -219,10 +213,10 @@ def _next(state: State, verdict: dict[str, Any] | None) -> str:
         return f"`roundwise report {name} --out report.html` makes a report to keep; what is open was not ruled out."
     if waiting is None:
         return f"`roundwise ask {name}` says what to do next."
-    if waiting.told:
+    if waiting.files:
         return (
             f"batch {waiting.number} lacks {int(waiting.outstanding.sum())} results: tell them with "
-            f"`roundwise tell {name} FILE`, or `roundwise tell {name} --settle REASON` if they will not come."
+            f"`roundwise tell {name} FILE`, or `roundwise tell {name} --round-over REASON` if they will not come."
         )
     return f"do batch {waiting.number}, then `roundwise tell {name} FILE`."
 

@@ -28,7 +28,7 @@ DEFAULT = "sqlite:///roundwise.db"
 def open_store(url: str | None = None, create: bool = True) -> Store:
     """The store at `url`, by default that of ROUNDWISE_STORAGE, else roundwise.db in the current folder.
 
-    A store that is not there yet is made, or refused where `create` is false; one of an older version is upgraded.
+    A store that is not there yet is made, or refused where `create` is false.
     """
     try:
         from roundwise.studies.store import address, database

@@ -1,14 +1,15 @@
-"""The store: create, append, read and list, one transaction each."""
+"""The store: create, append, read, find, list and remove, one transaction each."""
 
 from __future__ import annotations
 
+import json
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from roundwise.errors import InputError, unknown
@@ -17,13 +18,25 @@ from roundwise.studies.store.address import Address
 from roundwise.studies.store.engine import Access
 from roundwise.studies.store.errors import Conflict, Damaged, StudyExists, UnknownStudy
 from roundwise.studies.store.location import nothing_there, room
-from roundwise.studies.store.log import RESTORE, Entry, Head, Listing, check, extended, moment, stamp, written
+from roundwise.studies.store.log import (
+    CHECKPOINT,
+    RESTORE,
+    Entry,
+    Head,
+    Listing,
+    check,
+    extended,
+    keys,
+    moment,
+    stamp,
+    written,
+)
 
 LONGEST = 200  # letters in the name of a study
 
 
 def opened(address: Address, create: bool) -> Store:
-    """The store at an address, made or upgraded where needed."""
+    """The store at an address, made where needed."""
     room(address, create)
     store = Store(address)
     store.reached(create)
@@ -69,24 +82,26 @@ class Store:
         return access
 
     def prepare(self, create: bool) -> None:
-        """Make the tables, or bring them to this version; a look, and no lock, where they are as they should be."""
+        """Make the tables; a look, and no lock, where they are there."""
         with self.reached().reading() as connection:
             found = schema.version(connection, self.address.place)
         if found is None and not create:
             raise nothing_there(self.address)
         if self.address.file:
             self.reached().use_wal()
-        if found != schema.VERSION:
+        if found is None:
             with self.reached().writing() as connection:
                 schema.install(connection, self.address.place)
 
-    def create(self, name: str, payload: Mapping[str, Any], kind: str = "created") -> Entry:
+    def create(
+        self, name: str, payload: Mapping[str, Any], kind: str = "created", overview: Mapping[str, Any] | None = None
+    ) -> Entry:
         """Begin a study: its entry 0."""
         (entry,) = extended(_named(name), Head(), [(kind, written(payload))], datetime.now(UTC))
-        self._insert([entry])
+        self._insert([entry], overview)
         return entry
 
-    def put(self, entries: Sequence[Entry]) -> Listing:
+    def put(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> Listing:
         """Take in a whole log, as it was exported."""
         if not entries:
             raise InputError("A log without entries is no study.")
@@ -94,12 +109,19 @@ class Store:
         name = _named(entries[0].study)
         if any(entry.study != name for entry in entries):
             raise InputError("A log belongs to one study, but these entries name several.")
-        self._insert(entries)
-        return Listing(name, entries[0].at, entries[-1].at, len(entries))
+        self._insert(entries, overview)
+        return Listing(name, entries[0].at, entries[-1].at, len(entries), dict(overview or {}))
 
-    def append(self, name: str, new: Sequence[tuple[str, Mapping[str, Any]]], expected: int) -> list[Entry]:
+    def append(
+        self,
+        name: str,
+        new: Sequence[tuple[str, Mapping[str, Any]]],
+        expected: int,
+        overview: Mapping[str, Any] | None = None,
+    ) -> list[Entry]:
         """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
         texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
+        about = {} if overview is None else {"overview": written(overview)}
         with self.reached().writing() as connection:
             number, head = self._head(connection, name, lock=True)
             if head.entries - 1 != expected:
@@ -107,48 +129,100 @@ class Store:
             entries = extended(name, head, texts, datetime.now(UTC))
             if entries:
                 connection.execute(insert(schema.entry), [_row(number, entry) for entry in entries])
+                self._index(connection, number, entries)
                 last = entries[-1]
+                kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
                 connection.execute(
                     update(schema.study)
                     .where(schema.study.c.id == number)
-                    .values(entries=last.seq + 1, digest=last.digest, changed_at=stamp(last.at))
+                    .values(entries=last.seq + 1, digest=last.digest, changed_at=stamp(last.at), **about)
+                    .values({"checkpoint": kept[-1]} if kept else {})
                 )
         return entries
 
+    def remove(self, name: str, expected: int) -> None:
+        """Forget a study altogether, unless it has moved on since the entry `expected`; its name is free again."""
+        with self.reached().writing() as connection:
+            number, head = self._head(connection, name, lock=True)
+            if head.entries - 1 != expected:
+                raise self._conflict(connection, name, number, head, expected)
+            for table in (schema.key, schema.entry):
+                connection.execute(delete(table).where(table.c.study_id == number))
+            connection.execute(delete(schema.study).where(schema.study.c.id == number))
+
     def read(self, name: str, after: int = -1) -> list[Entry]:
         """The entries of a study after number `after`, in order, each checked against the one before it."""
-        columns = schema.entry.c
         with self.reached().reading() as connection:
             number, head = self._head(connection, name)
-            mine = select(schema.entry).where(columns.study_id == number).order_by(columns.seq)
-            start = Head()
-            if after >= 0:
-                known = connection.scalar(mine.where(columns.seq == after).with_only_columns(columns.digest))
-                start = Head(after + 1, str(known))
-            rows = connection.execute(mine.where(columns.seq >= start.entries)).all()
-        if after >= head.entries:
-            raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
-        entries = [_entry(name, start.entries + i, row) for i, row in enumerate(rows)]
-        check(entries, start)
-        found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
-        if (found.entries, found.digest) != (head.entries, head.digest):
-            raise Damaged(
-                f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends with "
-                f"another one, entry {found.entries - 1}. {RESTORE}"
-            )
-        return entries
+            found = self._after(connection, name, number, head, after)
+        return found()
+
+    def recent(self, name: str) -> list[Entry]:
+        """The first entry, and those from the last checkpoint on (all, if there is none), each checked."""
+        with self.reached().reading() as connection:
+            number, head = self._head(connection, name)
+            found = self._after(connection, name, number, head, max(head.checkpoint - 1, -1))
+            first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
+        return [*first(), *found()]
+
+    def known(self, name: str) -> None:
+        """Raise `UnknownStudy` where there is no such study."""
+        with self.reached().reading() as connection:
+            self._head(connection, name)
+
+    def find(self, name: str, key: str) -> list[Entry]:
+        """The entries of a study that tell a file or answer a request (see `log.keys`)."""
+        entry, key_ = schema.entry, schema.key
+        with self.reached().reading() as connection:
+            number, _ = self._head(connection, name)
+            rows = connection.execute(
+                select(entry)
+                .join(key_, (key_.c.study_id == entry.c.study_id) & (key_.c.seq == entry.c.seq))
+                .where(key_.c.study_id == number, key_.c.name == key)
+                .order_by(entry.c.seq)
+            ).all()
+        return [_entry(name, row.seq, row) for row in rows]
+
+    def _after(
+        self, connection: Connection, name: str, number: int, head: Head, after: int, last: int | None = None
+    ) -> Callable[[], list[Entry]]:
+        """What reads the entries after number `after`, up to `last` or the end; checks are left for later."""
+        columns = schema.entry.c
+        mine = select(schema.entry).where(columns.study_id == number).order_by(columns.seq)
+        start = Head()
+        if after >= 0:
+            known = connection.scalar(mine.where(columns.seq == after).with_only_columns(columns.digest))
+            start = Head(after + 1, str(known))
+        query = mine.where(columns.seq >= start.entries)
+        rows = connection.execute(query if last is None else query.where(columns.seq <= last)).all()
+
+        def checked() -> list[Entry]:
+            if after >= head.entries:
+                raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
+            entries = [_entry(name, start.entries + i, row) for i, row in enumerate(rows)]
+            check(entries, start)
+            found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
+            if last is None and (found.entries, found.digest) != (head.entries, head.digest):
+                raise Damaged(
+                    f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends "
+                    f"with another one, entry {found.entries - 1}. {RESTORE}"
+                )
+            return entries
+
+        return checked
 
     def studies(self) -> list[Listing]:
         """All studies, by name."""
         columns = schema.study.c
         with self.reached().reading() as connection:
             rows = connection.execute(
-                select(columns.name, columns.created_at, columns.changed_at, columns.entries)
+                select(columns.name, columns.created_at, columns.changed_at, columns.entries, columns.overview)
             ).all()
         return sorted((_listing(self.address, *row) for row in rows), key=lambda each: each.name)
 
-    def _insert(self, entries: Sequence[Entry]) -> None:
+    def _insert(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> None:
         first, last = entries[0], entries[-1]
+        kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
         with self.reached().writing() as connection:
             try:
                 connection.execute(
@@ -158,6 +232,8 @@ class Store:
                         changed_at=stamp(last.at),
                         entries=len(entries),
                         digest=last.digest,
+                        checkpoint=kept[-1] if kept else 0,
+                        overview="" if overview is None else written(overview),
                     )
                 )
             except IntegrityError:
@@ -170,17 +246,26 @@ class Store:
             ).scalar_one()
             for entry in entries:  # one at a time: a payload may have many megabytes
                 connection.execute(insert(schema.entry), _row(number, entry))
+            self._index(connection, number, entries)
+
+    def _index(self, connection: Connection, number: int, entries: Sequence[Entry]) -> None:
+        """Record what the entries can be found by."""
+        rows = [{"study_id": number, "name": key, "seq": entry.seq} for entry in entries for key in set(keys(entry))]
+        if rows:
+            connection.execute(insert(schema.key), rows)
 
     def _head(self, connection: Connection, name: str, lock: bool = False) -> tuple[int, Head]:
         """The number of a study and where its log ends, locked against other writers where asked."""
         columns = schema.study.c
-        query = select(columns.id, columns.entries, columns.digest, columns.changed_at).where(columns.name == name)
+        query = select(columns.id, columns.entries, columns.digest, columns.changed_at, columns.checkpoint).where(
+            columns.name == name
+        )
         row = connection.execute(query.with_for_update() if lock else query).one_or_none()
         if row is None:
             names = list(connection.scalars(select(columns.name)))
             raise UnknownStudy(str(unknown("study", name, names) if names else nothing_there(self.address)))
         try:
-            return row.id, Head(int(row.entries), str(row.digest), moment(row.changed_at))
+            return row.id, Head(int(row.entries), str(row.digest), moment(row.changed_at), int(row.checkpoint))
         except (TypeError, ValueError):
             raise Damaged(f"{self.address.place} is damaged at study '{name}'. {RESTORE}") from None
 
@@ -223,9 +308,10 @@ def _entry(name: str, place: int, row: Row[Any]) -> Entry:
     return entry
 
 
-def _listing(address: Address, name: str, created: str, changed: str, entries: int) -> Listing:
+def _listing(address: Address, name: str, created: str, changed: str, entries: int, overview: str) -> Listing:
     try:
-        return Listing(str(name), moment(created), moment(changed), int(entries))
+        about = json.loads(overview) if overview else {}
+        return Listing(str(name), moment(created), moment(changed), int(entries), about)
     except (TypeError, ValueError):
         raise Damaged(f"{address.place} is damaged: the list of studies cannot be read. {RESTORE}") from None
 

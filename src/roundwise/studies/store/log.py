@@ -44,6 +44,7 @@ class Listing:
     created: datetime
     changed: datetime
     entries: int
+    overview: dict[str, Any] = field(default_factory=dict)  # what is known of it without reading its log
 
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -56,6 +57,7 @@ class Head:
     entries: int = 0
     digest: str = ""
     changed: datetime = LONG_AGO
+    checkpoint: int = 0  # the last entry that holds all of the state
 
 
 def written(payload: Mapping[str, Any]) -> str:
@@ -114,6 +116,22 @@ def check(entries: Sequence[Entry], after: Head | None = None) -> None:
                 f"UTC, by {entry.by}) is not what was recorded. {RESTORE}"
             )
         seq, previous = seq + 1, entry.digest
+
+
+CHECKPOINT = "counted"  # the kind of entry that holds all of the state: a study may be read from it on
+
+
+def keys(entry: Entry) -> list[str]:
+    """What an entry can be found by: the contents of a file it tells, and the key of the request that told it."""
+    if entry.kind not in ("told", "amended", "later"):
+        return []
+    try:
+        payload = entry.payload
+        results, request = payload.get("results"), payload.get("key")
+        found = [] if results is None else [f"file {results['digest']}"]
+    except (AttributeError, KeyError, TypeError, ValueError):  # replaying says what is wrong with it
+        return []
+    return found if request is None else [*found, f"request {request}"]
 
 
 def user() -> str:

@@ -1,22 +1,17 @@
-"""The tables, their version, and how a store of an older version becomes one of this.
+"""The tables and their version.
 
-A list of steps, not Alembic: one small schema that only grows, two databases that both change tables inside a
-transaction, and an import of 0.4 s saved. A step is written once and never edited; its SQL is literal, because the
-tables below go on changing.
+The log is the truth; what stands beside it makes reading cheap and can be made again from it: where a study may be read
+from on (`checkpoint`), a line about it (`overview`), and in which entries a file or a key of a request is (`key`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from typing import Any
 
 from sqlalchemy import Column, Connection, ForeignKey, Integer, MetaData, Table, Text, inspect, select, text
 
 from roundwise.errors import DataError
 from roundwise.studies.store.errors import Damaged
-from roundwise.studies.store.log import digest
 
-VERSION = 2
+VERSION = 3  # 1 and 2 were never released
 
 metadata = MetaData()
 schema = Table("roundwise_schema", metadata, Column("version", Integer, nullable=False))
@@ -28,7 +23,9 @@ study = Table(
     Column("created_at", Text, nullable=False),
     Column("changed_at", Text, nullable=False),
     Column("entries", Integer, nullable=False),
-    Column("digest", Text, nullable=False, server_default=""),  # of the last entry: a log that lost its end is noticed
+    Column("digest", Text, nullable=False),  # of the last entry: a log that lost its end is noticed
+    Column("checkpoint", Integer, nullable=False),  # the last entry that holds all of the state; 0 if there is none
+    Column("overview", Text, nullable=False),  # JSON, for lists of studies; empty if nobody wrote one
 )
 entry = Table(
     "roundwise_entry",
@@ -40,7 +37,14 @@ entry = Table(
     Column("recorded_by", Text, nullable=False),
     Column("version", Text, nullable=False),
     Column("payload", Text, nullable=False),
-    Column("digest", Text, nullable=False, server_default=""),
+    Column("digest", Text, nullable=False),
+)
+key = Table(
+    "roundwise_key",
+    metadata,
+    Column("study_id", ForeignKey(study.c.id), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
 )
 
 
@@ -56,6 +60,11 @@ def version(connection: Connection, place: str) -> int | None:
                 f"{place} was written by a newer roundwise (schema {found}, this version knows up to {VERSION}). "
                 "Upgrade with `pip install --upgrade roundwise`."
             )
+        if found < VERSION:
+            raise DataError(
+                f"{place} was written before the first release of roundwise (schema {found}), and is not read any "
+                "more. Give another place for the studies."
+            )
         return found
     # a PostgreSQL database may be shared with other programs, a file may not
     others = tables.get_table_names() if connection.dialect.name == "sqlite" else []
@@ -68,44 +77,9 @@ def version(connection: Connection, place: str) -> int | None:
 
 
 def install(connection: Connection, place: str) -> None:
-    """Make the tables, or bring them to this version, inside the transaction of `connection`."""
+    """Make the tables, inside the transaction of `connection`, unless somebody else just did."""
     if connection.dialect.name == "postgresql":  # two who open a new store at once: the second waits, then finds it
         connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": 0x726F756E64})
-    found = version(connection, place)
-    if found is None:
+    if version(connection, place) is None:
         metadata.create_all(connection)
         connection.execute(schema.insert().values(version=VERSION))
-        return
-    for step in range(found, VERSION):
-        UPGRADES[step](connection)
-    connection.execute(schema.update().values(version=VERSION))
-
-
-def _add_digests(connection: Connection) -> None:
-    """1 to 2: entries are tied together by digests."""
-    for table in ("roundwise_study", "roundwise_entry"):
-        connection.execute(text(f"alter table {table} add column digest text not null default ''"))
-    studies = connection.execute(text("select id, name, entries from roundwise_study order by id")).all()
-    for number, name, entries in studies:
-        previous = ""
-        for seq in range(entries):  # one at a time: a payload may have many megabytes
-            key: Mapping[str, Any] = {"study": number, "seq": seq}
-            row = connection.execute(
-                text(
-                    "select kind, recorded_at, recorded_by, version, payload from roundwise_entry "
-                    "where study_id = :study and seq = :seq"
-                ),
-                key,
-            ).one()
-            previous = digest(previous, name, seq, *row)
-            connection.execute(
-                text("update roundwise_entry set digest = :digest where study_id = :study and seq = :seq"),
-                {**key, "digest": previous},
-            )
-        connection.execute(
-            text("update roundwise_study set digest = :digest where id = :study"),
-            {"digest": previous, "study": number},
-        )
-
-
-UPGRADES: Mapping[int, Callable[[Connection], None]] = {1: _add_digests}

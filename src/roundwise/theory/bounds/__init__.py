@@ -2,6 +2,7 @@
 
 from roundwise.simulation.summary import lower_bound_at, sample_lower_bound, shared_lower_bound
 from roundwise.theory.bounds.affine import Centre, centre, instances, moved, scaling_error
+from roundwise.theory.bounds.easing import Easing, easing, hardest_corner
 from roundwise.theory.bounds.lower import (
     Certificate,
     ClosedForm,
@@ -16,8 +17,10 @@ from roundwise.theory.bounds.lower import (
     sequence_probability,
 )
 from roundwise.theory.bounds.overview import Overview, overview
+from roundwise.theory.bounds.sequence import Chain, Route, best_chain, least_batches, likely_chain, route
 from roundwise.theory.bounds.upper import (
     Cost,
+    best_case,
     estimable_complexity,
     estimation_radius,
     evidence_bound,
@@ -37,15 +40,21 @@ from roundwise.theory.bounds.upper import (
 __all__ = [
     "Centre",
     "Certificate",
+    "Chain",
     "ClosedForm",
     "Cost",
+    "Easing",
     "Overview",
     "Promise",
+    "Route",
     "affine_certificate",
+    "best_case",
+    "best_chain",
     "centre",
     "certificate",
     "chain_probability",
     "closed_form",
+    "easing",
     "estimable_complexity",
     "estimation_radius",
     "evidence_bound",
@@ -53,7 +62,10 @@ __all__ = [
     "expected_cost",
     "failure_bound",
     "geometric_probability",
+    "hardest_corner",
     "instances",
+    "least_batches",
+    "likely_chain",
     "lower_bound_at",
     "moved",
     "overview",
@@ -61,6 +73,7 @@ __all__ = [
     "promise",
     "promised_gamma",
     "pull_limit",
+    "route",
     "sample_lower_bound",
     "scaling_error",
     "sequence_probability",

@@ -23,6 +23,8 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.questions import Question
 from roundwise.questions.base import finite
+from roundwise.questions.linear import border_point
+from roundwise.simulation.summary import several_right
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,8 @@ def centre(question: Question, means: ArrayLike, constant: bool = False) -> Cent
     and the midrange is best (Section A.3). Above, minimum-below and any-above: the level. Statements a.mu > b:
     a number with b = y sum(a) for all of them. Largest: a number at which all scores tie. Where one number does
     not serve, a point often does: "beats the control by a margin" has the centre (c, c + margin, ...), and so has
-    best arm with a tolerance if one arm only is right; if several are, there is no centre.
+    best arm with a tolerance if one arm only is right; if several are, there is no centre. A question of your own that
+    says nothing of a centre has the one that follows from its half-spaces.
 
     >>> from roundwise.questions import BestArm
     >>> centre(BestArm(), [1.0, 0.9, 0.0]).values.tolist()
@@ -53,13 +56,40 @@ def centre(question: Question, means: ArrayLike, constant: bool = False) -> Cent
     """
     values = one_instance(means)
     question.check(len(values))
+    if not has_border(question, values):
+        raise InputError(
+            f"The border of the question '{question.name}' is not known; make a `Centre` and try it with "
+            "`scaling_error`."
+        )
+    found = _border_point(question, values, constant)
+    return None if found is None else Centre(found, float(np.abs(values - found).max()))
+
+
+def has_border(question: Question, means: Floats) -> bool:
+    """Whether the border of the answer at these means is known: the question says its centre, or its half-spaces."""
+    return hasattr(question, "centre") or pieces_at(question, means) is not None
+
+
+def _border_point(question: Question, means: Floats, constant: bool) -> Floats | None:
     own = getattr(question, "centre", None)
     if own is not None:
-        found = own(values, constant)
-        return None if found is None else Centre(found, float(np.abs(values - found).max()))
-    raise InputError(
-        f"The border of the question '{question.name}' is not known; make a `Centre` and try it with `scaling_error`."
-    )
+        found: Floats | None = own(means, constant)
+        return found
+    pieces = pieces_at(question, means)
+    if pieces is None or several_right(question, means).any():
+        return None
+    forms, distances = pieces
+    return border_point(means, forms, forms @ means - distances, constant)
+
+
+def pieces_at(question: Question, means: Floats) -> tuple[Floats, Floats] | None:
+    """The forms a_j (P, K) and distances d_j (P) of the half-spaces of the answer; None for questions without."""
+    try:
+        pieces = question.halfspaces(question.answer(means), len(means))
+    except (InputError, AttributeError, NotImplementedError):
+        return None
+    forms = pieces.dense(len(means))
+    return forms, forms @ means - pieces.offsets
 
 
 def moved(means: ArrayLike, centre: Centre, factor: float) -> Floats:
@@ -78,6 +108,21 @@ def scaling_error(
     start = float(question.complexity(values).value)
     ends = [float(question.complexity(moved(values, centre, factor)).value) for factor in factors]
     return max(abs(end / start * factor**2 - 1) for end, factor in zip(ends, factors, strict=True))
+
+
+def checked_centre(question: Question, means: Floats, centre: Centre) -> Centre:
+    """The centre, with its true spread, once T* was seen to scale as it must when the means move away from it."""
+    values = np.broadcast_to(np.asarray(centre.values, dtype=np.float64), means.shape)
+    found = Centre(values, float(np.abs(means - values).max()))
+    if several_right(question, means).any():
+        raise InputError("Several answers are right at these means: the lower bound on batches is proved for one.")
+    error = scaling_error(question, means, found)
+    if not error < 1e-5:
+        raise InputError(
+            f"This is no centre: moving the means away from it does not divide T* by the square of the factor "
+            f"(relative error {error:.2g}). Give a point on the border of every wrong answer."
+        )
+    return found
 
 
 def instances(means: ArrayLike, centre: Centre, ratio: float, steps: int) -> Floats:

@@ -17,7 +17,8 @@ from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import standard_error
 from roundwise.theory.bounds.affine import centre, moved, one_instance
-from roundwise.theory.bounds.lower import Promise, closed_form, expected_batches, promise
+from roundwise.theory.bounds.lower import Promise, closed_form, promise
+from roundwise.theory.bounds.sequence import least_batches, route
 from roundwise.theory.bounds.upper import stated_upper_bounds, upper_bounds
 
 
@@ -94,15 +95,18 @@ def batch_curve(
     policy = PET() if policy is None else policy
     wanted = np.asarray(complexities, dtype=np.float64)
     pet = measured(policy, problem, means, wanted, runs, seed)
-    promises = [_promise(problem, each, policy.guess, pet.gamma) for each in scaled(problem, means, wanted)]
+    points = scaled(problem, means, wanted)
+    promises = [_promise(problem, each, policy.guess, pet.gamma) for each in points]
     stated = [stated_upper_bounds(policy, problem, float(each)) for each in wanted]
     return BatchCurve(
         problem,
         policy.guess,
         pet,
-        np.array([expected_batches(each) for each in promises]),
+        np.array(
+            [least_batches(each, route(problem, at, policy.guess)) for each, at in zip(promises, points, strict=True)]
+        ),
         np.array([closed_form(each, "stated").expected for each in promises]),
-        np.array([upper_bounds(policy, problem, each).batches for each in scaled(problem, means, wanted)]),
+        np.array([upper_bounds(policy, problem, each).batches for each in points]),
         np.array([math.nan if each is None else each.batches for each in stated]),
     )
 
@@ -144,10 +148,11 @@ def trade_off(
     gammas = np.geomspace(max(least, 1e-3), 2 * max(gamma for gamma, _ in points.values()), 60)
     first = _promise(problem, values, easiest, float(gammas[-1]))
     promises = [replace(first, gamma=float(gamma)) for gamma in gammas]
+    along = route(problem, values, easiest)
     return TradeOff(
         first,
         gammas,
-        np.array([expected_batches(each) for each in promises]),
+        np.array([least_batches(each, along) for each in promises]),
         np.array([closed_form(each, "stated").expected for each in promises]),
         points,
     )

@@ -32,7 +32,9 @@ from roundwise.errors import InputError, unknown
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
 from roundwise.simulation.summary import sample_lower_bound, several_right
-from roundwise.theory.bounds.affine import centre, one_instance
+from roundwise.theory.bounds import affine
+from roundwise.theory.bounds.affine import Centre, checked_centre, has_border, one_instance
+from roundwise.theory.bounds.easing import easing
 
 Constants = Literal["proved", "stated"]
 
@@ -81,18 +83,37 @@ class Promise:
 
 
 def promise(
-    problem: Problem, means: ArrayLike, easiest: float, gamma: float, tail: float | None = None
+    problem: Problem,
+    means: ArrayLike,
+    easiest: float,
+    gamma: float,
+    tail: float | None = None,
+    centre: Centre | None = None,
 ) -> Promise | None:
-    """The promise for an instance of a question, or None if no centre is known to move away from."""
+    """The promise for an instance of a question, or None if there is nothing to move away from.
+
+    The instances move away from the centre, yours or that of the question; where there is none, in the direction of
+    `easing`, in which every distance grows by 1 + rate t or more, as if from a centre at the distance 1/rate.
+    """
     values = one_instance(means)
-    middle = centre(problem.question, values)
-    if middle is None:
-        return None
     complexity = float(problem.question.complexity(values, sigma=problem.sigma).value)
     if math.isinf(complexity):
         raise InputError("The complexity is infinite: the means lie on the border of two answers.")
-    reach = math.sqrt(complexity / 2) * middle.spread / problem.sigma
-    return Promise(complexity, easiest, gamma, problem.delta, reach, tail)
+    spread = _spread(problem.question, values, centre)
+    if spread is None:
+        return None
+    return Promise(complexity, easiest, gamma, problem.delta, math.sqrt(complexity / 2) * spread / problem.sigma, tail)
+
+
+def _spread(question: Question, means: Floats, given: Centre | None) -> float | None:
+    """How far the farthest mean is from the centre, or None."""
+    if given is not None:
+        return checked_centre(question, means, given).spread
+    found = affine.centre(question, means) if has_border(question, means) else None
+    if found is not None:
+        return found.spread
+    eased = easing(question, means)
+    return None if eased is None else 1 / eased.rate
 
 
 def chain_probability(

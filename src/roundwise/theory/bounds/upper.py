@@ -29,6 +29,7 @@ from roundwise.policies import PET
 from roundwise.problem import Problem
 from roundwise.stopping import Counts, Mixture
 from roundwise.theory.bounds.affine import one_instance
+from roundwise.theory.bounds.lower import Constants
 
 FAILURE = 3.0  # P(E_r fails) <= 3 p_r
 
@@ -41,24 +42,36 @@ class Cost:
     samples: float
 
 
-def estimation_radius(complexity: float, sigma: float = 1.0) -> float:
-    """b(mu) = sqrt(sigma^2 / (8 T*)): within b the complexity is known up to a factor e (Lemma 3.10)."""
-    return sigma / math.sqrt(8 * complexity)
+def estimation_radius(complexity: float, sigma: float = 1.0, constants: Constants = "proved") -> float:
+    """b(mu) of Assumption 3.8: within b the complexity is known up to a factor e.
+
+    Proved, for every question: sqrt(2) tanh(1/4) sigma / sqrt(T*), and no larger one serves two arms (docs/bounds.md).
+    Stated: sqrt(sigma^2 / (8 T*)) (Lemma 3.10), which is too large by 2 %.
+    """
+    if constants == "stated":
+        return sigma / math.sqrt(8 * complexity)
+    return math.sqrt(2) * math.tanh(1 / 4) * sigma / math.sqrt(complexity)
 
 
 def estimable_complexity(complexity: float, radius: float, sigma: float = 1.0) -> float:
-    """T*_b = max{sigma^2 / b^2, 2 e T*} (Theorem 3.11); with the b of Lemma 3.10 it is 8 T*."""
+    """T*_b = max{sigma^2 / b^2, 2 e T*} (Theorem 3.11): 8.3354 T*, and 8 T* with the b of Lemma 3.10."""
     return max((sigma / radius) ** 2, 2 * math.e * complexity)
 
 
 def worst_case(complexity: float, radius: float, sigma: float = 1.0) -> float:
     """A bound on Tbar* over a ball around the means: T* / (1 - u)^2, u = radius sqrt(T* / (2 sigma^2)).
 
-    From T* >= 2 sigma^2 |a|_1^2 / d^2 for each half-space: a distance d shrinks by radius |a|_1 <= u d. It holds for
-    all our questions, with or without Assumption 3.9 or a tolerance, and with equality for two arms.
+    It holds for every question, by the triangle inequality in the norm with the weights w* (docs/bounds.md): with or
+    without half-spaces, Assumption 3.9 or a tolerance. Two arms have equality.
     """
     share = radius * math.sqrt(complexity / 2) / sigma
     return complexity / (1 - share) ** 2 if share < 1 else math.inf
+
+
+def best_case(complexity: float, radius: float, sigma: float = 1.0) -> float:
+    """A lower bound on T* all over a ball around the means: T* / (1 + u)^2, for the u < 1 of `worst_case`."""
+    share = radius * math.sqrt(complexity / 2) / sigma
+    return complexity / (1 + share) ** 2 if share < 1 else 0.0
 
 
 def settled_phase(policy: PET, problem: Problem, means: ArrayLike) -> int:
@@ -135,7 +148,7 @@ def stated_upper_bounds(policy: PET, problem: Problem, complexity: float) -> Cos
     log2(T*_b/T_0) + log2(T*_b/T*) + 2 batches;
     4 ln(1/delta) (T*_b + 1/T_0) + 20 K (ln K + 4) (T*_b + 1/T_0) + 48 K (T*_b ln T*_b + ln(4 T_0)/T_0) samples.
     """
-    known = estimable_complexity(complexity, estimation_radius(complexity))
+    known = estimable_complexity(complexity, estimation_radius(complexity, constants="stated"))
     first, arms = policy.guess, problem.arms
     if first > known or not _as_in_paper(policy) or _tolerates(problem):
         return None

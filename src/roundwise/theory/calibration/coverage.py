@@ -19,8 +19,9 @@ from roundwise.studies.report import report_of
 from roundwise.studies.report.report import Report
 from roundwise.theory.calibration.cells import Cell, Refused
 from roundwise.theory.calibration.laws import LAWS, Law
-from roundwise.theory.calibration.live import SOURCES, Lived, Remembered, Source, Way, as_drawn
+from roundwise.theory.calibration.live import SOURCES, Lived, Remembered, Source, Way
 from roundwise.theory.calibration.shapes import SHAPES, Shape
+from roundwise.theory.calibration.telling import as_drawn
 from roundwise.trial import advance, begin
 
 DELTA = 0.1

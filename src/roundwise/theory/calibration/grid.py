@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from roundwise.theory.calibration import cells, controls, coverage, live
+from roundwise.theory.calibration import cells, controls, coverage, holes, live
 from roundwise.theory.calibration.cells import Cell, Refused
 
 
@@ -17,9 +17,9 @@ def grid() -> Sequence[Cell | Refused]:
         *live.paths(),
         *coverage.bounds(),
         *controls.reproductions(),
-        *live.reproductions(),
+        *holes.reproductions(),
         *controls.controls(),
-        *live.violations(),
+        *holes.violations(),
     )
 
 

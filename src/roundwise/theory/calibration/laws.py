@@ -14,7 +14,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.noise import Binary, Bounded, Gaussian, Needs, Noise, Poisson, SubGaussian, UnknownVariance
-from roundwise.simulation.environments import BernoulliArms, Environment, Generator, PoissonArms, Replay, numbered
+from roundwise.simulation.environments import BernoulliArms, Environment, Generator, Now, PoissonArms, Replay, numbered
 from roundwise.state import Batch
 
 
@@ -122,7 +122,7 @@ class SumsOnly:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+    def pull(self, rng: Generator, world: Now, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Now]:
         """What comes back, without scatter and values."""
         batch, world = self.inner.pull(rng, world, pulls, needs)
         return Batch(batch.counts, batch.totals), world

@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
-from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TriBBAI, Wager
-from roundwise.questions import BestArm
-from roundwise.simulation.environments import Generator
-from roundwise.stopping import GLR, Heuristic
-from roundwise.studies.guarantee import KEPT, guarantee_of
-from roundwise.studies.replay import State, replayed
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.policies import PET, Policy, RoundRobin, Wager
+from roundwise.simulation.environments import Environment, Generator
+from roundwise.studies.replay import replayed
 from roundwise.studies.settings import Settings, within_limits
+from roundwise.studies.state import State
 from roundwise.studies.store.log import Head, extended, written
 from roundwise.studies.study import Study
 from roundwise.theory.calibration.cells import Cell, Refused, harmed
 from roundwise.theory.calibration.laws import Law
 from roundwise.theory.calibration.shapes import SHAPES, Shape
+from roundwise.theory.calibration.telling import (
+    Rows,
+    amended,
+    as_drawn,
+    cut_files,
+    late_files,
+    rows_and_sums,
+    settled_short,
+    sorted_file,
+    sorted_files,
+    sums,
+    without_an_arm,
+)
 from roundwise.trial import conclusion
-
-Rows = tuple[Any, Floats]  # arms and outcomes, one for each row
 
 
 class Nowhere:
     """A store that keeps nothing."""
 
-    def append(self, name: str, new: Sequence[tuple[str, dict[str, Any]]], expected: int) -> None:
+    def append(self, name: str, new: Sequence[tuple[str, Plain]], expected: int, overview: object = None) -> None:
         """Nothing to do: the study holds its state."""
 
     def close(self) -> None:
@@ -65,11 +72,11 @@ class Source:
     drawn: Callable[[Generator, float, int], Floats]
 
 
-def _law(name: str, noise: Any, centre: float, unit: float) -> Law:
+def _law(name: str, noise: Noise, centre: float, unit: float) -> Law:
     return Law(name, noise, centre, unit, _no_sums)
 
 
-def _no_sums(means: Floats) -> Any:
+def _no_sums(means: Floats) -> Environment:
     raise AssertionError("live paths draw rows, never sums")
 
 
@@ -118,156 +125,22 @@ class Way:
     lost: float = 0.0  # rows that never come, as a share
 
 
-def _file(**columns: Any) -> Path:
-    """A table as a file."""
-    with tempfile.NamedTemporaryFile("w", suffix=".csv", delete=False) as file:
-        file.write(",".join(columns) + "\n")
-        lists = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
-        file.writelines(",".join(map(str, line)) + "\n" for line in zip(*lists, strict=True))
-    return Path(file.name)
-
-
-def _told(study: Study, path: Path) -> None:
-    """Tell a file; results that came out the same as others are new ones here."""
-    try:
-        study.tell(path)
-    except InputError as error:
-        if "same contents" not in str(error):
-            raise
-        study.tell(path, again=True)
-    finally:
-        path.unlink()
-
-
-def _some(rows: Rows, which: Any) -> Rows:
-    return rows[0][which], rows[1][which]
-
-
-def _hand_in(study: Study, rows: Rows, rng: Generator) -> None:
-    """One file, if there is anything to put into it."""
-    if len(rows[1]):
-        _told(study, _file(arm=rows[0], outcome=rows[1]))
-
-
-def _open(study: Study) -> bool:
-    return study.state.outstanding is not None
-
-
-def as_drawn(study: Study, rows: Rows, rng: Generator) -> None:
-    """One file, in random order."""
-    _hand_in(study, rows, rng)
-
-
-def _by_value(rows: Rows) -> Rows:
-    return _some(rows, np.argsort(rows[1], kind="stable"))
-
-
-def _sorted(study: Study, rows: Rows, rng: Generator) -> None:
-    _hand_in(study, _by_value(rows), rng)
-
-
-def _files(study: Study, rows: Rows, rng: Generator, size: int, arranged: Callable[[Rows], Rows]) -> None:
-    number = len(rows[1])
-    starts = list(range(0, number, size))
-    for start in starts:
-        piece = _some(rows, np.arange(start, min(start + size, number)))
-        if len(piece[1]) and _open(study):
-            _hand_in(study, arranged(piece), rng)
-
-
-def _sorted_files(study: Study, rows: Rows, rng: Generator) -> None:
-    """Each file sorted by outcome."""
-    _files(study, _some(rows, rng.permutation(len(rows[1]))), rng, max(16, len(rows[1]) // 12), _by_value)
-
-
-def _cut_files(study: Study, rows: Rows, rng: Generator) -> None:
-    """One sorted list, cut into files."""
-    _files(study, _by_value(rows), rng, max(16, len(rows[1]) // 12), lambda piece: piece)
-
-
-def _late(study: Study, rows: Rows, rng: Generator) -> None:
-    """A random part first, the rest later."""
-    order = rng.permutation(len(rows[1]))
-    _files(study, _some(rows, order), rng, max(12, len(order) // 3), lambda piece: piece)
-
-
-def _settled(study: Study, rows: Rows, rng: Generator) -> None:
-    """What came, and that the rest will not."""
-    _hand_in(study, rows, rng)
-    if _open(study):
-        study.tell(settle="the rest was lost in the post")
-
-
-def _no_rows(study: Study, rows: Rows, rng: Generator) -> None:
-    """An arm, at random, has no results in this batch."""
-    missing = rng.choice(np.unique(rows[0]))
-    kept = _some(rows, rows[0] != missing)
-    if len(kept[1]):
-        _hand_in(study, kept, rng)
-    if _open(study):
-        study.tell(settle="that arm could not be had")
-
-
-def _sums(study: Study, rows: Rows, rng: Generator) -> None:
-    """Sums of each arm."""
-    names = np.unique(rows[0])
-    values = [rows[1][rows[0] == name] for name in names]
-    columns = {"arm": names, "count": [len(v) for v in values], "total": [float(v.sum()) for v in values]}
-    if study.state.settings.noise.needs == "squares":
-        columns["squares"] = [float((v**2).sum()) for v in values]
-    _told(study, _file(**columns))
-
-
-def _mixed(study: Study, rows: Rows, rng: Generator) -> None:
-    """Some arms as rows, sorted, the others as sums."""
-    names = np.unique(rows[0])
-    as_rows = np.isin(rows[0], names[: len(names) // 2])
-    if as_rows.any():
-        _hand_in(study, _by_value(_some(rows, as_rows)), rng)
-    if (~as_rows).any() and _open(study):
-        _sums(study, _some(rows, ~as_rows), rng)
-
-
-def _corrected(study: Study, digest: str, path: Path | None, why: str) -> None:
-    """Put a file in the place of another, or nothing; one that would be the same as some other is left alone."""
-    try:
-        study.amend(digest, path, why)
-    except InputError as error:
-        if "same contents" not in str(error):
-            raise
-    finally:
-        if path is not None:
-            path.unlink()
-
-
-def _amended(study: Study, rows: Rows, rng: Generator) -> None:
-    """One file in three is replaced by a copy without a random third of its rows, or withdrawn: a coin decides."""
-    _hand_in(study, rows, rng)
-    state = study.state
-    if state.trial.done or state.closed or rng.random() > 0.4:
-        return
-    told = state.asked[-1].told[-1]
-    keep = rng.random(len(rows[1])) > 0.3
-    source = _file(arm=rows[0][keep], outcome=rows[1][keep]) if keep.any() and rng.random() < 0.7 else None
-    _corrected(study, told.digest, source, "rows of a test run were in it")
-
-
 WAYS: tuple[Way, ...] = (
     Way("one file", as_drawn),
-    Way("one sorted file", _sorted),
-    Way("sorted files", _sorted_files),
-    Way("a sorted list cut into files", _cut_files),
-    Way("late files", _late),
-    Way("more than asked", _late, more=0.5),
-    Way("settled short", _settled, lost=0.3),
-    Way("an arm without rows", _no_rows),
-    Way("sums", _sums),
-    Way("rows and sums", _mixed),
-    Way("amended", _amended),
-    Way("a budget", _sorted_files, budget=70),
-    Way("limits", _cut_files, limits=(48, 3)),
-    Way("Round Robin, limits", _late, policy=RoundRobin(first_time=40.0), limits=(48, 3)),
-    Way("PET, a budget", _sums, policy=PET(exploration=1.0), budget=500),
+    Way("one sorted file", sorted_file),
+    Way("sorted files", sorted_files),
+    Way("a sorted list cut into files", cut_files),
+    Way("late files", late_files),
+    Way("more than asked", late_files, more=0.5),
+    Way("settled short", settled_short, lost=0.3),
+    Way("an arm without rows", without_an_arm),
+    Way("sums", sums),
+    Way("rows and sums", rows_and_sums),
+    Way("amended", amended),
+    Way("a budget", sorted_files, budget=70),
+    Way("limits", cut_files, limits=(48, 3)),
+    Way("Round Robin, limits", late_files, policy=RoundRobin(first_time=40.0), limits=(48, 3)),
+    Way("PET, a budget", sums, policy=PET(exploration=1.0), budget=500),
 )
 
 
@@ -341,105 +214,3 @@ def paths() -> Iterator[Cell | Refused]:
                 yield Refused("live", way.name, source.law.name, str(error))
                 continue
             yield Cell("live", way.name, source.law.name, 0.05, 0.2, found)
-
-
-def _alternating(rows: Rows) -> Rows:
-    """The arms in turn, each arm's rows in their order."""
-    place = np.empty(len(rows[1]))
-    for name in np.unique(rows[0]):
-        mine = rows[0] == name
-        place[mine] = np.arange(mine.sum())
-    return _some(rows, np.argsort(place, kind="stable"))
-
-
-def _by_eight(arranged: Callable[[Rows], Rows], piece: Callable[[Rows], Rows]) -> Callable[..., None]:
-    """Files of eight rows."""
-    return lambda study, rows, rng: _files(study, arranged(rows), rng, 8, piece)
-
-
-def _thirty(study: Study, rows: Rows, rng: Generator) -> None:
-    """No more than thirty rows, then the batch is settled."""
-    _hand_in(study, _some(rows, slice(30)), rng)
-    if _open(study):
-        study.tell(settle="the rest was lost in the post")
-
-
-def reproductions() -> Iterator[Cell]:
-    """Holes of the live path, as they were found."""
-    part, tie = "reproductions", (ASKED[0],)
-    close = (Shape("three arms, gap .02", 3, lambda law: (BestArm(), np.array([0.02, 0.0, 0.0]))),)
-    normal, sub_gaussian = SOURCES[:2]
-    for files in (20, 40):
-        policy = Wager(first_pulls=4 * files)
-        each_sorted = Way("", _by_eight(_alternating, _by_value), policy=policy)
-        cut = Way("", _by_eight(lambda rows: _alternating(_by_value(rows)), lambda piece: piece), policy=policy)
-        for words, way in (("each sorted", each_sorted), ("cut from a sorted list", cut)):
-            found = Lived(way, sub_gaussian, tie, batches=1)
-            yield Cell(part, f"first batch in {files} files of 8 rows, {words}", "best of 2, tie", 0.05, 2.0, found)
-    for words, way in (
-        ("a budget of 40", Way("", as_drawn, policy=OptBBAI(), budget=40)),
-        ("batches settled at 30 rows", Way("", _thirty, policy=OptBBAI())),
-    ):
-        yield Cell(part, f"Opt-BBAI, {words}", close[0].name, 0.05, 2.0, Lived(way, normal, close, batches=4))
-
-
-@dataclass(frozen=True)
-class Unflagged:
-    """Studies in which something endangers the guarantee: in how many of them the flag says "kept"."""
-
-    lived: Lived
-
-    def __call__(self, runs: int, rng: Generator) -> int:
-        """Over all questions of it in turn."""
-        shapes = self.lived.shapes
-        states = (self.lived.state(shapes[int(rng.integers(len(shapes)))], rng)[1] for _ in range(runs))
-        return sum(str(guarantee_of(state)) == KEPT for state in states)
-
-
-def _worst_lost(study: Study, rows: Rows, rng: Generator) -> None:
-    """The lowest fifth is left out because it is low."""
-    _hand_in(study, _some(rows, rows[1] > np.quantile(rows[1], 0.2)), rng)
-    if _open(study):
-        study.tell(settle="outliers")
-
-
-def _worst_amended(study: Study, rows: Rows, rng: Generator) -> None:
-    """The lowest fifth is taken out afterwards."""
-    _hand_in(study, rows, rng)
-    kept = _some(rows, rows[1] > np.quantile(rows[1], 0.2))
-    path = _file(arm=kept[0], outcome=kept[1])
-    _corrected(study, study.state.asked[-1].told[-1].digest, path, "outliers")
-
-
-def _drifting(study: Study, rows: Rows, rng: Generator) -> None:
-    """One arm is two deviations better in every second batch."""
-    later = len(study.state.asked) % 2 == 0
-    _hand_in(study, (rows[0], rows[1] + 2.0 * later * (rows[0] == "arm 0")), rng)
-
-
-def _clustered(study: Study, rows: Rows, rng: Generator) -> None:
-    """Every ten rows of an arm are copies of one."""
-    names, values = rows[0].copy(), rows[1].copy()
-    for name in np.unique(names):
-        mine = np.flatnonzero(names == name)
-        values[mine] = values[mine][(np.arange(len(mine)) // 10) * 10]
-    _hand_in(study, (names, values), rng)
-
-
-def violations() -> Iterator[Cell]:
-    """What must be flagged: in how many studies it was not."""
-    normal, tie = SOURCES[0], (ASKED[0],)
-    steady = Wager(first_pulls=100, growth=0.5, max_batch=400)
-    ways = {
-        "the lowest results left out": (Way("", _worst_lost), 0.0),
-        "the lowest results taken out afterwards": (Way("", _worst_amended), 0.0),
-        "a rule without a proof": (Way("", as_drawn, policy=RoundRobin(GLR(Heuristic()))), 0.0),
-        "Opt-BBAI": (Way("", as_drawn, policy=OptBBAI()), 0.0),
-        "Tri-BBAI": (Way("", as_drawn, policy=TriBBAI()), 0.0),
-        "one arm drifts": (Way("", _drifting, policy=steady), 0.05),
-        "rows in clusters of ten, twelve batches": (Way("", _clustered, policy=steady), 0.05),
-    }
-    for name, (way, allowed) in ways.items():
-        # what only later batches can show needs studies that are not decided before
-        found = Unflagged(Lived(way, normal, tie, 12, 1e-12) if allowed else Lived(way, normal, tie, 3))
-        yield Cell("violations", name, "not flagged", allowed, 0.2, found)

@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from roundwise._version import __version__
+from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.simulation.summary import error_upper_bound
 from roundwise.theory.calibration.cells import Cell, Refused
@@ -149,7 +150,7 @@ class Stored:
         except OSError as error:
             raise InputError(f"{self._path} cannot be used: {error.strerror}. Give another folder.") from None
 
-    def _read(self, path: Path, about: dict[str, Any]) -> None:
+    def _read(self, path: Path, about: Plain) -> None:
         text = path.read_text(encoding="utf-8")
         if not text.endswith("\n"):  # cut by a kill
             path.write_text(text + "\n", encoding="utf-8")
@@ -171,9 +172,9 @@ class Stored:
                 file.write(json.dumps({"cell": digest, "runs": runs, "happened": happened}) + "\n")
 
 
-def _parsed(line: str) -> dict[str, Any] | None:
+def _parsed(line: str) -> Plain | None:
     try:
-        found: dict[str, Any] = json.loads(line)
+        found: Plain = json.loads(line)
     except ValueError:
         return None
     return found

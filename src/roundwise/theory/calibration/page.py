@@ -6,11 +6,11 @@ import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from roundwise._version import __version__
+from roundwise.arrays import Plain
 from roundwise.theory.calibration.cells import Refused
 from roundwise.theory.calibration.measure import FALSE_ALARM, Measured
 
@@ -26,7 +26,7 @@ PARTS = {
 }
 
 
-def plain(found: Sequence[Measured], refused: Sequence[Refused]) -> dict[str, Any]:
+def plain(found: Sequence[Measured], refused: Sequence[Refused]) -> Plain:
     """Everything as JSON."""
     cells = len(found)
     return {

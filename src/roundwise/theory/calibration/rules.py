@@ -8,12 +8,25 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.betting.rule import Betting
-from roundwise.policies import PET, Policy, RoundRobin, TrackAndStop, Wager
+from roundwise.policies import (
+    LUCB,
+    PET,
+    BatchRacing,
+    ClassicTrackAndStop,
+    Elimination,
+    Hillel,
+    Karpov,
+    Policy,
+    RoundRobin,
+    TopTwo,
+    TrackAndStop,
+    Wager,
+)
 from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping import GLR, Heuristic, Threshold
+from roundwise.stopping import GLR, Heuristic, Pairwise, Threshold
 from roundwise.stopping.thresholds import THRESHOLDS
 
 
@@ -88,5 +101,12 @@ RULES: tuple[Rule, ...] = (
     Rule("Wager, limited", Wager(first_pulls=10, max_batch=4000, min_per_arm=2), shifts=True, weight=0.5),
     Rule("Wager, 300 small batches", Wager(first_pulls=4, max_batch=12), shifts=True, weight=0.5, batches=300),
     *(rule for threshold in PROVED for rule in _glr(threshold)),
+    Rule("Elimination", Elimination(first_pulls=50.0, growth=2.0), weight=0.3),
+    Rule("Hillel", Hillel(), weight=0.3),
+    Rule("Karpov", Karpov(), weight=0.3),
+    Rule("BatchRacing", BatchRacing(batch=1000.0), weight=0.3),
+    Rule("LUCB", LUCB(batch=200.0), weight=0.3),
+    Rule("Classic Track-and-Stop", ClassicTrackAndStop(batch=50, stopping=GLR(Pairwise())), weight=0.1),
+    Rule("Top two", TopTwo(batch=50, stopping=GLR(Pairwise())), weight=0.1),
     Rule("PET, limited", Limited(PET(), max_batch=4000, min_per_arm=1), weight=0.3),
 )

@@ -1,4 +1,4 @@
-"""Figures of the bounds: batches against T*/T_min, batches against gamma, and a sequence of instances (Figure 1)."""
+"""Figures of the bounds: batches against T*/T_min and against gamma, instances (Figure 1), a ball (Figure 2)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from roundwise.questions import BestArm, Question
 from roundwise.questions.base import cells_of
 from roundwise.theory.bounds.affine import centre, instances, one_instance
 from roundwise.theory.bounds.curves import BatchCurve, TradeOff, batch_curve, trade_off
+from roundwise.theory.bounds.easing import hardest_corner
+from roundwise.theory.bounds.upper import estimation_radius
 from roundwise.theory.figures.canvas import new_figure, save
 
 LOWER, SEEN, UPPER = "tab:blue", "black", "tab:orange"
 
 
 def draw(folder: Path) -> list[Path]:
-    """Write the three figures of docs/bounds.md as SVG; the paths."""
+    """Write the four figures of docs/bounds.md as SVG; the paths."""
     pair = Problem(BestArm(), arms=2)
     hard = [2 * np.sqrt(2e-10), 0.0]  # T* = 8 / gap^2 = 1e10
     figures = {
         "bounds-batches": batches_figure(batch_curve(pair, hard, np.geomspace(1, 1e10, 41), runs=1000)),
         "bounds-trade-off": trade_off_figure(trade_off(pair, hard, easiest=1.0)),
         "bounds-sequence": sequence_figure(pair, [1.15, 0.85], ratio=0.25, steps=3),
+        "bounds-ball": ball_figure(pair, [1.15, 0.85]),
     }
     paths = []
     for name, figure in figures.items():
@@ -38,9 +41,11 @@ def draw(folder: Path) -> list[Path]:
 
 
 def figure_for(name: str, problem: Problem, means: ArrayLike, policy: PET, runs: int, seed: int) -> Any:
-    """The figure with this name for an instance: batches, trade-off or sequence."""
+    """The figure with this name for an instance: batches, trade-off, sequence or ball."""
     if name == "sequence":
         return sequence_figure(problem, means, ratio=0.25, steps=3)
+    if name == "ball":
+        return ball_figure(problem, means)
     if name == "trade-off":
         return trade_off_figure(trade_off(problem, means, policy.guess, runs=runs, seed=seed))
     complexity = float(problem.question.complexity(means, sigma=problem.sigma).value)
@@ -160,6 +165,46 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
         )
     axes.legend(frameon=False, fontsize=8, loc="lower left")
     axes.set_title(f"Each instance is {1 / ratio:g} times as hard as the one before", loc="left", fontsize=10)
+    return figure
+
+
+def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None) -> Any:
+    """Two arms: a ball around the means and its hardest corner b, as in Figure 2 of the paper."""
+    values, question = one_instance(means), problem.question
+    if len(values) != 2:
+        raise InputError(f"The picture of the ball is for two arms; found {len(values)}.")
+    complexity = float(question.complexity(values, sigma=problem.sigma).value)
+    if not np.isfinite(complexity):
+        raise InputError("The complexity is infinite: the means lie on the border of two answers.")
+    size = estimation_radius(complexity, problem.sigma) if radius is None else radius
+    corner = hardest_corner(question, values, size)
+    if corner is None:
+        raise InputError("No corner of the ball around these means is hardest for all wrong answers: nothing to draw.")
+    worst = float(question.complexity(corner, sigma=problem.sigma).value)
+    points, hardest = values[::-1], corner[::-1]  # as in the paper: the second mean to the right
+    figure, axes = new_figure(6.4, 5.0)
+    axes.grid(False)
+    low, high = points - size, points + size
+    axes.fill(*np.array([low, (high[0], low[1]), high, (low[0], high[1])]).T, facecolor=LOWER, alpha=0.15)
+    axes.plot(
+        *np.array([low, (high[0], low[1]), high, (low[0], high[1]), low]).T,
+        color=LOWER,
+        label=f"all means within {size:.3g}",
+    )
+    axes.set(xlim=(low[0] - 2 * size, high[0] + 6 * size), ylim=(low[1] - 3 * size, high[1] + 3 * size))
+    axes.set(aspect="equal", xlabel="mean of the second arm", ylabel="mean of the first arm")
+    _borders(axes, question)
+    start = np.array([high[0] + 3 * size, high[1] + size])
+    for step in np.diag(hardest - points):
+        if step.any():
+            axes.annotate("", start + 1.2 * step, start, arrowprops={"arrowstyle": "-|>", "color": "tab:red"})
+    axes.plot([], [], color="tab:red", label="towards more difficulty")
+    for point, words, above in ((points, f"μ: T* = {complexity:.3g}", 5), (hardest, f"b: T* = {worst:.3g}", -5)):
+        axes.plot(*point, "o", color=SEEN, markersize=5)
+        place = {"ha": "center", "va": "bottom"} if above > 0 else {"ha": "left", "va": "top"}
+        axes.annotate(words, point, xytext=(0, above), textcoords="offset points", fontsize=8, **place)
+    axes.legend(frameon=False, fontsize=8, loc="lower left")
+    axes.set_title("Who samples for b has sampled for the whole ball", loc="left", fontsize=10)
     return figure
 
 

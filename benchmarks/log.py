@@ -1,0 +1,112 @@
+"""What commands cost as a log grows: CPU of `ask`, `tell` and reading the state after many batches and after few.
+
+    python benchmarks/log.py [batches]        (default 10 000)
+
+The arms are alike, so that the study goes on. The long log is made in memory and put into the store at once; every
+measurement opens the study anew, as a command does.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+
+from roundwise import BestArm, Binary, load_study
+from roundwise.policies import Wager
+from roundwise.studies.replay import replayed
+from roundwise.studies.settings import Settings
+from roundwise.studies.store import open_store
+from roundwise.studies.store.log import Head, extended, written
+from roundwise.studies.study import Study
+
+ARMS = ("a", "b", "c")
+PULLS = 20  # of each arm, in a batch
+TIMES = 15  # measurements; the median is printed
+
+
+class Kept:
+    """A store that keeps what is appended in a list."""
+
+    def __init__(self, first):
+        self.entries = [first]
+
+    def append(self, name, new, expected, overview=None):
+        """After the last entry."""
+        last = self.entries[-1]
+        texts = [(kind, written(payload)) for kind, payload in new]
+        self.entries += extended(name, Head(last.seq + 1, last.digest, last.at), texts, datetime.now(UTC))
+
+
+class InMemory(Study):
+    """A study whose state stays where it is."""
+
+    def __init__(self, settings):
+        (first,) = extended("s", Head(), [("created", written(settings.payload()))], datetime.now(UTC))
+        super().__init__("s", Kept(first))
+        self._now = replayed([first])
+
+    @property
+    def state(self):
+        """Where the study stands; batches that were counted are forgotten, as when it is loaded anew."""
+        self._now.recent = [each for each in self._now.recent if not each.counted]
+        return self._now
+
+
+def batch(asked, rng):
+    """The results of a batch as sums."""
+    counts = asked.pulls.astype(int)
+    return {"arm": list(ARMS), "count": counts.tolist(), "successes": rng.binomial(counts, 0.5).tolist()}
+
+
+def cpu(action):
+    """CPU seconds of an action, and what it returned."""
+    start = time.process_time()
+    found = action()
+    return time.process_time() - start, found
+
+
+def measured(entries, rng):
+    """CPU seconds of one `ask`, one `tell` and one look at the state, each with the study opened anew."""
+    spent = {"ask": [], "tell": [], "state": []}
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/log.db"
+        with open_store(url) as store:
+            store.put(entries)
+        for _ in range(TIMES):
+            with load_study("s", url) as study:
+                seconds, asked = cpu(study.ask)
+                spent["ask"].append(seconds)
+            with load_study("s", url) as study:
+                results = batch(asked, rng)
+                spent["tell"].append(cpu(lambda: study.tell(results, again=True))[0])  # noqa: B023 - called here
+            with load_study("s", url) as study:
+                spent["state"].append(cpu(lambda: study.state.trial)[0])
+    return {what: float(np.median(values)) for what, values in spent.items()}
+
+
+def main():
+    most = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    rng = np.random.default_rng(1)
+    policy = Wager(first_pulls=PULLS, growth=0.5, max_batch=len(ARMS) * PULLS)
+    study = InMemory(Settings(BestArm(), ARMS, Binary(), 1e-9, policy, seed=1))
+    found = {}
+    for number in range(1, most + 1):
+        study.tell(batch(study.ask(), rng), again=True)
+        if number in (10, most):
+            size = len(next(each for each in reversed(study.store.entries) if each.kind == "counted").text)
+            print(f"after {number} batches the state takes {size} characters", flush=True)
+            found[number] = measured(study.store.entries, rng)
+    few, many = found[10], found[most]
+    for what in few:
+        print(
+            f"{what:6s}{1e3 * few[what]:8.2f} ms after 10 batches, {1e3 * many[what]:8.2f} ms after {most}: "
+            f"{many[what] / few[what]:.2f} times"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What can be expected of each claim with the results that are left: a forecast, which promises nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.estimates import squares_at
+from roundwise.questions.base import Halfspaces, quiet
+
+
+class Outlook(NamedTuple):
+    """Which claims to feed, how likely each is then shown by the end, and how many are expected to be."""
+
+    fed: Bools  # (J)
+    chances: Floats  # (J), 0 where it is shown
+    expected: Floats  # (), of those that are not shown yet
+
+
+def shares_of(squares: Floats) -> Floats:
+    """In which proportions claims of these arms are fed: sqrt of how often an arm is in them."""
+    return np.sqrt(squares)
+
+
+def squares_of(forms: Floats) -> Floats:
+    """The squares of the coefficients, each form in units of its largest. (J, K)"""
+    return np.asarray((forms / np.abs(forms).max(axis=-1, keepdims=True)) ** 2)
+
+
+@quiet
+def outlook(
+    forms: Floats,
+    pieces: Halfspaces,
+    unshown: Bools,
+    need: Floats,
+    value: Floats,
+    error: Floats,
+    variances: Floats,
+    left: Floats,
+) -> Outlook:
+    """The nested set of claims with the largest sum of chances, if `left` results are shared among their arms.
+
+    Lines are on the last axis of `unshown`, `need`, `value` (less the level) and `error`: the claims, then their
+    opposites if there are any. chance = Phi((theta sqrt(I) - y)/sqrt(1 + error^2 I)), y the score that must be reached,
+    I the information that the results will bring.
+    """
+    from scipy.special import ndtri
+
+    number, squares = len(forms), squares_of(forms)
+    score = -ndtri(np.exp(-np.maximum(need, 0.0)))
+    waiting = unshown.reshape(*unshown.shape[:-1], -1, number)
+    unfinished = np.asarray(waiting.any(axis=-2))
+    zero = np.zeros((*unfinished.shape[:-1], forms.shape[-1]))
+
+    def chances(counted: Floats) -> Floats:
+        share = shares_of(counted)
+        pulls = left[..., None] * share / np.maximum(total(share), 1e-300)[..., None]
+        return np.where(unfinished, _chances(pieces, unshown, score, value, error, variances / pulls, number), 0.0)
+
+    everything = zero
+    for j in range(number):
+        everything = everything + np.where(unfinished[..., j, None], squares[j], 0.0)
+    order = np.argsort(np.where(unfinished, -chances(everything), np.inf), axis=-1, kind="stable")
+    rank = np.argsort(order, axis=-1, kind="stable")
+    many = unfinished.sum(axis=-1)
+    counted, best, found = zero, np.full(many.shape, -1.0), np.zeros(unfinished.shape)
+    size = np.zeros(many.shape, dtype=np.intp)
+    for k in range(1, int(many.max(initial=0)) + 1):
+        counted = counted + squares[order[..., k - 1]]
+        each = np.where(rank < k, chances(counted), 0.0)
+        amount = total(each)
+        better = (k <= many) & (amount > best)
+        best, size = np.where(better, amount, best), np.where(better, k, size)
+        found = np.where(better[..., None], each, found)
+    return Outlook(rank < size[..., None], found, np.maximum(best, 0.0))
+
+
+def _chances(
+    pieces: Halfspaces, unshown: Bools, score: Floats, value: Floats, error: Floats, spread: Floats, number: int
+) -> Floats:
+    """Of each claim the larger of the chances of its sides. (J)"""
+    from scipy.special import ndtr
+
+    information = 1.0 / squares_at(spread, pieces)
+    away = (value * np.sqrt(information) - score) / np.sqrt(1.0 + error**2 * information)
+    known = np.isfinite(error) & np.isfinite(value)
+    chance = np.where(unshown, np.where(known, ndtr(np.where(np.isnan(away), -np.inf, away)), 0.5), 0.0)
+    return np.asarray(chance.reshape(*chance.shape[:-1], -1, number).max(axis=-2))

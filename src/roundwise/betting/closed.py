@@ -1,0 +1,74 @@
+"""The closed test of many claims with weighted means of e-values, in no more time than it takes to add them up.
+
+Money is in units of 1/delta on an axis of sides (the claim, and its opposite if that can be shown) before the axis of
+claims. (docs/why-the-guarantee-holds.md, Proposition 13.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, total
+
+_MOST = 50.0  # log of the money that counts
+_SLACK = 1e-12  # relative: a bet that pays just what was needed must count
+
+
+def money_of(gains: Floats, goal: float) -> Floats:
+    """What was won, in units of 1/delta."""
+    return np.exp(np.minimum(gains - goal, _MOST))
+
+
+def newly_shown(money: Floats, shown: Bools, weights: Floats) -> Bools:
+    """What is shown by now: rule (R), repeated until nothing changes. `(D, J),(D, J),(J)->(D, J)`
+
+    A claim is shown if w_j (X_j - 1) is at least what all other claims lack, w_i max(1 - X_i, 0), each counted with the
+    smaller of its sides that are not shown.
+    """
+    while True:
+        now = shown | (
+            weights[..., None, :] * (money * (1.0 + _SLACK) - 1.0) >= lacking(money, shown, weights)[..., None, :]
+        )
+        if (now == shown).all():
+            return shown
+        shown = now
+
+
+def lacking(money: Floats, shown: Bools, weights: Floats) -> Floats:
+    """What the claims other than each lack. `(D, J),(D, J),(J)->(J)`"""
+    lack = weights * np.maximum(1.0 - least_of(money, shown), 0.0)
+    return total(lack)[..., None] - lack
+
+
+def least_of(money: Floats, shown: Bools) -> Floats:
+    """The smaller of the sides of each claim that are not shown, infinite if both are. `(D, J),(D, J)->(J)`"""
+    return np.asarray(np.where(shown, np.inf, money).min(axis=-2))
+
+
+def open_weight(shown: Bools, weights: Floats) -> Floats:
+    """The weight of all claims of which something is not shown. `(D, J),(J)->()`"""
+    return total(np.where(shown.all(axis=-2), 0.0, weights))
+
+
+def adjusted(money: Floats, shown: Bools, weights: Floats) -> Floats:
+    """The adjusted e-value of each line, in units of 1/delta: the least weighted mean over all sets it is in. (D, J)
+
+    The sets are of the claims of which something is not shown; the least mean is over a line and those below it. For a
+    line that is not shown it is at least 1 just where rule (R) shows it.
+    """
+    least = least_of(money, shown)
+    inside = np.isfinite(least)
+    order = np.argsort(least, axis=-1, kind="stable")
+    heavy = np.where(inside, weights, 0.0)
+    held = np.where(inside, weights * np.where(inside, least, 0.0), 0.0)
+    rank = np.argsort(order, axis=-1, kind="stable")
+    weight = np.cumsum(np.take_along_axis(np.broadcast_to(heavy, order.shape), order, axis=-1), axis=-1)
+    amount = np.cumsum(np.take_along_axis(held, order, axis=-1), axis=-1)
+    found = money.copy()
+    for k in range(order.shape[-1]):
+        own = rank <= k  # then its least side is among those added up, and is put back by its own money
+        mass = weight[..., k, None] + np.where(own, weights - heavy, weights)
+        for side in range(money.shape[-2]):
+            paid = amount[..., k, None] + weights * money[..., side, :] - np.where(own, held, 0.0)
+            found[..., side, :] = np.minimum(found[..., side, :], paid / mass)
+    return found

@@ -1,0 +1,28 @@
+"""`roundwise import`: a record that was exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from roundwise.cli.app import STUDIES, app
+from roundwise.cli.options import Json
+from roundwise.cli.study.common import Storage, show_of
+
+
+@app.command("import", rich_help_panel=STUDIES)
+def import_study(
+    file: Annotated[Path, typer.Argument(help="A file that `roundwise export` wrote.")],
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Bring a study that was exported into a storage; its chain of digests is checked, and it is replayed."""
+    from roundwise.studies.listing import import_log
+
+    entries, listing = import_log(file, storage)
+    next_ = f"`roundwise verify {quote(listing.name)}` recomputes it."
+    plain = {"study": listing.name, "entries": listing.entries, "next": next_} if as_json else None
+    show_of(entries, plain, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")

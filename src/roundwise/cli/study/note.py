@@ -1,0 +1,26 @@
+"""`roundwise note`: a remark for the record."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from roundwise.cli.app import STUDIES, app
+from roundwise.cli.options import Json
+from roundwise.cli.study.common import Name, Storage, show
+
+
+@app.command(rich_help_panel=STUDIES)
+def note(
+    name: Name,
+    text: Annotated[str, typer.Argument(help="What is to be remembered.")],
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Record a remark; it does nothing to the guarantee."""
+    from roundwise.studies import load_study
+
+    with load_study(name, storage) as study:
+        found = study.note(text)
+    show(found.plain() if as_json else None, f"Noted.\nNext: {found.next}")

@@ -1,0 +1,56 @@
+"""`roundwise verify`: everything is computed again."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+import typer
+
+from roundwise.cli.app import STUDIES, app
+from roundwise.cli.options import Json
+from roundwise.cli.study.common import Name, Storage, show
+
+
+@app.command(rich_help_panel=STUDIES)
+def verify(name: Name, storage: Storage = None, as_json: Json = False) -> None:
+    """Compute a study again from its record, and list what this version finds otherwise than it was recorded."""
+    from roundwise._version import __version__
+    from roundwise.studies.guarantee import guarantee_of
+    from roundwise.studies.store import open_store
+    from roundwise.studies.verify import verified
+
+    with open_store(storage, create=False) as store:
+        entries = store.read(name)
+    audit = verified(entries)
+    found = {
+        "study": name,
+        "entries": len(entries),
+        "digest": entries[-1].digest,
+        "batches": audit.counts,
+        "decided": audit.state.decided is not None,
+        "sound": audit.sound,
+        "differences": [each._asdict() for each in audit.differences],
+        "guarantee": str(guarantee_of(audit.state)),
+    }
+    what = f"{audit.plans} plans, {audit.counts} counts and {'the' if audit.verdicts else 'no'} verdict"
+    lines = [f"'{name}' is {'sound' if audit.sound else 'NOT sound'}: {len(entries)} entries, unbroken chain."]
+    if audit.differences:
+        lines.append(f"{what} were computed again; {len(audit.differences)} came out otherwise:")
+        lines += [
+            f"- entry {each.entry} (roundwise {each.version}, rules {each.rules}): {each.words}"
+            for each in audit.differences
+        ]
+        if audit.sound:
+            lines.append(
+                f"All of these were recorded by other rules than those of roundwise {__version__}. What was won by "
+                "them is carried on, and the guarantee is not touched."
+            )
+        else:
+            lines.append("What was recorded by the rules of this very version should not differ: ask who changed it.")
+    else:
+        lines.append(f"{what} were computed again and found the same.")
+    lines.append(f"The last digest is {entries[-1].digest}.")
+    lines.append(f"Next: `roundwise report {quote(name)}` says what it shows.")
+    show(found if as_json else None, "\n".join(lines))
+    if not audit.sound:
+        raise typer.Exit(2)

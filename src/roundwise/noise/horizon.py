@@ -1,0 +1,251 @@
+"""Bets towards a budget: one batch's e-value for "a form of the means exceeds its offset", made for what is to come.
+
+`need` is the log of what must still be won, `rho` the share of this batch in what it and all later ones will tell, 1
+for the last. An exact law of the batch's statistic is turned into the most powerful test at the budget, in money: what
+is held after the batch is the bar times the chance, if the null is true, that this test will reject (Proposition 14).
+Where only moments are known, one drift is bet on that reaches the bar at the budget (Propositions 15 and 16).
+
+All functions are elementwise and give log e-values; 0.0 (no bet) where nothing is needed or no bet is possible. An
+element's result does not depend on which others are computed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roundwise.arrays import Bools, Floats
+
+from .mixture import EDGE, HUGE, added, flat
+
+ETA = 0.2  # a claim is shown early when the chance that the test at the budget rejects passes 1 - ETA
+MOST_NEED = 600.0  # beyond it a bet has no bar: exp(need) must stay far from overflow
+_SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
+_STEPS = 40  # halvings of the bracket of y
+_WIDE = 3.0  # its length
+_LATTICE = 2_000_000  # values times elements that are computed at once
+
+Ratios = Callable[[Floats, NDArray[np.intp]], Floats]  # log P(x + 1)/P(x) of some elements
+
+
+@np.errstate(all="ignore")
+def normal_horizon_bet(z: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float = ETA) -> Floats:
+    """For a statistic that is N(0, 1) at the border of the null and smaller inside (Proposition 14). `(),(),()->()`"""
+    from scipy.special import log_ndtr, ndtri
+
+    shape, (new, log_bar, share) = flat(z, need, rho)
+    good = _placeable(log_bar, share) & ~np.isnan(new)
+    log_bar, share = np.where(good, log_bar, 1.0), np.where(good, share, 1.0)
+    new = np.clip(np.where(good, new, 0.0), -HUGE, HUGE)
+    last = share >= 1.0
+    middle = np.where(last, 0.5, share)
+    q = ndtri(1.0 - eta)
+    y = np.where(last, -ndtri(np.exp(-log_bar) * (1.0 - _SLACK)), _critical(log_bar, middle, eta))
+    a = (np.sqrt(middle) * new - y) / np.sqrt(1.0 - middle)
+    logs = log_bar + np.where(last, np.where(new >= y, 0.0, -np.inf), np.where(a >= q, 0.0, log_ndtr(a)))
+    return np.where(good & ~np.isnan(logs), logs, 0.0).reshape(shape)
+
+
+def _critical(need: Floats, rho: Floats, eta: float) -> Floats:
+    """The least y, from above, with Phi(-y) + eta Phi(-(y + sqrt(1-rho) q)/sqrt(rho)) <= exp(-need); nan for none."""
+    from scipy.special import ndtr, ndtri
+
+    q = ndtri(1.0 - eta)
+    target = np.exp(-need) * (1.0 - _SLACK)
+
+    def spent(y: Floats) -> Floats:
+        return np.asarray(ndtr(-y) + eta * ndtr(-(y + np.sqrt(1.0 - rho) * q) / np.sqrt(rho)))
+
+    low = -ndtri(target)
+    high = low + _WIDE
+    possible = spent(high) <= target
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        enough = spent(middle) <= target
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(possible, high, np.nan)
+
+
+@np.errstate(all="ignore")
+def hypergeometric_horizon_bet(
+    successes_a: ArrayLike,
+    counts_a: ArrayLike,
+    successes_b: ArrayLike,
+    counts_b: ArrayLike,
+    log_odds: ArrayLike,
+    need: ArrayLike,
+    rho: ArrayLike,
+    eta: float = ETA,
+) -> Floats:
+    """0/1 outcomes of two arms against "the odds of a are at most exp(log_odds) times those of b" (Proposition 14b).
+
+    Given all successes of the two, those of a have Fisher's noncentral hypergeometric law at the border. `(),...->()`
+    """
+    shape, (won_a, n_a, won_b, n_b, odds, log_bar, share) = flat(
+        successes_a, counts_a, successes_b, counts_b, log_odds, need, rho
+    )
+    good = _placeable(log_bar, share) & (n_a >= 1) & (n_b >= 1) & np.isfinite(odds) & (won_a >= 0) & (won_b >= 0)
+    good &= (won_a <= n_a) & (won_b <= n_b) & _whole(won_a, n_a, won_b, n_b)
+    all_won = won_a + won_b
+    low, high = np.maximum(all_won - n_b, 0.0), np.minimum(all_won, n_a)
+
+    def ratios(x: Floats, i: NDArray[np.intp]) -> Floats:
+        up = np.log(all_won[i] - x) + np.log(n_a[i] - x)
+        return np.asarray(up - np.log(x + 1.0) - np.log(n_b[i] - all_won[i] + x + 1.0) + odds[i])
+
+    return _lattice(ratios, won_a, low, high, log_bar, share, good, eta).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def binomial_horizon_bet(
+    successes: ArrayLike, trials: ArrayLike, log_odds: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float = ETA
+) -> Floats:
+    """Successes of a binomial against "their odds are at most exp(log_odds)" (Proposition 14c). `(),...->()`
+
+    Poisson counts: events of arm a among all of two arms. One rate against a level: successes among results.
+    """
+    shape, (won, n, odds, log_bar, share) = flat(successes, trials, log_odds, need, rho)
+    good = _placeable(log_bar, share) & np.isfinite(odds) & (won >= 0) & (won <= n) & _whole(won, n)
+
+    def ratios(x: Floats, i: NDArray[np.intp]) -> Floats:
+        return np.asarray(np.log(n[i] - x) - np.log(x + 1.0) + odds[i])
+
+    return _lattice(ratios, won, np.zeros_like(n), n, log_bar, share, good, eta).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def drift_horizon_bet(z: ArrayLike, need: ArrayLike, rho: ArrayLike) -> Floats:
+    """exp(q z - q^2/2), q = sqrt(2 need rho), for a statistic with tails no heavier than N(0, 1) (Proposition 15)."""
+    shape, (new, log_bar, share) = flat(z, need, rho)
+    good = (log_bar > 0) & (log_bar < np.inf) & (share > 0) & (share <= 1) & ~np.isnan(new)
+    q = np.sqrt(2.0 * np.where(good, log_bar * share, 0.0))
+    return np.where(good, q * (np.clip(np.where(good, new, 0.0), -HUGE, HUGE) - q / 2), 0.0).reshape(shape)
+
+
+@np.errstate(all="ignore")
+def product_horizon_bet(
+    factors: Floats,
+    past_means: Floats,
+    variances: Floats,
+    values: Floats,
+    tables: Floats,
+    offsets: Floats,
+    need: Floats,
+    rho: Floats,
+) -> Floats:
+    """Values in [0, 1] of several arms against "sum_s factors_s mu_s is at most the offset" (Proposition 16).
+
+    prod over rows of arm s of 1 + lambda_s (x - m_s), lambda_s = kappa factors_s / n_s, with predictable centres m_s
+    in [0, 1] and one kappa >= 0. `tables` has how often each of the values occurred, on the last axis; `past_means` and
+    `variances` are guesses from the past. `(S),(S),(S),(V),(S,V),(),(),()->()`
+    """
+    counts = np.zeros(tables.shape[:-1])
+    for v in range(values.size):
+        counts = counts + tables[..., v]
+    used = factors != 0
+    good = np.asarray((~used | (counts >= 1)).all(axis=-1)) & (need > 0) & (need < np.inf) & (rho > 0) & (rho <= 1)
+    n = np.where(used, np.maximum(counts, 1.0), 1.0)
+    lean = np.where(used, factors * variances / n, 0.0)
+    spread, away = np.zeros(good.shape), -np.asarray(offsets, dtype=np.float64)
+    for s in range(factors.shape[-1]):
+        spread = spread + factors[..., s] * lean[..., s]
+        away = away + factors[..., s] * past_means[..., s]
+    good &= (spread > 0) & np.isfinite(away)
+    centres = np.clip(past_means - (away / spread)[..., None] * lean, 0.0, 1.0)
+    beyond = np.asarray(offsets, dtype=np.float64)  # what the centres lack
+    for s in range(factors.shape[-1]):
+        beyond = beyond - factors[..., s] * centres[..., s]
+    slopes = factors / n
+    reach = np.where(slopes > 0, slopes * centres, -slopes * (1.0 - centres)).max(axis=-1)
+    kappa = np.sqrt(2.0 * need * rho / spread)
+    kappa = np.where(good, np.minimum(kappa, EDGE / np.maximum(reach, 1e-300)), 0.0)
+    logs = -kappa * np.maximum(beyond, 0.0)
+    for s in range(factors.shape[-1]):
+        slope = kappa * slopes[..., s]
+        for v, value in enumerate(values):
+            logs = logs + tables[..., s, v] * np.log1p(slope * (value - centres[..., s]))
+    return np.where(good & ~np.isnan(logs), logs, 0.0)
+
+
+def _placeable(need: Floats, rho: Floats) -> Bools:
+    return np.asarray((need > 0) & (need < MOST_NEED) & (rho > 0) & (rho <= 1))
+
+
+def _whole(*counts: Floats) -> Bools:
+    found = np.ones(counts[0].shape, dtype=np.bool_)
+    for each in counts:
+        found &= each == np.floor(each)
+    return found
+
+
+def _lattice(
+    ratios: Ratios, x: Floats, low: Floats, high: Floats, need: Floats, rho: Floats, good: Bools, eta: float
+) -> Floats:
+    """The bet for a law on low..high with these log ratios of successive probabilities, in lots of similar length."""
+    logs = np.zeros(x.shape)
+    good = good & (high > low)
+    where = np.flatnonzero(good)
+    sizes = (high - low)[where]
+    where = where[np.argsort(sizes, kind="stable")]
+    start = 0
+    while start < where.size:
+        lengths = (high - low)[where[start:]] + 1.0
+        stop = start + max(1, int(np.searchsorted(lengths * np.arange(1, lengths.size + 1), _LATTICE)))
+        lot = where[start:stop]
+        logs[lot] = _lot(ratios, x[lot], low[lot], high[lot], need[lot], rho[lot], lot, eta)
+        start = stop
+    return logs
+
+
+def _lot(
+    ratios: Ratios, x: Floats, low: Floats, high: Floats, need: Floats, rho: Floats, lot: NDArray[np.intp], eta: float
+) -> Floats:
+    """Values on the first axis: sums run over it one by one, so zeros after the last value change nothing."""
+    from scipy.special import ndtr, ndtri
+
+    places = np.arange(int((high - low).max()) + 1.0)[:, None] + low
+    inside = places <= high
+    steps = np.where(inside[1:], ratios(np.where(inside[1:], places[:-1], low), lot), 0.0)
+    logs = np.concatenate([np.zeros((1, x.size)), np.cumsum(steps, axis=0)])
+    law = np.where(inside, np.exp(logs - np.where(inside, logs, -np.inf).max(axis=0)), 0.0)
+    law = law / added(law)
+    mean = added(law * places)
+    deviation = np.sqrt(added(law * (places - mean) ** 2))
+    z = (places - mean) / deviation
+    target = np.exp(-need) * (1.0 - _SLACK)
+    here = (x - low).astype(np.intp)
+    last = rho >= 1.0
+    payoff = np.where(last, _at_the_end(law, target), 0.0)
+    if not last.all():
+        share = np.where(last, 0.5, rho)
+        q = ndtri(1.0 - eta)
+        slope, width = np.sqrt(share), np.sqrt(1.0 - share)
+
+        def paid(y: Floats) -> Floats:
+            a = (slope * z - y) / width
+            return np.where(a >= q, 1.0, ndtr(a))
+
+        bottom = -ndtri(target) - 1.0
+        top = bottom + 1.0 + _WIDE
+        for _ in range(24):
+            middle = (bottom + top) / 2
+            enough = added(law * paid(middle)) <= target
+            bottom, top = np.where(enough, bottom, middle), np.where(enough, middle, top)
+        found = paid(top)
+        scale = target / added(law * found)
+        more = np.minimum(found * scale, 1.0)  # where the scale is below 1, it is needed
+        fits = (scale < 1) | (added(law * more) <= target)
+        payoff = np.where(last, payoff, np.where(fits, more, found))
+    return np.asarray(need + np.log(np.take_along_axis(payoff, here[None], axis=0)[0]))
+
+
+def _at_the_end(law: Floats, target: Floats) -> Floats:
+    """The last bet: all beyond a value, and at the value below it what is left of the stake."""
+    beyond = np.cumsum(law[::-1], axis=0)[::-1]  # P(X >= x)
+    full = beyond <= target
+    after = np.concatenate([beyond[1:], np.zeros((1, law.shape[1]))])
+    edge = ~full & (after <= target)
+    left = np.where(edge, (target - after) / np.maximum(law, 1e-300), 0.0)
+    return np.where(full, 1.0, np.where(edge, np.clip(left, 0.0, 1.0), 0.0))

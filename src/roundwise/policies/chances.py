@@ -1,0 +1,113 @@
+"""Chances: sample where claims can still be shown (docs/against-a-control.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.betting.chances import shares_of, squares_of
+from roundwise.betting.claims import Claiming, Kept, claims_of
+from roundwise.noise.horizon import ETA
+from roundwise.policies.base import checked, whole
+from roundwise.problem import Problem
+from roundwise.questions import program
+from roundwise.questions.base import quiet
+from roundwise.state import Plan, Trial
+
+SMALLEST = 0.2  # without a budget a batch is at least this share of all samples so far
+UNIFORM = 0.3  # share of it that goes to all that are fed alike
+PARTS = 4  # of the first batch, where there is no budget
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Claims that are not shown are fed as long as they have a chance, and their control as sqrt(their number).
+
+    Within a budget (`Rounds`) the claims to feed are those with the largest sum of chances to be shown by its end, each
+    time anew. Without one a batch is sized so that those are shown that cost the least for each, if the estimates are
+    right; `growth` bounds it by so many times the samples so far.
+    """
+
+    first_pulls: float = 30.0  # of each arm, where nothing else is said
+    growth: float = 1.0
+    eta: float = ETA  # of the rule: show when the chance that the test at the budget rejects passes 1 - eta
+    cash: float = 0.0  # of the rule: kept from a last bet
+    name = "chances"
+
+    def __post_init__(self) -> None:
+        Claiming(self.eta, self.cash)
+        checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
+        checked(0 < self.growth < 1e6, f"`growth` is {self.growth:g}, but must be positive (and below 1e6).")
+
+    @property
+    def stopping(self) -> Claiming:
+        """The rule of claims."""
+        return Claiming(self.eta, self.cash)
+
+    def check(self, problem: Problem) -> None:
+        """A question of claims."""
+        self.stopping.check(problem)
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+        """All claims."""
+        squares = squares_of(claims_of(problem).forms).sum(axis=0)
+        share = shares_of(squares)
+        pulls = zeros((*runs, problem.arms)) + np.ceil(self.first_pulls * share / share[share > 0].min() - 1e-9)
+        return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=PARTS)
+
+    @quiet
+    def next(self, problem: Problem, trial: Trial) -> Plan:
+        """The claims that can be shown, or where nothing is known of what is left, those that cost least."""
+        kept: Kept = trial.kept
+        if trial.plan.left is not None:
+            share = self._shares(problem, kept.fed)
+            left = np.minimum(trial.plan.left, 2.0**53)
+            pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
+            return Plan(whole(pulls), trial.plan.may_stop)
+        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop)
+
+    def _shares(self, problem: Problem, fed: Bools) -> Floats:
+        counted = np.zeros((*fed.shape[:-1], problem.arms))
+        for j, row in enumerate(squares_of(claims_of(problem).forms)):
+            counted = counted + np.where(fed[..., j, None], row, 0.0)
+        return shares_of(counted)
+
+    def _open_ended(self, problem: Problem, kept: Kept, samples: Floats) -> Floats:
+        """The k cheapest claims, with k such that most are shown for the samples: k/T_k is largest.
+
+        T_k is the least number of results that would show all k, if the estimates were true (the star program).
+        """
+        question = claims_of(problem)
+        sides = kept.shown.reshape(*kept.shown.shape[:-1], -1, question.number)
+        unfinished, runs = np.asarray(~sides.any(axis=-2)), samples.shape
+        need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept.shown) - kept.gains, np.inf)
+        limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides.shape).max(axis=-2)
+        order = np.argsort(np.where(unfinished, -limits, np.inf), axis=-1, kind="stable")
+        rank = np.argsort(order, axis=-1, kind="stable")
+        squares = question.forms**2 * kept.spread[..., None, :]
+        best, amounts, size = np.zeros(runs), np.zeros((*runs, problem.arms)), np.zeros(runs)
+        for k in range(1, int(unfinished.sum(axis=-1).max(initial=0)) + 1):
+            allowed = np.where((rank < k) & unfinished, limits, np.inf)
+            pulls = _least(squares, allowed)
+            rate = np.where(k <= unfinished.sum(axis=-1), k / total(pulls), 0.0)
+            better = rate > best
+            best, size = np.where(better, rate, best), np.where(better, float(k), size)
+            amounts = np.where(better[..., None], pulls, amounts)
+        amount = total(amounts)
+        room = np.clip((1 + self.growth) / 3 * amount, min(SMALLEST, self.growth) * samples, self.growth * samples)
+        alike = self._shares(problem, (rank < size[..., None]) & unfinished)
+        share = (1 - UNIFORM) * amounts / amount[..., None] + UNIFORM * alike / total(alike)[..., None]
+        everyone = self._shares(problem, unfinished)
+        share = np.where(best[..., None] > 0, share, everyone / np.maximum(total(everyone), 1e-300)[..., None])
+        return whole(share * room[..., None])
+
+
+def _least(squares: Floats, limits: Floats) -> Floats:
+    """min sum n subject to sum_i squares_ji / n_i <= limits_j; an arm of none of these gets nothing. (J, K),(J)->(K)"""
+    arms = squares.shape[-1]
+    flat = np.broadcast_to(squares, (*limits.shape, arms)).reshape(-1, *squares.shape[-2:])
+    found = program.general(flat, limits.reshape(-1, limits.shape[-1]), gap=program.ROUGH)
+    used = ((flat > 0) & np.isfinite(limits.reshape(-1, limits.shape[-1]))[..., None]).any(axis=-2)
+    return np.where(used, found.pulls, 0.0).reshape(*limits.shape[:-1], arms)

@@ -1,0 +1,93 @@
+"""A plain batched elimination with a short proof: rounds of growing size, and who is surely not wanted leaves.
+
+In round r every arm still in has n_r pulls in all, and x_r = 2 sigma sqrt(ln(M r (r+1) / delta) / n_r), M the number of
+pairs of a wanted and an unwanted arm (K - 1 for best arm). The difference of two means of n_r pulls deviates by more
+than x_r, to one side, with probability at most exp(-n_r x_r^2 / (4 sigma^2)) = delta / (M r (r+1)); added up over pairs
+and rounds that is delta. Unless it happens, nobody is placed wrongly (`racing`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.policies.base import checked, everywhere
+from roundwise.policies.racing import (
+    Race,
+    check_racing,
+    chosen,
+    outcome,
+    placed,
+    started,
+    tolerance_of,
+    undeclared,
+    wanted,
+)
+from roundwise.problem import Problem
+from roundwise.questions.base import quiet
+from roundwise.state import Declaration, Plan, Trial
+from roundwise.stopping import Declared, Stopping
+
+PROVED = Declared(proof="docs/baselines.md, elimination")
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """Best arm (also within a tolerance) or top-k: rounds end at `first_pulls` pulls of each arm, times `growth`, ...
+
+    >>> from roundwise.questions import BestArm
+    >>> Elimination().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
+    np.float64(5000.0)
+    """
+
+    first_pulls: float = 500.0  # n_1
+    growth: float = 4.0
+    stopping: Stopping = PROVED
+    name = "elimination"
+
+    def __post_init__(self) -> None:
+        checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
+        checked(1 < self.growth < 1e6, f"`growth` is {self.growth:g}, but must be above 1 (below 1e6).")
+
+    def check(self, problem: Problem) -> None:
+        """For best arm and top-k."""
+        check_racing(self.name, problem, tolerant=True)
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+        """n_1 pulls of every arm."""
+        pulls = everywhere(runs, problem.arms, math.ceil(self.first_pulls))
+        never = np.ones(runs, dtype=np.bool_)
+        return Plan(pulls, never, started(problem, runs), declared=undeclared(problem, runs))
+
+    def next(self, problem: Problem, trial: Trial) -> Plan:
+        """Place who can be placed; pull the others up to the next round's number."""
+        race: Race = trial.plan.memory
+        means, reach = trial.record.means, self.reach(problem, race.round)
+        after = placed(problem, race, means - reach[..., None] / 2, means + reach[..., None] / 2)
+        done = self._near(problem, after, means, reach)
+        after = after._replace(round=race.round + 1)
+        goal = np.ceil(self.first_pulls * self.growth ** (after.round - 1))
+        pulls = np.where(after.racing, np.maximum(goal[..., None] - trial.record.counts, 1.0), 0.0)
+        return Plan(pulls, trial.plan.may_stop, after, declared=done)
+
+    def reach(self, problem: Problem, r: Floats) -> Floats:
+        """x_r."""
+        pairs = wanted(problem) * (problem.arms - wanted(problem))
+        pulls = np.ceil(self.first_pulls * self.growth ** (r - 1))
+        return np.asarray(2 * problem.sigma * np.sqrt(np.log(pairs * r * (r + 1) / problem.delta) / pulls))
+
+    @quiet
+    def _near(self, problem: Problem, race: Race, means: Floats, reach: Floats) -> Declaration:
+        """The outcome, or the leader if by the same bounds nobody left is better by more than the tolerance."""
+        found = outcome(problem, race)
+        if not tolerance_of(problem):
+            return found
+        left = np.where(race.racing, means, -np.inf)
+        lead = left.argmax(axis=-1)
+        mine = np.arange(problem.arms) == lead[..., None]
+        second = np.where(mine, -np.inf, left).max(axis=-1)
+        near = ~found.made & (left.max(axis=-1) - second > reach - tolerance_of(problem))
+        return Declaration(found.made | near, np.where(near, chosen(problem, mine), found.answer))

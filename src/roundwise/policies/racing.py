@@ -1,0 +1,96 @@
+"""What algorithms share that accept and reject arms until the best k are found: where the race stands, and who leaves.
+
+With bounds that hold (L_i <= mu_i <= U_i, or only L_a - U_b <= mu_a - mu_b for a of the best k and b not), nobody is
+placed wrongly: were an arm accepted that is not among the best k, then one of those that are, and are still in the
+race, would have a U below its L; likewise for rejected arms.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Bools, Floats, zeros
+from roundwise.policies.base import check_sigma, checked
+from roundwise.problem import Problem
+from roundwise.questions import BestArm, TopK
+from roundwise.questions.base import Answer
+from roundwise.state import Declaration
+
+
+class Race(NamedTuple):
+    """Where such an algorithm stands."""
+
+    round: Floats  # r, from 1
+    place: Floats  # (K): 1 accepted, 0 still in the race, -1 rejected
+
+    @property
+    def racing(self) -> Bools:
+        """Who is still in. (K)"""
+        return np.asarray(self.place == 0)
+
+
+def started(problem: Problem, runs: tuple[int, ...]) -> Race:
+    """Everyone is in, in the first round."""
+    return Race(np.ones(runs), zeros((*runs, problem.arms)))
+
+
+def undeclared(problem: Problem, runs: tuple[int, ...]) -> Declaration:
+    """Nothing is declared yet."""
+    none = np.zeros((*runs, problem.arms), dtype=np.bool_)
+    return Declaration(np.zeros(runs, dtype=np.bool_), chosen(problem, none))
+
+
+def placed(problem: Problem, race: Race, lower: Floats, upper: Floats) -> Race:
+    """Accept whose L exceeds the (k'+1)-th largest U, reject whose U is below the k'-th largest L, k' places left."""
+    racing = race.racing
+    places = wanted(problem) - (race.place > 0).sum(axis=-1)
+    rival = ranked(np.where(racing, upper, -np.inf), places)
+    last = ranked(np.where(racing, lower, -np.inf), places - 1)
+    accepted = racing & (lower > rival[..., None])
+    rejected = racing & ~accepted & (upper < last[..., None])
+    return race._replace(place=race.place + accepted - rejected)
+
+
+def ranked(values: Floats, rank: NDArray[np.intp]) -> Floats:
+    """The value of this rank, 0 for the largest; infinity before the first and minus infinity after the last."""
+    ordered = -np.sort(-values, axis=-1)
+    inside = np.clip(rank, 0, values.shape[-1] - 1)
+    found = np.take_along_axis(ordered, inside[..., None], axis=-1)[..., 0]
+    return np.asarray(np.where(rank < 0, np.inf, np.where(rank >= values.shape[-1], -np.inf, found)))
+
+
+def outcome(problem: Problem, race: Race) -> Declaration:
+    """The accepted arms, once they are all."""
+    accepted = race.place > 0
+    return Declaration(np.asarray(accepted.sum(axis=-1) == wanted(problem)), chosen(problem, accepted))
+
+
+def chosen(problem: Problem, accepted: Bools) -> Answer:
+    """A set of arms as the question's answer."""
+    return accepted if isinstance(problem.question, TopK) else np.asarray(accepted.argmax(axis=-1))
+
+
+def wanted(problem: Problem) -> int:
+    """k: how many arms are looked for."""
+    return problem.question.k if isinstance(problem.question, TopK) else 1
+
+
+def tolerance_of(problem: Problem) -> float:
+    """epsilon, for best arm."""
+    return problem.question.tolerance if isinstance(problem.question, BestArm) else 0.0
+
+
+def check_racing(name: str, problem: Problem, sets: bool = True, tolerant: bool = False) -> None:
+    """Raise an InputError unless the question is best arm, or (with `sets`) top-k, and a tolerance is allowed."""
+    check_sigma(problem)
+    question = problem.question
+    fits = isinstance(question, BestArm) or (sets and isinstance(question, TopK))
+    answers = "'best-arm' and 'top-k'" if sets else "'best-arm'"
+    checked(fits, f"The policy '{name}' answers {answers} only, not '{question.name}'.")
+    checked(
+        tolerant or tolerance_of(problem) == 0,
+        f"The policy '{name}' is proved for one right answer: it takes no tolerance.",
+    )

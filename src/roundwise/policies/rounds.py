@@ -1,0 +1,170 @@
+"""A policy within a budget, in rounds of one size, with a fixed split: the same in simulations and in studies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.betting.claims import Claiming
+from roundwise.betting.rule import Betting
+from roundwise.policies.base import Policy, checked
+from roundwise.policies.limited import limited
+from roundwise.problem import Problem
+from roundwise.state import Plan, Record, Trial
+from roundwise.stopping import Stopping
+
+LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and nothing else is said
+
+
+class Round(NamedTuple):
+    """The plan of the policy within, and whether a plan of it was ever cut."""
+
+    plan: Plan
+    cut: Bools  # ()
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """At most `budget` results in all, `round` of them at a time, in the proportions of `split`: each only if given.
+
+    Every plan says how many results are left after it, and whether it is the last one, before it is pulled. What would
+    be left at the end and is less than half a round is added to the last one.
+
+    >>> from roundwise.policies.wager import Wager
+    >>> from roundwise.questions import BestArm
+    >>> Rounds(Wager(), budget=100, split=(2, 1)).first(Problem(BestArm(), arms=2), runs=()).pulls.tolist()
+    [40.0, 20.0]
+    """
+
+    policy: Policy
+    budget: float | None = None
+    round: float | None = None
+    split: tuple[float, ...] | None = None
+    told: bool = True  # whether plans say how many results are left; if not, they are only cut off
+
+    def __post_init__(self) -> None:
+        for name, value in (("budget", self.budget), ("round", self.round)):
+            good = value is None or (value >= 1 and float(value).is_integer())
+            checked(good, f"`{name}` is {value}, but must be a whole number of at least 1.")
+        if self.split is not None:
+            object.__setattr__(self, "split", tuple(float(each) for each in self.split))
+            good = all(each >= 0 and math.isfinite(each) for each in self.split) and any(self.split)
+            checked(good, f"`split` is {self.split}, but must be numbers of at least 0, for example 2:1:1.")
+
+    @property
+    def name(self) -> str:
+        """The name of the policy within."""
+        return self.policy.name
+
+    @property
+    def stopping(self) -> Stopping:
+        """The stopping rule of the policy within."""
+        return self.policy.stopping
+
+    def check(self, problem: Problem) -> None:
+        """A rule that may be asked after any batch; a share for every arm; room for all of them."""
+        self.policy.check(problem)
+        free = isinstance(self.stopping, Betting | Claiming)
+        checked(
+            free or (self.round is None and self.split is None),
+            f"The policy '{self.name}' has batches of its own: a round or a split goes with a policy that may look "
+            "after any batch, such as 'wager'.",
+        )
+        if self.split is not None:
+            given = len(self.split)
+            checked(given == problem.arms, f"The split has {given} shares, but there are {problem.arms} arms.")
+        room = problem.arms * (2 if problem.noise.needs == "squares" else 1)
+        for what, most in (("budget", self.budget), ("round", self.round)):
+            few = self.told and most is not None and most < room
+            checked(not few, f"The {what} is {most} results, but {problem.arms} arms need {room}.")
+
+    @property
+    def size(self) -> float | None:
+        """How many results a round has, if that is fixed."""
+        if self.round is not None or self.budget is None or not (self.told and isinstance(self.stopping, Claiming)):
+            return self.round
+        return max(1.0, math.ceil(self.budget / LOOKS))
+
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+        """The first round."""
+        nothing = np.zeros((*runs, problem.arms))
+        record = Record(nothing, nothing, np.zeros(runs))
+        return self._within(self.policy.first(problem, runs), record, np.zeros(runs, dtype=np.bool_))
+
+    def next(self, problem: Problem, trial: Trial) -> Plan:
+        """The next round of what the policy plans."""
+        own, cut = trial.plan.memory
+        within = own._replace(left=trial.plan.left, last=trial.plan.last)
+        return self._within(self.policy.next(problem, trial._replace(plan=within)), trial.record, cut)
+
+    def again(self, plan: Plan, record: Record) -> Plan:
+        """A plan that was made for another budget, kept within this one."""
+        own, cut = plan.memory if isinstance(plan.memory, Round) else (plan, np.zeros_like(plan.may_stop))
+        before = cut & (own.pulls == plan.pulls).all(axis=-1)  # if this one was cut, none was before it
+        return self._within(own, record, np.asarray(before))
+
+    def _within(self, plan: Plan, record: Record, cut: Bools) -> Plan:
+        """A plan of the policy, kept within all this."""
+        left = np.full(record.samples.shape, np.inf)
+        if self.budget is not None:
+            left = np.maximum(self.budget - record.samples, 0.0)
+        wanted = plan.pulls.sum(axis=-1) if self.size is None else np.full(left.shape, float(self.size))
+        room = np.minimum(wanted, left)
+        if self.size is not None:
+            room = np.where(left < 1.5 * self.size, left, room)
+        pulls = plan.pulls
+        if self.split is not None:
+            shares = np.asarray(self.split)
+            pulls = _filled(shares / shares.sum() * (record.samples + room)[..., None] - record.counts, room)
+        elif self.size is not None:
+            pulls = _filled(plan.pulls, room)
+        elif self.budget is not None:
+            pulls = limited_to(plan.pulls, room, record)
+        declared = plan.declared
+        if declared is not None:  # what is proved of its own batches does not hold of one that was cut
+            declared = declared._replace(made=declared.made & ~cut)
+        memory = Round(plan, np.asarray(cut | (pulls != plan.pulls).any(axis=-1)))
+        if self.budget is None:
+            return plan._replace(pulls=pulls, memory=memory, declared=declared)
+        after = np.maximum(left - pulls.sum(axis=-1), 0.0)
+        last = (after <= 0) | (
+            (pulls.sum(axis=-1) <= 0) & (plan.pulls.sum(axis=-1) > 0)
+        )  # too few are left for a batch
+        last = np.asarray(last if plan.last is None else plan.last | last)
+        plan = plan._replace(pulls=pulls, memory=memory, declared=declared, last=last)
+        return plan._replace(left=after) if self.told else plan
+
+
+def within(policy: Policy, most: float) -> Policy:
+    """The policy, cut off after so many results, of which it is not told."""
+    return Rounds(policy, budget=float(math.floor(most)), told=False) if math.isfinite(most) else policy
+
+
+def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:
+    """The pulls, cut where there is less room. (K),()->(K)"""
+    short = pulls.sum(axis=-1) > room
+    if not short.any():
+        return pulls
+    found = pulls.copy()
+    for most in np.unique(room[short]):
+        here = short & (room == most)
+        of = Record(record.counts[here], record.totals[here], np.asarray(record.batches)[here])
+        found[here] = limited(pulls[here], float(most), 0.0, so_far=of)
+    return found
+
+
+def _filled(wanted: Floats, room: Floats) -> Floats:
+    """Whole numbers in proportion to what is wanted that add up to the room: the largest rests are rounded up. (K)"""
+    wanted = np.maximum(wanted, 0.0)
+    whole = np.maximum(total(wanted), 1e-300)[..., None]
+    exact = wanted * (room[..., None] / whole)
+    given = np.floor(exact + 1e-9)
+    over = room - given.sum(axis=-1)
+    rest = np.where(wanted > 0, exact - given, -1.0)
+    order = np.argsort(-rest, axis=-1, kind="stable")
+    place = np.argsort(order, axis=-1, kind="stable")
+    return np.asarray(given + (place < over[..., None]))

@@ -1,0 +1,176 @@
+"""Arms that leave and join a study under way, by rules that keep its guarantee.
+
+If the reason has nothing to do with any result, the study is what it would have been with the other list of arms from
+the beginning: all batches are counted anew. If it may have, what was won is carried on by the rules of
+docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some questions only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.betting import above, best_arm
+from roundwise.betting.rule import Betting, ledger_of
+from roundwise.errors import InputError
+from roundwise.estimates import Past
+from roundwise.policies import Wager
+from roundwise.problem import Problem
+from roundwise.questions import Above, BestArm, TopK
+from roundwise.state import Batch, Trial
+from roundwise.studies.rounds import of_arms
+from roundwise.studies.settings import Settings, arm_names
+from roundwise.trial import begin
+
+Batches = Sequence[tuple[tuple[str, ...], Batch]]  # with the names of their arms
+
+
+@dataclass(frozen=True)
+class Change:
+    """An arm that left or joined."""
+
+    kind: Literal["dropped", "added"]
+    arm: str
+    why: str
+    unrelated: bool  # whether the reason has nothing to do with any result
+    after: int  # the number of the last batch before it
+
+    def payload(self) -> dict[str, Any]:
+        """The change as JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Change:
+        """The change that `payload` was made of."""
+        kind = payload["kind"]
+        if kind not in ("dropped", "added"):
+            raise ValueError(f"no change {kind!r}")
+        return cls(kind, str(payload["arm"]), str(payload["why"]), bool(payload["unrelated"]), int(payload["after"]))
+
+
+def first_arms(first: Settings, changes: Sequence[Change]) -> Settings:
+    """The settings as they would have been, had all changes for unrelated reasons been made at the beginning."""
+    settings = first
+    for each in changes:
+        if each.unrelated:
+            settings = with_arms(settings, names_after(settings, each))
+    return settings
+
+
+def with_arms(settings: Settings, names: Sequence[str]) -> Settings:
+    """The settings of a study of other arms."""
+    return dataclasses.replace(settings, arms=arm_names(names))
+
+
+def check(settings: Settings, change: Change) -> None:
+    """Raise an InputError with one sentence where a change cannot keep the guarantee, or makes no sense."""
+    question = settings.question
+    if change.kind == "dropped" and change.arm not in settings.arms:
+        raise InputError(f"There is no arm '{change.arm}': there are {', '.join(settings.arms)}. Nothing was changed.")
+    if change.kind == "added" and change.arm in settings.arms:
+        raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
+    if not isinstance(settings.policy, Wager):
+        raise InputError(
+            f"The arms of a study with --policy {settings.policy.name} are fixed: its rule is proved for all of them "
+            "together. Nothing was changed; start a new study with the other arms."
+        )
+    if not isinstance(question, BestArm | TopK | Above):
+        raise InputError(
+            f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed; "
+            "start a new study with the other arms, and let `roundwise import-past` teach it."
+        )
+    if not change.unrelated and not _kept(settings.problem):
+        what = "left out" if change.kind == "dropped" else "added"
+        raise InputError(
+            f"No rule is proved by which an arm may be {what} because of results where the question is "
+            f"'{question.name}'. Nothing was changed; if the reason has nothing to do with any result, say "
+            "--unrelated, else start a new study and let `roundwise import-past` teach it."
+        )
+    with_arms(settings, names_after(settings, change))  # too few arms, or a name that cannot be one
+
+
+def effect(settings: Settings, change: Change) -> str:
+    """What a change does to the guarantee, in one sentence."""
+    check(settings, change)
+    arm, question = change.arm, settings.question
+    if change.unrelated:
+        joined = "had never been there" if change.kind == "dropped" else "had been there from the beginning"
+        return (
+            f"All batches are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
+            "reason has nothing to do with any result."
+        )
+    if isinstance(question, Above):
+        if change.kind == "added":
+            return f"The guarantee is kept: {arm} starts with no evidence on either side, and nothing else changes."
+        return (
+            f"The guarantee is kept: {arm} is no longer asked about, what was lost on it stays lost, and what was "
+            "shown of the others stays shown."
+        )
+    if change.kind == "added":
+        return (
+            f"The guarantee is kept: {arm} starts with the least evidence against it that any arm has, and what was "
+            "ruled out stays so."
+        )
+    return (
+        f"The guarantee is kept, at a price: what was won against each other arm is cut to what was won against {arm}, "
+        f"and what was ruled out stays so only if {arm} was ruled out, too."
+    )
+
+
+def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) -> tuple[Settings, Trial]:
+    """The study after a change that may have to do with results; `batches` are those that were counted."""
+    check(settings, change)
+    after = with_arms(settings, names_after(settings, change))
+    problem, rule = after.problem, after.policy.stopping
+    assert isinstance(rule, Betting)
+    past, record = Past.none((problem.arms,)), begin(problem, after.acting).record
+    for names, batch in batches:
+        one = of_arms(batch, names, after.arms)
+        past, record = past.plus(one), record.plus(one)
+    won = _dropped(settings, trial.kept.won, change) if change.kind == "dropped" else _added(trial.kept.won)
+    start = begin(problem, after.acting)
+    trial = start._replace(record=record, kept=rule.carried(problem, won, past))
+    if record.samples > 0:
+        trial = trial._replace(plan=after.acting.next(problem, trial))
+    return after, trial._replace(done=rule.stops(problem, trial))
+
+
+def _kept(problem: Problem) -> bool:
+    """Whether there is a proved rule for changes that have to do with results."""
+    return isinstance(ledger_of(problem), best_arm.BestArmLedger | above.AboveLedger)
+
+
+def names_after(settings: Settings, change: Change) -> list[str]:
+    """The arms after a change."""
+    if change.kind == "dropped":
+        return [name for name in settings.arms if name != change.arm]
+    return [*settings.arms, change.arm]
+
+
+def _dropped(settings: Settings, won: Any, change: Change) -> Any:
+    """What was won, without an arm (Proposition 22)."""
+    arm = settings.arms.index(change.arm)
+    if isinstance(won, above.Won):  # what was lost on the arm goes into every set: once, by way of the first arm
+        lost = min(float(won.above[arm]), float(won.below[arm]))
+        sides = [_without(each, arm) for each in (won.above, won.below)]
+        first = np.zeros_like(sides[0])
+        first[0] = lost
+        return above.Won(sides[0] + first, sides[1] + first, _without(won.settled, arm))
+    gains = np.minimum(_without(won.gains, arm), won.gains[arm])
+    return best_arm.Won(gains, (_without(won.lost, arm) & won.lost[arm]) | (gains >= settings.problem.goal))
+
+
+def _added(won: Any) -> Any:
+    """What was won, with one more arm (Proposition 23)."""
+    if isinstance(won, above.Won):
+        return above.Won(np.append(won.above, 0.0), np.append(won.below, 0.0), np.append(won.settled, False))
+    return best_arm.Won(np.append(won.gains, won.gains.min()), np.append(won.lost, False))
+
+
+def _without(values: Floats | Bools, arm: int) -> Any:
+    return np.delete(values, arm)

@@ -1,0 +1,179 @@
+"""What may change in a study under way, each by a rule that says what becomes of the guarantee."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from roundwise.errors import InputError, whole_number
+from roundwise.studies import change
+from roundwise.studies.change import Change
+from roundwise.studies.results import read_results
+from roundwise.studies.state import State
+from roundwise.studies.writing import New, Written, reasoned
+
+if TYPE_CHECKING:
+    from roundwise.studies.report import Report
+
+Next = tuple[New, "Callable[[State], Report]"]
+
+
+class Changing(Written):
+    """The part of a study that is about changing it."""
+
+    def drop(self, arm: str, why: str, unrelated: bool = False) -> Report:
+        """Leave an arm out from here on; `unrelated` says that the reason has nothing to do with any result."""
+        return self._arms("dropped", arm, why, unrelated)
+
+    def add(self, arm: str, why: str = "", unrelated: bool = False) -> Report:
+        """Take in one more arm; `unrelated` says that the reason has nothing to do with any result."""
+        return self._arms("added", arm, why, unrelated)
+
+    def extend(self, budget: int) -> Report:
+        """Allow so many results in all."""
+
+        def extended(state: State) -> Next:
+            self._extension(state, budget)
+            return [("extended", {"budget": int(budget)})], self._report
+
+        return self._write(extended)
+
+    def import_past(self, source: Any) -> Report:
+        """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
+
+        def taught(state: State) -> Next:
+            self._teachable(state)
+            settings = state.settings
+            results = read_results(
+                source, settings.arms, settings.noise, parts=1, seed=settings.seed, file=len(state.taught) + 1
+            )
+            slim = dataclasses.replace(results, values=None, labels=None, parts=())
+            if slim.digest in {each.digest for _, each in state.taught}:
+                raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
+            return [("past", {"results": slim.payload()})], self._report
+
+        return self._write(taught)
+
+    def reopen(self, why: str) -> Report:
+        """Go on with a study that was closed undecided."""
+        reasoned(why)
+
+        def reopened(state: State) -> Next:
+            if state.closed is None:
+                raise InputError(f"The study '{self.name}' is not closed. Nothing was changed.")
+            if state.decided is not None:
+                raise InputError(f"The study '{self.name}' is decided: there is nothing to go on with.")
+            return [("reopened", {"why": why})], self._report
+
+        return self._write(reopened)
+
+    def note(self, text: str) -> Report:
+        """Record a remark."""
+        if not text.strip():
+            raise InputError("The note is empty. Nothing was changed.")
+        return self._write(lambda state: ([("noted", {"text": text})], self._report))
+
+    def remove(self) -> None:
+        """Forget a study that has no results: its name is free again."""
+        state = self.state
+        if state.files or state.later:
+            raise InputError(
+                f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed; "
+                f"`roundwise close {self.name} --why ...` ends it."
+            )
+        self.store.remove(self.name, expected=state.seq)
+
+    def effect(self, what: str, **words: Any) -> str:
+        """What a change does to the guarantee, in one sentence, before it is done; an InputError if it cannot be done.
+
+        `what` is the name of the method: drop, add, extend, import_past, reopen, remove, note, end, close_round, amend.
+        """
+        state = self.state
+        if what in ("drop", "add"):
+            return change.effect(state.settings, self._change(state, what, **words))
+        if what == "extend":
+            self._extension(state, words["budget"])
+        if what == "import_past":
+            self._teachable(state)
+        if what == "end":
+            return _ending(state)
+        return EFFECTS[what]
+
+    def _arms(self, kind: str, arm: str, why: str, unrelated: bool) -> Report:
+        def step(state: State) -> Next:
+            made = self._change(state, "drop" if kind == "dropped" else "add", arm=arm, why=why, unrelated=unrelated)
+            change.check(state.settings, made)
+            payload = made.payload()
+            del payload["kind"]
+            return [(kind, payload)], self._report
+
+        return self._write(step)
+
+    def _change(self, state: State, what: str, arm: str, why: str = "", unrelated: bool = False) -> Change:
+        self._not_closed(state)
+        if what == "drop":
+            reasoned(why)
+        if state.decided is not None:
+            raise InputError(f"The study '{self.name}' is decided: its arms are fixed. Nothing was changed.")
+        if state.waiting is not None:
+            raise InputError(
+                f"Batch {state.waiting.batch} is open and has results. Complete it, or close the round "
+                f"(`roundwise tell {self.name} --round-over REASON`), before arms change. Nothing was changed."
+            )
+        open_ = state.outstanding is not None
+        return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
+
+    def _extension(self, state: State, budget: int) -> None:
+        self._not_closed(state)
+        if state.decided is not None:
+            raise InputError(f"The study '{self.name}' is decided. Nothing was changed.")
+        if state.waiting is not None:
+            raise InputError(
+                f"Batch {state.waiting.batch} is open and has results, and what is still to come must be said before "
+                "those are seen. Complete it, or close the round, and then extend the budget. Nothing was changed."
+            )
+        whole_number("budget", budget, 1)
+        old, came = state.settings.budget, int(state.trial.record.samples)
+        if old is None:
+            raise InputError(f"The study '{self.name}' has no budget to extend. Nothing was changed.")
+        if budget < came:
+            raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
+
+    def _teachable(self, state: State) -> None:
+        self._not_closed(state)
+        if state.files or state.later or state.so_far.batches:
+            raise InputError(
+                f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
+                "them. Nothing was changed."
+            )
+        if not hasattr(state.settings.policy.stopping, "carried"):
+            raise InputError(
+                f"Earlier data teach nothing to --policy {state.settings.policy.name}, whose rule counts all results "
+                "alike. Nothing was changed; use --policy wager."
+            )
+
+
+def _ending(state: State) -> str:
+    waiting = state.waiting
+    lost = "" if waiting is None else f" The {waiting.results} results told of batch {waiting.batch} are not counted."
+    if state.decided is not None:
+        return f"The study is decided; closing it changes nothing about the verdict.{lost}"
+    return f"The guarantee is kept: nothing is claimed but what was shown so far.{lost}"
+
+
+EFFECTS = {
+    "extend": "The guarantee is kept: how many results there may be has no part in it.",
+    "import_past": (
+        "The guarantee is kept: earlier data decide what is bet on, never what was won. None of these rows may be told "
+        "as results later."
+    ),
+    "reopen": "The guarantee is kept: looking at results and going on is always allowed.",
+    "remove": "There is no guarantee to keep: the study has no results. Its record is erased, and its name is free.",
+    "note": "A note does nothing to the guarantee.",
+    "close_round": "The guarantee then rests on the assumption that what is missing has nothing to do with its values.",
+    "amend": (
+        "All batches are counted anew; the guarantee then rests on the assumption that the correction has nothing to "
+        "do with what results showed."
+    ),
+}

@@ -1,0 +1,188 @@
+"""Counting a batch: what the entry `counted` holds, and how a study goes on from it.
+
+The entry has what was won on every claim, the state that policy and rule need, the next plan, and the number of the
+rules by which it was made. Whoever reads it goes on from there: nothing before it is computed again. A version with
+other rules carries on what was won and makes its own bets from the next batch on, which is exact, because each factor
+is an e-value given the past (docs/why-the-guarantee-holds.md, Proposition 21).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from roundwise._version import RULES
+from roundwise.arrays import Bools, Floats
+from roundwise.betting.claims import Claiming
+from roundwise.estimates import Past
+from roundwise.policies import Rounds
+from roundwise.state import Batch, Plan, Record, Trial
+from roundwise.stopping import explained
+from roundwise.studies.change import Change, changed, first_arms
+from roundwise.studies.drift import Agreement, agreement
+from roundwise.studies.packing import Unreadable, packed, unpacked
+from roundwise.studies.results import Results, batch_of
+from roundwise.studies.rounds import Asked, of_arms
+from roundwise.studies.settings import Settings
+from roundwise.studies.so_far import SoFar
+from roundwise.trial import advance, begin
+
+
+def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]] = ()) -> Trial:
+    """The trial before its first batch; earlier data `taught` are known, and are no evidence (Proposition 24)."""
+    trial = begin(settings.problem, settings.acting)
+    for names, results in taught:
+        batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=(), table=None)
+        trial = learned(settings, trial, batch)
+    return trial
+
+
+def learned(settings: Settings, trial: Trial, batch: Batch) -> Trial:
+    """The trial with a past that is known but not bet on."""
+    kept, rule = trial.kept, settings.policy.stopping
+    past = kept.known.past.plus(batch)
+    return trial._replace(kept=rule.carried(settings.problem, kept.won, past))  # type: ignore[attr-defined]
+
+
+def begun(settings: Settings) -> SoFar:
+    """No batch yet."""
+    return SoFar(agreement=Agreement.none(len(settings.arms)))
+
+
+def counted(settings: Settings, trial: Trial, so_far: SoFar, asked: Asked) -> tuple[Trial, SoFar]:
+    """The trial and the facts after one more batch."""
+    problem = settings.problem
+    after = advance(problem, settings.acting, trial, of_arms(asked.batch, asked.arms, settings.arms))
+    return after, so_far.plus(problem, settings.arms, asked)
+
+
+def folded(
+    first: Settings,
+    rounds: Sequence[Asked],
+    changes: Sequence[Change] = (),
+    taught: Sequence[tuple[tuple[str, ...], Results]] = (),
+) -> tuple[Settings, Trial, SoFar]:
+    """All batches that are complete, counted by the present rules, with every change at its place."""
+    settings = first_arms(first, changes)
+    trial, so_far = started(settings, taught), begun(settings)
+    gone = {each.arm for each in changes if each.unrelated and each.kind == "dropped"}
+    waiting = [each for each in changes if not each.unrelated and each.arm not in gone]
+    for asked in rounds:
+        while waiting and waiting[0].after < asked.number:
+            done = [each for each in rounds if each.complete and each.number < asked.number]
+            settings, trial = changed(settings, trial, waiting.pop(0), past_of(done))
+            so_far = replace(so_far, agreement=agreed(settings, done))
+        if asked.complete and not trial.done:
+            trial, so_far = counted(settings, trial, so_far, asked)
+    for each in waiting:
+        done = [asked for asked in rounds if asked.complete]
+        settings, trial = changed(settings, trial, each, past_of(done))
+        so_far = replace(so_far, agreement=agreed(settings, done))
+    return settings, trial, so_far
+
+
+def past_of(rounds: Sequence[Asked]) -> Sequence[tuple[tuple[str, ...], Batch]]:
+    """The batches with the names of their arms."""
+    return [(asked.arms, asked.batch) for asked in rounds]
+
+
+def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
+    """How the batches agree, for the arms there are now."""
+    found = Agreement.none(len(settings.arms))
+    for asked in rounds:
+        found = agreement(settings.problem, found, of_arms(asked.batch, asked.arms, settings.arms), asked.number)
+    return found
+
+
+def recut(settings: Settings, trial: Trial) -> Trial:
+    """The trial with its next plan kept within another budget."""
+    acting = settings.acting
+    return trial._replace(plan=acting.again(trial.plan, trial.record)) if isinstance(acting, Rounds) else trial
+
+
+def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
+    won, bars, shown = evidence(settings, trial)
+    return {
+        "batch": so_far.batches,
+        "rules": RULES,
+        "claims": {
+            "log_e": packed(won),
+            "log_bar": packed(bars),
+            "shown": packed(shown),
+        },
+        "plan": packed(trial.plan.pulls),
+        "state": {
+            "record": packed(trial.record),
+            "kept": packed(trial.kept),
+            "plan": packed(trial.plan),
+            "done": bool(trial.done),
+        },
+        "so_far": so_far.payload(),
+        **extra,
+    }
+
+
+def evidence(settings: Settings, trial: Trial) -> tuple[Floats, Floats, Bools]:
+    """log of what was won for each claim, of what it must reach, and whether it is shown."""
+    rule = settings.policy.stopping
+    if isinstance(rule, Claiming):
+        return *rule.lines(settings.problem, trial.kept), trial.kept.shown
+    claims = explained(rule).claims(settings.problem, trial, settings.arms)
+    won, bars, shown = ([each[i] for each in claims] for i in (1, 2, 3))
+    return np.array(won, dtype=np.float64), np.array(bars, dtype=np.float64), np.array(shown, dtype=np.bool_)
+
+
+def restored(settings: Settings, payload: Mapping[str, Any]) -> Trial:
+    """The trial after a counted batch; `Unreadable` where this version does not know what it holds."""
+    try:
+        state, rules = payload["state"], payload["rules"]
+        record, plan = unpacked(state["record"]), unpacked(state["plan"])
+        if not isinstance(record, Record) or not isinstance(plan, Plan):
+            raise Unreadable("no record")
+        arms = (len(settings.arms),)
+        _shaped(arms, record.counts, record.totals, plan.pulls)
+        _shaped((), record.batches, plan.may_stop)
+        kept = unpacked(state["kept"]) if rules == RULES else carried(settings, state["kept"])
+        start = settings.policy.stopping.start(settings.problem, ())
+        if type(kept) is not type(start):
+            raise Unreadable("another rule")
+        _alike(getattr(kept, "won", None), getattr(start, "won", None))
+        nothing = np.zeros(arms)
+        return Trial(record, Batch(nothing, nothing), plan, kept, np.asarray(bool(state["done"])))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise Unreadable(repr(error)) from None
+
+
+def carried(settings: Settings, kept: Any) -> Any:
+    """What a rule with other numbers kept, to go on with: what was won and the past, with this version's own bets."""
+    rule = settings.policy.stopping
+    if not hasattr(rule, "carried"):
+        return unpacked(kept)
+    won, past = unpacked(kept["won"]), unpacked(kept["known"]["past"])
+    if not isinstance(past, Past):
+        raise Unreadable("no past")
+    _shaped((len(settings.arms),), past.counts, past.totals)
+    _alike(won, rule.start(settings.problem, ()).won)
+    return rule.carried(settings.problem, won, past)
+
+
+def _shaped(shape: tuple[int, ...], *arrays: Floats | Bools) -> None:
+    if any(np.shape(each) != shape for each in arrays):
+        raise Unreadable("arrays of another shape")
+
+
+def _alike(found: Any, like: Any) -> None:
+    """Raise unless a tree has the classes and the last axes of another."""
+    if isinstance(like, tuple) and hasattr(like, "_fields"):
+        if type(found) is not type(like):
+            raise Unreadable(f"a {type(found).__name__} in the place of a {type(like).__name__}")
+        for one, other in zip(found, like, strict=True):
+            _alike(one, other)
+    elif isinstance(like, np.ndarray | np.generic):
+        fits = isinstance(found, np.ndarray | np.generic) and found.dtype == like.dtype
+        if not fits or np.shape(found)[-1:] != np.shape(like)[-1:]:
+            raise Unreadable("arrays of another shape")

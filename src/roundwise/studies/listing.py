@@ -1,0 +1,39 @@
+"""All studies of a storage, and records that come from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from roundwise.errors import RoundwiseError
+from roundwise.studies.guarantee import VOID
+from roundwise.studies.replay import replayed
+from roundwise.studies.store import Entry, Listing, open_store, read_log
+from roundwise.studies.writing import overview
+
+UNKNOWN = {"question": "?", "arms": 0, "answer": None, "results": 0, "waiting": 0, "budget": None, "since": None}
+
+
+def list_studies(storage: str | None = None) -> list[dict[str, Any]]:
+    """A line about each study, by name, without reading their logs."""
+    rows = []
+    with open_store(storage, create=False) as store:
+        for each in store.studies():
+            about = each.overview
+            if not about:  # nobody wrote one
+                try:
+                    about = overview(replayed(store.recent(each.name)))
+                except RoundwiseError as error:
+                    why = f"{VOID}the record cannot be replayed: {error}"
+                    about = {**UNKNOWN, "state": "damaged", "by": "?", "guarantee": why}
+            rows.append({"name": each.name, "created": str(each.created), "changed": str(each.changed), **about})
+    return rows
+
+
+def import_log(file: Path, storage: str | None = None) -> tuple[list[Entry], Listing]:
+    """Take in a record that was exported, once its chain is checked and it can be replayed."""
+    entries = read_log(file)
+    state = replayed(entries)
+    about = overview(state)
+    with open_store(storage) as store:
+        return entries, store.put(entries, about)

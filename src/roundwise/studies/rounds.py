@@ -1,0 +1,146 @@
+"""A batch of a study: what was asked, what came back so far, and when it is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.policies.limited import limited
+from roundwise.state import Batch, Table
+from roundwise.studies.results import Results, batch_of
+
+
+@dataclass
+class Asked:
+    """A batch: what was asked, what came back so far, and whether the rest was given up."""
+
+    number: int  # from 1
+    pulls: Floats  # (K)
+    files: list[Results] = field(default_factory=list)  # what was told
+    closed_early: str | None = None  # why the rest will not come, in the user's words
+    amended: bool = False  # it was complete when one of its files was corrected or withdrawn, and stays so
+    counted: bool = False  # whether the decision has seen it
+    arms: tuple[str, ...] = ()  # what the arms are called
+    planned: Floats | None = None  # (K), the plan where the budget cut it short
+    by_number: bool = False  # a round of so many results: complete when they are there, whatever the split
+    since: str = ""  # when it was asked for
+
+    @property
+    def table(self) -> list[tuple[str, int]]:
+        """What is still to be done: (arm, pulls) for every arm of which results are missing."""
+        return [(arm, int(n)) for arm, n in zip(self.arms, self.outstanding, strict=True) if n > 0]
+
+    @property
+    def counts(self) -> Floats:
+        """How much came back, for each arm."""
+        return np.sum([each.counts for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
+
+    @property
+    def outstanding(self) -> Floats:
+        """How much is still to come, for each arm."""
+        if self.closed_early is not None or self.amended:
+            return np.zeros_like(self.pulls)
+        missing = np.maximum(self.pulls - self.counts, 0.0)
+        if not self.by_number:
+            return missing
+        return limited(missing, max(float(self.pulls.sum() - self.counts.sum()), 0.0), 0.0)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing more is to come."""
+        return not self.outstanding.any()
+
+    @property
+    def short(self) -> bool:
+        """Whether it was closed although results were missing."""
+        if self.closed_early is None:
+            return False
+        if self.by_number:
+            return bool(self.counts.sum() < self.pulls.sum())
+        return bool((self.counts < self.pulls).any())
+
+    @property
+    def missing(self) -> int:
+        """How many results that were asked for never came."""
+        if self.by_number:
+            return int(max(self.pulls.sum() - self.counts.sum(), 0.0))
+        return int(np.maximum(self.pulls - self.counts, 0.0).sum())
+
+    @property
+    def batch(self) -> Batch:
+        """What came back, as one batch."""
+        nothing = np.zeros_like(self.pulls)
+        return batch_of(self.files) if self.files else Batch(nothing, nothing)
+
+    def payload(self) -> dict[str, Any]:
+        """The batch as JSON."""
+        return {
+            "number": self.number,
+            "pulls": _whole(self.pulls),
+            "files": [each.payload() for each in self.files],
+            "closed_early": self.closed_early,
+            "amended": self.amended,
+            "planned": None if self.planned is None else _whole(self.planned),
+            "by_number": self.by_number,
+            "since": self.since,
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any], arms: tuple[str, ...]) -> Asked:
+        """The batch that `payload` was made of."""
+        planned = payload["planned"]
+        return cls(
+            int(payload["number"]),
+            pulls_of(payload["pulls"], len(arms)),
+            [Results.from_payload(each) for each in payload["files"]],
+            payload["closed_early"],
+            bool(payload["amended"]),
+            arms=arms,
+            planned=None if planned is None else pulls_of(planned, len(arms)),
+            by_number=bool(payload["by_number"]),
+            since=str(payload["since"]),
+        )
+
+
+def pulls_of(written: Any, arms: int) -> Floats:
+    """Pulls from JSON, one for each arm."""
+    pulls = np.asarray(written, dtype=np.float64)
+    if pulls.shape != (arms,) or not np.isfinite(pulls).all() or (pulls < 0).any():
+        raise ValueError(f"pulls of {arms} arms are needed")
+    return pulls
+
+
+def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
+    """A batch of the arms `names` as one of the arms `wanted`: without those that left, with nothing of the others."""
+    if tuple(names) == tuple(wanted):
+        return batch
+    at = np.array([names.index(name) if name in names else -1 for name in wanted])
+
+    def taken(values: Floats | None) -> Floats | None:
+        if values is None:
+            return None
+        found = values[np.maximum(at, 0)]
+        return np.where((at >= 0).reshape(-1, *(1,) * (values.ndim - 1)), found, 0.0)
+
+    table = None if batch.table is None else Table(batch.table.values, _some(taken(batch.table.counts)))
+    parts = tuple(of_arms(part, names, wanted) for part in batch.parts)
+    return batch._replace(
+        counts=_some(taken(batch.counts)),
+        totals=_some(taken(batch.totals)),
+        scatter=taken(batch.scatter),
+        table=table,
+        parts=parts,
+    )
+
+
+def _some(values: Floats | None) -> Floats:
+    assert values is not None
+    return values
+
+
+def _whole(pulls: Floats) -> list[int]:
+    return [int(each) for each in pulls]

@@ -1,0 +1,264 @@
+"""Where a study stands: the facts of its log, and the trial that they lead to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.policies.limited import limited
+from roundwise.policies.rounds import Round
+from roundwise.state import Batch, Record, Trial
+from roundwise.stopping import exacting
+from roundwise.studies import count
+from roundwise.studies.change import Change, changed
+from roundwise.studies.packing import Unreadable
+from roundwise.studies.results import Results, batch_of
+from roundwise.studies.rounds import Asked, of_arms
+from roundwise.studies.settings import Settings
+from roundwise.studies.so_far import SoFar, shortfall, sums_only, with_notes
+from roundwise.trial import conclusion, stuck
+
+
+class Waiting(NamedTuple):
+    """What was told of the open batch, and is not counted yet."""
+
+    batch: int
+    files: int
+    counts: Floats  # (K)
+    means: Floats  # (K), 0 for an arm without results
+    results: int
+
+
+class State:
+    """Where a study stands. What lies before its last checkpoint is read only when it is asked for."""
+
+    def __init__(self, name: str, settings: Settings, trial: Trial, created: str, seq: int = 0) -> None:
+        self.name, self.created, self.seq = name, created, seq
+        self.first = settings  # as the study was created
+        self.settings = settings
+        self.decided: dict[str, Any] | None = None
+        self.closed: str | None = None
+        self.amendments: list[dict[str, Any]] = []
+        self.changes: list[Change] = []
+        self.taught: list[tuple[tuple[str, ...], Results]] = []  # earlier data, with the names of their arms
+        self.later: list[tuple[tuple[str, ...], Results]] = []  # what came after the decision
+        self.remarks: list[dict[str, Any]] = []
+        self.stale = False  # whether all batches must be counted anew
+        self.pending: list[Change] = []  # changes that what was won was not carried over yet
+        self.files_since = 0  # files told since the checkpoint
+        self.checkpoint: dict[str, Any] | None = None  # the last entry `counted`
+        self.recent: list[Asked] = []  # the batches from the checkpoint on that it was read from
+        self.whole: Callable[[], State] | None = None  # reads all of the log; None if that was done
+        self._trial: Trial | None = trial
+        self._so_far: SoFar | None = count.begun(settings)
+
+    @property
+    def trial(self) -> Trial:
+        """What came back, what is planned next, and whether it may stop."""
+        if self._trial is None:
+            assert self.checkpoint is not None
+            try:
+                self._trial = count.restored(self.settings, self.checkpoint)
+            except Unreadable:  # of a version whose state this one does not know: its batches are facts
+                done = [each for each in self.asked if each.counted]
+                self.settings, self._trial, so_far = count.folded(self.first, done, self.changes, self.taught)
+                self._so_far = dataclasses.replace(so_far, files=self.so_far.files, refolded=True)
+        return self._trial
+
+    @property
+    def so_far(self) -> SoFar:
+        """Facts about the batches that count."""
+        if self._so_far is None:
+            assert self.checkpoint is not None
+            self._so_far = SoFar.from_payload(self.checkpoint["so_far"])
+        return self._so_far
+
+    def becomes(self, settings: Settings, trial: Trial, so_far: SoFar) -> None:
+        """Put a trial in the place of the old one, with the facts that go with it."""
+        self.settings, self._trial, self._so_far = settings, trial, so_far
+
+    def returns(self, payload: dict[str, Any]) -> None:
+        """Go on from a checkpoint; what it holds is looked at when it is needed."""
+        self.checkpoint, self._trial, self._so_far = payload, None, None
+        self.stale, self.pending, self.files_since = False, [], 0
+
+    @property
+    def asked(self) -> list[Asked]:
+        """All batches; the log is read from its beginning, if that was not done."""
+        if self.whole is not None:
+            before, self.whole = self.whole(), None
+            known = {each.number for each in self.recent}
+            self.recent = [*(each for each in before.recent if each.number not in known), *self.recent]
+            self.taught = before.taught
+        return self.recent
+
+    @property
+    def number(self) -> int:
+        """Of the last batch that was asked for; 0 before the first."""
+        return self.recent[-1].number if self.recent else self.so_far.batches
+
+    @property
+    def outstanding(self) -> Asked | None:
+        """The batch that is waited for, if any."""
+        return self.recent[-1] if self.recent and not self.recent[-1].complete else None
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """What was told of the open batch, if anything."""
+        asked = self.outstanding
+        if asked is None or not asked.files:
+            return None
+        batch = asked.batch
+        means = batch.totals / np.maximum(batch.counts, 1.0)
+        return Waiting(asked.number, len(asked.files), batch.counts, means, int(batch.counts.sum()))
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to count."""
+        return self.decided is None and (self.stale or bool(self.pending) or bool(self._ready))
+
+    @property
+    def _ready(self) -> list[Asked]:
+        return [each for each in self.recent if each.complete and not each.counted and each.number > self._folded]
+
+    @property
+    def _folded(self) -> int:
+        """The number of the last batch that was looked at, also if it was not counted because all was decided."""
+        return -1 if self.checkpoint is None else int(self.checkpoint["through"])
+
+    def count(self) -> dict[str, Any]:
+        """Count what is complete (all anew, where that is needed), and what to record of it."""
+        files = self.files
+        if self.stale:
+            found = count.folded(self.first, self.asked, self.changes, self.taught)
+            self.becomes(found[0], found[1], dataclasses.replace(found[2], refolded=self.so_far.refolded))
+        for change in self.pending:
+            done = [each for each in self.asked if each.counted]
+            settings, trial = changed(self.settings, self.trial, change, count.past_of(done))
+            so_far = dataclasses.replace(self.so_far, agreement=count.agreed(settings, done))
+            self.becomes(settings, trial, so_far)
+        for asked in [] if self.stale else self._ready:
+            if not self.trial.done:
+                self.becomes(self.settings, *count.counted(self.settings, self.trial, self.so_far, asked))
+        self.becomes(self.settings, self.trial, dataclasses.replace(self.so_far, files=files))
+        return count.entry(self.settings, self.trial, self.so_far, self._extra())
+
+    def _extra(self) -> dict[str, Any]:
+        """The facts that are not about counted batches."""
+        waiting = self.outstanding
+        return {
+            "through": max([each.number for each in self.recent if each.complete], default=self._folded),
+            "settings": None if self.settings == self.first else self.settings.payload(),
+            "open": None if waiting is None else waiting.payload(),
+            "amendments": self.amendments,
+            "changes": [each.payload() for each in self.changes],
+            "taught": len(self.taught),
+            "remarks": self.remarks,
+        }
+
+    @property
+    def files(self) -> int:
+        """How many files were ever recorded, also those that were corrected or withdrawn."""
+        return self.so_far.files + self.files_since
+
+    @property
+    def batches(self) -> list[Batch]:
+        """The batches that count, and what came after the decision, for the arms there are now."""
+        found = [of_arms(each.batch, each.arms, self.settings.arms) for each in self.asked if each.counted]
+        return [*found, *(of_arms(batch_of([each]), names, self.settings.arms) for names, each in self.later)]
+
+    @property
+    def record(self) -> Record:
+        """Everything that came back: what the decision has seen, and what came after it."""
+        record = self.trial.record
+        for names, each in self.later:
+            record = record.plus(of_arms(batch_of([each]), names, self.settings.arms))
+        return record
+
+    @property
+    def short(self) -> list[dict[str, Any]]:
+        """The batches that were closed although results were missing."""
+        new = [shortfall(each) for each in self._uncounted if each.short]
+        return [*(dict(each) for each in self.so_far.short), *new]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was said about files, each once."""
+        notes = self.so_far.notes
+        for each in self._uncounted:
+            notes = with_notes(notes, each)
+        return list(notes)
+
+    @property
+    def sums_only(self) -> bool:
+        """Whether a file told no rows."""
+        return self.so_far.sums_only or any(sums_only(each) for each in self._uncounted)
+
+    @property
+    def _uncounted(self) -> Sequence[Asked]:
+        return [each for each in self.recent if not each.counted]
+
+    @property
+    def planned(self) -> Floats:
+        """The next batch, within what is left of the budget, without the arms that are left out."""
+        pulls, out = self.trial.plan.pulls, self.settings.left_out
+        if not out:
+            return pulls
+        kept = np.where(np.isin(self.settings.arms, out), 0.0, pulls)
+        alike = np.where(np.isin(self.settings.arms, out), 0.0, 1.0)
+        whole = pulls.sum()
+        return limited(np.ceil(whole * (kept / kept.sum() if kept.any() else alike / alike.sum())), whole, 0.0)
+
+    @property
+    def whole_plan(self) -> Floats:
+        """The next batch as it would be without a budget."""
+        memory = self.trial.plan.memory
+        return memory.plan.pulls if isinstance(memory, Round) else self.trial.plan.pulls
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget ends the study before it is decided."""
+        return self.outstanding is None and not self.trial.done and not self.planned.any()
+
+    @property
+    def broken(self) -> bool:
+        """Whether the rule decides no more, because a batch came back otherwise than it was planned."""
+        return bool(stuck(self.settings.problem, self.settings.acting, self.trial))
+
+    @property
+    def over(self) -> str | None:
+        """Why nothing more is asked for although there is no answer and nobody closed the study."""
+        if self.outstanding is not None or self.trial.done or self.decided is not None:
+            return None
+        policy, budget = self.settings.policy, self.settings.budget
+        needs = f"the rule of {policy.name} needs every batch just as it was planned"
+        if self.broken:
+            return f"{self.so_far.other or 'a batch did not come back as it was planned'}, and {needs}"
+        whole = self.whole_plan
+        if exacting(policy.stopping) and not np.array_equal(self.planned, whole):
+            return f"the budget of {budget} results does not cover the next batch of {int(whole.sum())}, and {needs}"
+        return f"the budget of {budget} results is used up" if self.spent else None
+
+    def holds(self, digest: str) -> int | None:
+        """The batch in which a file of these contents was recorded, as far as batches were read."""
+        for asked in self.recent:
+            if any(each.digest == digest for each in asked.files):
+                return asked.number
+        return None
+
+    def verdict(self) -> dict[str, Any] | None:
+        """The answer as an entry, if there is one."""
+        if not self.trial.done:
+            return None
+        problem, policy = self.settings.problem, self.settings.policy
+        answer = conclusion(problem, policy, self.trial)
+        return {
+            "answer": self.settings.question.plain(answer),
+            "words": self.settings.question.words(answer, self.settings.arms),
+            "batches": int(self.trial.record.batches),
+            "samples": int(self.trial.record.samples),
+        }

@@ -1,0 +1,146 @@
+"""An audit of a study: everything is computed again from its beginning, and every difference is listed.
+
+Nothing else compares: what was asked, told, counted and decided are facts. A difference is no fault of the study, if
+another version recorded it: rules change from version to version, and what was won by older ones is carried on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roundwise._version import RULES
+from roundwise.arrays import Floats
+from roundwise.studies.count import evidence
+from roundwise.studies.packing import Unreadable, unpacked
+from roundwise.studies.replay import apply, replayed
+from roundwise.studies.state import State
+from roundwise.studies.store import Entry
+
+CLOSE = 1e-9  # log e-values that are nearer are the same: another machine may round otherwise
+
+
+class Difference(NamedTuple):
+    """Something that this version computes otherwise than it was recorded."""
+
+    entry: int
+    version: str  # that recorded it
+    rules: int | None  # by which it was recorded, if it says so
+    words: str
+
+    @property
+    def same_rules(self) -> bool:
+        """Whether it was recorded by the rules of this version, so that it should not differ."""
+        return self.rules == RULES
+
+
+class Audit(NamedTuple):
+    """What was found."""
+
+    state: State
+    plans: int  # that were computed again
+    counts: int
+    verdicts: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing differs that was recorded by the rules of this version."""
+        return not any(each.same_rules for each in self.differences)
+
+
+def verified(entries: Sequence[Entry]) -> Audit:
+    """Compute a study again from all its entries, each step from what was recorded before it."""
+    state = replayed(entries[:1])
+    found: list[Difference] = []
+    plans = counts = verdicts = 0
+    rules: int | None = RULES
+    for i, entry in enumerate(entries[1:], 1):
+        words: list[str] = []
+        if entry.kind == "asked":
+            plans += 1
+            words = _plan(state, entry.payload)
+        elif entry.kind == "counted":
+            counts += 1
+            rules = entry.payload.get("rules")
+            words = _count(state, entry.payload)
+        elif entry.kind == "decided":
+            verdicts += 1
+            words = _verdict(state, entry.payload)
+        elif state.ready and _following(entries[i:], "counted") is None:
+            words = ["a batch was complete, but was not counted"]
+        found += [Difference(entry.seq, entry.version, rules, each) for each in words]
+        apply(state, entry)
+        if entry.kind == "counted":
+            found += [Difference(entry.seq, entry.version, rules, each) for each in _readable(state)]
+    if state.decided is None and not state.ready and state.verdict() is not None:
+        found.append(Difference(entries[-1].seq, entries[-1].version, rules, "a verdict follows, but was not recorded"))
+    return Audit(state, plans, counts, verdicts, tuple(found))
+
+
+def _plan(state: State, payload: dict[str, Any]) -> list[str]:
+    recorded = np.asarray(payload["pulls"], dtype=np.float64)
+    if np.array_equal(recorded, state.planned):
+        return []
+    number = payload["batch"]
+    return [f"batch {number} was planned as {_few(recorded)}, this version plans {_few(state.planned)}"]
+
+
+def _count(state: State, payload: dict[str, Any]) -> list[str]:
+    """Count the batch from what was recorded before it, and compare what was won and what is planned next."""
+    if not state.ready:
+        return ["something was counted although no batch was complete"]
+    number = payload["batch"]
+    again = state.count()
+    words = []
+    try:
+        mine, other = (unpacked(each["claims"]["log_e"]) for each in (again, payload))
+        if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            words.append(f"after batch {number} the log evidence was {_few(other)}, this version finds {_few(mine)}")
+        mine, other = (unpacked(each["plan"]) for each in (again, payload))
+        if not np.array_equal(mine, other):
+            words.append(f"after batch {number} {_few(other)} was planned, this version plans {_few(mine)}")
+        mine, other = (unpacked(each["state"]["record"]).totals for each in (again, payload))
+        if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE):
+            words.append(f"after batch {number} the totals were {_few(other)}, the files add up to {_few(mine)}")
+    except (AttributeError, Unreadable) as error:
+        words.append(f"what was recorded after batch {number} cannot be read by this version ({error})")
+    return words
+
+
+def _readable(state: State) -> list[str]:
+    """What does not agree within an entry `counted`: the state, and what it says was won."""
+    payload = state.checkpoint
+    assert payload is not None
+    try:
+        mine, other = evidence(state.settings, state.trial)[0], unpacked(payload["claims"]["log_e"])
+    except Unreadable:
+        return []
+    if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+        return []
+    return [f"after batch {payload['batch']} the state that was recorded holds other evidence than was said"]
+
+
+def _verdict(state: State, payload: dict[str, Any]) -> list[str]:
+    found = state.verdict()
+    if found is not None and found["answer"] == payload["answer"]:
+        return []
+    mine = "none" if found is None else found["answer"]
+    return [f"the answer was recorded as {payload['answer']}, this version finds {mine}"]
+
+
+def _following(entries: Sequence[Entry], kind: str) -> Entry | None:
+    """The entry of a kind that follows in the same transaction."""
+    for entry in entries:
+        if entry.at != entries[0].at:
+            return None
+        if entry.kind == kind:
+            return entry
+    return None
+
+
+def _few(numbers: Floats) -> str:
+    shown = ", ".join(f"{value:g}" for value in np.ravel(numbers)[:6])
+    return shown + (", ..." if np.size(numbers) > 6 else "")

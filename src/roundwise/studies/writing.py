@@ -1,0 +1,133 @@
+"""How a study is read and written: from its last checkpoint, in one transaction, anew if another writer was first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from roundwise.errors import InputError
+from roundwise.studies.guarantee import guarantee_of
+from roundwise.studies.replay import apply, replayed
+from roundwise.studies.state import State
+from roundwise.studies.store import Conflict, Entry
+from roundwise.studies.store.log import Head, extended, user, written
+
+if TYPE_CHECKING:
+    from roundwise.studies.report import Report
+    from roundwise.studies.store.database import Store
+
+Made = TypeVar("Made")
+New = Sequence[tuple[str, dict[str, Any]]]
+Step = Callable[[State], tuple[New, Callable[[State], Made]]]
+
+TRIES = 20  # times that a step is made anew because another writer was first
+
+
+class Written:
+    """A study and the store that it is kept in."""
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name = name
+        self.store = store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the storage; the study goes on when it is loaded again."""
+        self.store.close()
+
+    @property
+    def state(self) -> State:
+        """Where the study stands, read from its last checkpoint on."""
+        return replayed(self.store.recent(self.name), self.entries)
+
+    def entries(self) -> list[Entry]:
+        """The whole record, each entry checked against the one before it."""
+        return self.store.read(self.name)
+
+    def _write(self, step: Step[Made]) -> Made:
+        """Append what the step makes of the state, what counts by it and the verdict if it follows.
+
+        All of it is one transaction, so what follows from it is worked out before it is recorded.
+        """
+        for _ in range(TRIES):
+            state = self.state
+            last = state.seq
+            new, result = self._worked_out(state, step)
+            if not new:
+                return result(state)
+            try:
+                self.store.append(self.name, new, expected=last, overview=overview(state))
+            except Conflict:
+                continue
+            return result(state)
+        raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
+
+    def _worked_out(self, state: State, step: Step[Made]) -> tuple[New, Callable[[State], Made]]:
+        """What the step and what follows from it would record; the state is brought up to date with it."""
+        before = self._followed(state)  # of a log that ends before what follows from it
+        new, result = step(state)
+        if not new:
+            return before, result
+        self._foresee(state, new)
+        return [*before, *new, *self._followed(state)], result
+
+    def _followed(self, state: State) -> list[tuple[str, dict[str, Any]]]:
+        """What follows from the state: the count of what is complete, and the verdict."""
+        found: list[tuple[str, dict[str, Any]]] = []
+        if state.ready:
+            found.append(("counted", state.count()))
+            kept = state.settings, state.trial, state.so_far
+            self._foresee(state, found)
+            state.becomes(*kept)  # the same as what was recorded, and at hand
+        if state.decided is None and not state.later and (verdict := state.verdict()) is not None:
+            found.append(("decided", verdict))
+            self._foresee(state, found[-1:])
+        return found
+
+    def _foresee(self, state: State, new: New) -> None:
+        """Apply entries that are about to be recorded, as they will be read."""
+        texts = [(kind, written(payload)) for kind, payload in new]
+        for entry in extended(self.name, Head(state.seq + 1), texts, datetime.now(UTC)):
+            apply(state, entry)
+
+    def _report(self, state: State) -> Report:
+        from roundwise.studies.report import report_of
+
+        return report_of(state, intervals=False)
+
+    def _not_closed(self, state: State) -> None:
+        if state.closed is not None:
+            raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
+
+
+def overview(state: State) -> dict[str, Any]:
+    """A line about a study, for lists of them."""
+    verdict, waiting = state.decided, state.outstanding
+    stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
+    if stands == "over" and state.over is None:
+        stands = "waiting" if waiting is not None else "open"
+    return {
+        "question": state.settings.question.name,
+        "arms": len(state.settings.arms),
+        "state": stands,
+        "answer": None if verdict is None else verdict["words"],
+        "results": int(state.trial.record.samples),
+        "waiting": 0 if waiting is None else int(waiting.counts.sum()),
+        "budget": state.settings.budget,
+        "since": None if waiting is None else waiting.since,
+        "by": user(),
+        "guarantee": str(guarantee_of(state)),
+    }
+
+
+def reasoned(why: str) -> None:
+    """Raise an InputError where a reason is empty."""
+    if not why.strip():
+        raise InputError("The reason is empty. Say why in a few words: it is recorded. Nothing was changed.")
