@@ -60,7 +60,8 @@ def test_the_statistic_is_that_of_least_squares(shifts):
     pooled = (totals.sum(0) + 0.5) / (counts.sum(0) + 1.0)
     found = disagreement(Problem(BestArm(), 5, 0.05, Binary()), [*map(Batch, counts, totals)], shifts)
     square, freedom = fitted(counts, totals, pooled * (1 - pooled), shifts)
-    assert found.chance == pytest.approx(chi2.sf(square, freedom), rel=1e-6)
+    # variances are those known at each batch, not those of the end: the statistics differ by their estimates only
+    assert found.chance == pytest.approx(chi2.sf(square, freedom), rel=0.1)
 
 
 def chances(question, noise, world, moved=lambda rng, batch: batch, first=30, runs=150, seed=1):
@@ -99,19 +100,19 @@ def test_false_alarms_are_rare(question, noise, world, first):
 class TestWhatMustBeSeen:
     def test_shifts_of_single_arms(self):
         def moved(rng, batch):
-            return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 0.3, 5), parts=())
+            return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 0.3, 5), parts=None)
 
         assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.6
 
     def test_clusters(self):
         def moved(rng, batch):  # rows in clusters of the same value: four times the variance of a mean
-            return batch._replace(totals=batch.totals + np.sqrt(3 * batch.counts) * rng.standard_normal(5), parts=())
+            return batch._replace(totals=batch.totals + np.sqrt(3 * batch.counts) * rng.standard_normal(5), parts=None)
 
         assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.6
 
     def test_a_common_shift_matters_for_levels_only(self):
         def moved(rng, batch):
-            return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 1.0), parts=())
+            return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 1.0), parts=None)
 
         assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() < 0.05
         assert (chances(Above(0.1), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.8
@@ -122,7 +123,7 @@ class TestWhatMustBeSeen:
         problem = Problem(BestArm(), 3, 0.05, Gaussian(1.0))
         for shifts in (True, False):
             found = disagreement(problem, [*map(Batch, counts, totals)], shifts)
-            assert (found.arm, found.batch) == (1, 2)
+            assert (found.arm, found.batch) == (1, 3)
             assert found.chance < 1e-6
 
 
@@ -157,7 +158,7 @@ def test_the_report_warns(tmp_path, policy, words):
             report = study.tell(rows)
         (note,) = [each for each in report.warnings if "do not agree" in each]
         assert words in note
-        assert "b in batch" in note
+        assert "b in round" in note
         assert "the guarantee does not hold" in note
         assert note in study.report().text()
 

@@ -124,6 +124,7 @@ def test_assumption_3_9_fails_for_statements() -> None:
     assert 1.2 < most < 1.4
 
 
+@pytest.mark.slow
 def test_a_question_without_half_spaces() -> None:
     """Nothing is known of its border; the triangle inequality, the upper bounds and the overview hold all the same."""
     question = Outside()

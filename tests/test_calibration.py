@@ -1,6 +1,5 @@
 """The calibration: complete, able to fail, resumable. A short one is a step of `make test` of its own."""
 
-import dataclasses
 import json
 from collections import Counter
 
@@ -9,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from roundwise.errors import InputError
-from roundwise.noise import forms, poisson, unknown_variance
+from roundwise.noise import tilts, unknown_variance
 from roundwise.policies import POLICIES, limited
 from roundwise.problem import Problem
 from roundwise.questions import BestArm
 from roundwise.spec import NOISES, QUESTIONS
+from roundwise.state import Parts
 from roundwise.stopping import THRESHOLDS, Declared
-from roundwise.studies import study
+from roundwise.studies.results import batches, lots
 from roundwise.theory.calibration import measure
 from roundwise.theory.calibration.cells import Cell, Refused
 from roundwise.theory.calibration.grid import grid, quick
@@ -113,44 +113,46 @@ class TestThePage:
 # ----------------------------------------------------------------- the holes of the first release, put back one by one
 
 
-def as_a_level(self, known, batch, forecast, need):
+def as_a_level(self, form, value, leverage):
     """Poisson, before: a form that is no pair was bet on as if it were about its first arm alone."""
-    pieces, past = forecast.pieces, known.past
-    if pieces.pairs:
-        sums = forms.pair_sums(past, batch, pieces)
-        return forms.placed(poisson.poisson_difference_bet, need, *sums, pieces.offsets)
-    here = np.abs(pieces.coefficients).argmax(axis=-1)[..., None]
-    factor = np.take_along_axis(pieces.coefficients, here, axis=-1)[..., 0]
-    arm = np.take_along_axis(pieces.arms, here, axis=-1)[..., 0]
-    each = [
-        np.take_along_axis(values, np.broadcast_to(arm, need.shape), axis=-1)
-        for values in (past.totals, past.counts, batch.totals, batch.counts)
-    ]
-    return forms.placed(poisson.poisson_level_bet, need, *each, pieces.offsets / factor, factor > 0)
+    here = np.abs(np.stack(form.factors)).argmax(axis=0)[None]
+    factor, place = (np.take_along_axis(np.stack(each), here, axis=0)[0] for each in (form.factors, form.places))
+    won, n, past, N = tilts._sums(self.seen, place)
+    sign, unit = np.sign(factor), np.sqrt(N / (n * (past + 0.5)))
+    return tilts._product(unit, np.where(sign > 0, np.inf, 0.99), ((won, sign),), n * form.offsets / np.abs(factor))
 
 
-def dealt_alike(real):
-    """Dealing, before: every file with the same permutation."""
-    return lambda *given, file=0, whole=None, **named: dataclasses.replace(real(*given, **named), dealt="alike")
+def over_all_arms(self, form, value, leverage):
+    """The t bet, before: a form of one arm alone was measured by the deviation of all arms."""
+    return self._tilt(value, leverage, *(each.reshape(-1).take(form.places[0]) for each in self._pooled))
+
+
+def dealt_alike(monkeypatch):
+    """Dealing, before: every file by itself, with the same permutation."""
+    keys, parts_of = lots.keys, batches.parts_of
+
+    def alike(files, parts, number=1):
+        every = [parts_of([each], parts, number) for each in files]
+        return Parts(sum(each.counts for each in every), sum(each.totals for each in every))
+
+    monkeypatch.setattr(lots, "keys", lambda seed, arms, places, file=0: keys(seed, arms, places))
+    monkeypatch.setattr(batches, "parts_of", alike)
 
 
 HOLES = {
-    "Poisson counts and 'largest'": lambda m: m.setattr(poisson.Poisson, "form", as_a_level),
-    "statements on levels": lambda m: m.setattr(
-        unknown_variance,
-        "singles_among",
-        lambda pieces: (np.zeros(pieces.offsets.shape, bool), *REAL_SINGLES(pieces)[1:]),
-    ),
+    "Poisson counts and 'largest'": lambda m: m.setattr(tilts.PoissonTilts, "forms", as_a_level),
+    "statements on levels": lambda m: m.setattr(unknown_variance.StudentTilts, "forms", over_all_arms),
     "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(limited, "_together", lambda before, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept
     ),
-    "40 files of 8 rows, each sorted": lambda m: m.setattr(study, "read_results", dealt_alike(study.read_results)),
+    "40 files of 8 rows, each sorted": dealt_alike,
 }
-REAL_SINGLES = forms.singles_among
 
 
-@pytest.mark.parametrize("hole", HOLES)
+@pytest.mark.parametrize(
+    "hole", [pytest.param(hole, marks=[pytest.mark.slow] if "files" in hole else []) for hole in HOLES]
+)
 def test_a_hole_that_is_put_back_is_caught(hole, monkeypatch):
     """Each counted as `roundwise calibrate` counts it, and caught at a level of 1e-3; without the hole it is not."""
     mine = [each for each in CELLS if each.part == "reproductions" and hole in each.row]

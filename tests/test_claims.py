@@ -160,7 +160,7 @@ class TestQuestion:
         assert futile.holds([0.3, 0.4]).tolist() == [True, False]
         assert futile.holds([0.3, 0.3]).tolist() == [False, True]
         assert futile.line_words("pa") == ["a beats p", "a does not beat p by 0.1 or more"]
-        assert futile.plain(np.array([False, True])) == {"shown": [], "not": [0]}
+        assert futile.plain(np.array([False, True])) == [1]
 
     def test_other_lists_of_claims(self):
         assert len(Claims.pairs(4).forms) == 12

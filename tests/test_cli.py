@@ -194,8 +194,39 @@ def test_every_command_has_json(roundwise):
 
 
 def test_what_the_lower_bound_is_about_is_said(roundwise):
-    _, out, _ = roundwise("simulate", "-q", "best-arm", "--means", "0.3,0.1", "--binary", "--runs", 20)
-    assert "lower bound for normal rewards with sigma 0.5" in out
+    """Of 0/1 rewards and counts it is their own; where normal rewards with another sigma are assumed, that of those."""
+    for kind in (["--binary"], ["--noise", "poisson"]):
+        _, out, _ = roundwise("simulate", "-q", "best-arm", "--means", "0.3,0.1", *kind, "--runs", 20)
+        assert "Lower bound on the mean samples of any method with error at most 0.05: " in out
+    words = ("simulate", "-q", "best-arm", "--means", "0.05,0.04,0.03", "--binary", "--runs", 5, "--json")
+    (found,) = json.loads(roundwise(*words)[1])
+    assert found["sample_lower_bound"] == pytest.approx(9696, abs=0.5)
+    assert found["lower_bound_for"] == "these rewards"
+
+
+def test_complexities_of_other_rewards(roundwise):
+    _, out, _ = roundwise("complexity", "-q", "best-arm", "--means", "0.05,0.04,0.03", "--binary")
+    assert "Complexity T* for 0/1 rewards: 3\N{NO-BREAK SPACE}659" in out
+    assert "than 9\N{NO-BREAK SPACE}696." in out
+    # two arms of counts, both weights 1/2 by symmetry of small gaps: T* = 2 (s1 + s2)^2 / gap^2 with s^2 = mean
+    found = json.loads(roundwise("complexity", "-q", "best-arm", "--means", "4,4.01", "--poisson", "--json")[1])
+    assert found["complexity"] == pytest.approx(2 * (2 * 2.00125) ** 2 / 0.01**2, rel=1e-3)
+    assert found["rewards"] == "Poisson counts"
+    found = json.loads(roundwise("complexity", "-q", "best-arm", "--means", "1,0", "--sigmas", "1,3", "--json")[1])
+    assert found["complexity"] == pytest.approx(2 * (1 + 3) ** 2)
+    assert found["weights"] == pytest.approx([0.25, 0.75], abs=1e-3)
+    found = json.loads(
+        roundwise("complexity", "-q", "above", "--level", 2, "--means", "1,3", "--exponential", "--json")[1]
+    )
+    assert found["complexity"] == pytest.approx(1 / (math.log(2) - 0.5) + 1 / (math.log(2 / 3) + 0.5))
+    for words, sentence in (
+        (("--binary", "--poisson"), "Give one of --binary, --poisson, --exponential and --sigmas"),
+        (("--binary", "--radius", 0.1), "A worst case over --radius is for normal rewards"),
+        (("--sigmas", "1,2,3"), "There are 2 means but 3 deviations"),
+    ):
+        code, out, err = roundwise("complexity", "-q", "best-arm", "--means", "0.5,0.4", *words)
+        assert (code, out) == (2, "")
+        assert sentence in err
 
 
 @pytest.mark.parametrize(
@@ -231,7 +262,7 @@ def test_paper(roundwise, tmp_path):
 MISTAKES = [
     ((*BEST, "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write 0.05."),
     ((*BEST, "--delta", 0), "`delta` is 0"),
-    ((*BEST, "--delta", "nan"), "`delta` is nan"),
+    ((*BEST, "--delta", "nan"), "--delta"),
     (("-q", "best-arm", "--means", "1,nan"), "'nan' in --means is not a finite number"),
     (("-q", "best-arm", "--means", "1,x"), "'x' in --means is not a number"),
     (("-q", "best-arm", "--means", "1"), "at least two arms; found 1"),
@@ -241,7 +272,7 @@ MISTAKES = [
     (("-q", "top-k", "--means", "1,2"), "The question 'top-k' cannot be made without `k`"),
     (("-q", "top-k", "--k", 3, "--means", "1,2,3"), "`k` is 3, but must be below the number of arms, which is 3"),
     (("-q", "top-k", "--k", 0, "--means", "1,2,3"), "`k` is 0"),
-    (("-q", "above", "--level", "nan", "--means", "1,2"), "`level` is nan"),
+    (("-q", "above", "--level", "nan", "--means", "1,2"), "--level"),
     (("-q", "bestarm", "--means", "1,2"), "no question called 'bestarm'. Did you mean 'best-arm'?"),
     (("--means", "1,2"), "Missing option '--question'"),
     ((*BEST, "--sigm", 1), "--sigm"),

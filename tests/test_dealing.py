@@ -1,14 +1,36 @@
-"""Rows of the first batch in several files: sorted, or cut from a sorted list, they must not make the parts alike."""
+"""Rows are kept in random order, or in random lots, and dealt into parts whatever file they came in.
+
+Files that are sorted, or cut from a sorted list, must not make the parts alike.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 
-from roundwise import BestArm, Binary, Gaussian, Problem, Wager, create_study, load_study
-from roundwise.studies.results import batch_of, deal, read_results
+from roundwise import (
+    BestArm,
+    Binary,
+    Bounded,
+    Gaussian,
+    Poisson,
+    Problem,
+    UnknownVariance,
+    Wager,
+    create_study,
+    load_study,
+)
+from roundwise.dealing import cut
+from roundwise.studies.results import Results, batch_of, lots, lots_of, parts_of, read_results
 from roundwise.trial import advance, begin
 
 ALARM = 1e-4  # the probability with which each of these tests fails by chance alone, at most
+
+
+def pieces(batch):
+    """The parts of the first dealing."""
+    return [batch.parts.batch(p) for p in range(batch.parts.number)]
 
 
 def cut_into_files(values, files, order):
@@ -37,14 +59,14 @@ def test_the_best_arm_is_struck_off_in_the_first_batch_with_at_most_delta(order)
     for _ in range(runs):
         values = rng.normal([[1e-6], [0.0]], 1.0, (2, 80))
         batch = read(cut_into_files(values, 20, order), Gaussian(1.0), int(rng.integers(2**53)))
-        assert len(batch.parts) == 4
+        assert batch.parts.number == 4
         wrong += bool(advance(problem, policy, begin(problem, policy), batch).kept.won.lost[0])
     assert wrong <= binom.isf(ALARM, runs, 0.05)
 
 
 def agreements(batches):
     """In how many batches two parts of the first arm lie on the same side of its mean, 0."""
-    return sum((batch.parts[0].totals[0] > 0) == (batch.parts[1].totals[0] > 0) for batch in batches)
+    return sum((batch.parts.totals[0, 0, 0] > 0) == (batch.parts.totals[0, 0, 1] > 0) for batch in batches)
 
 
 class TestPartsDoNotRepeatEachOther:
@@ -55,8 +77,8 @@ class TestPartsDoNotRepeatEachOther:
     def bounds(self):
         return binom.ppf(ALARM / 2, self.RUNS, 0.5), binom.isf(ALARM / 2, self.RUNS, 0.5)
 
-    @pytest.mark.parametrize("files", [2, 10])
-    @pytest.mark.parametrize("order", ["each sorted", "globally sorted"])
+    @pytest.mark.parametrize("files", [2, pytest.param(10, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
     def test_in_any_order_and_cut_in_any_way(self, order, files):
         rng = np.random.default_rng(files)
         found = agreements(
@@ -70,38 +92,165 @@ class TestPartsDoNotRepeatEachOther:
         """What must not be done: an even deal of each file, with a permutation of its own. The check above sees it."""
         rng, found = np.random.default_rng(3), 0
         for _ in range(self.RUNS):
-            files = np.split(np.sort(rng.normal(size=80)), 10)
             totals = np.zeros(4)
-            for values in files:
-                seed, arms = int(rng.integers(2**53)), np.zeros(8, dtype=np.int64)
-                label = deal.labels(seed, deal.cuts(seed, np.array([8.0]), 4), arms, np.zeros(1, dtype=np.int64))
-                totals += np.bincount(label, values, minlength=4)
+            for values in np.split(np.sort(rng.normal(size=80)), 10):
+                totals += rng.permutation(values).reshape(4, 2).sum(axis=1)
             found += (totals[0] > 0) == (totals[1] > 0)
         assert found > self.bounds()[1]
 
+    @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
+    def test_in_lots(self, order, monkeypatch):
+        """Also where a file has lots and another single rows."""
+        monkeypatch.setattr(lots, "MOST", 16)
+        monkeypatch.setattr(lots, "FEWEST", 16)
+        rng, batches = np.random.default_rng(7), []
+        for _ in range(self.RUNS):
+            values = rng.normal(size=89)
+            values = np.sort(values) if order == "globally sorted" else values
+            files = [{"arm": ["arm 0"] * len(each), "outcome": np.sort(each)} for each in np.split(values, [40, 80])]
+            batches.append(read(files, Gaussian(1.0), int(rng.integers(2**53)), 1))
+        assert all(batch.parts.number == 4 and batch.counts[0] == 89 for batch in batches)
+        low, high = self.bounds()
+        assert low <= agreements(batches) <= high
 
-def test_every_row_of_a_file_draws_its_part_by_itself():
-    """Each place is as likely in each of four parts, and so is every pair of places, in one file and across two."""
-    runs, arms = 4000, np.zeros(6, dtype=np.int64)
-    found = np.array(
-        [
-            np.concatenate(
-                [
-                    deal.labels(
-                        seed, deal.cuts(seed, np.array([6.0]), 4, file), arms, np.zeros(1, dtype=np.int64), file
-                    )
-                    for file in (1, 2)
-                ]
-            )
-            for seed in range(runs)
+
+def test_the_numbers_never_change():
+    """What rows draw is part of the record of every study. (Computed with Python's whole numbers, too.)"""
+    assert [int(key) for key in lots.keys(7, np.array([1]), np.array([5]))] == [16833097866645316574]
+    assert [int(key) for key in lots.keys(7, np.array([1]), np.array([5]), file=3)] == [8232365585862691442]
+
+
+class TestKept:
+    def rows(self, size, arms=2, seed=1):
+        rng = np.random.default_rng(seed)
+        return {"arm": [f"arm {i}" for i in rng.integers(0, arms, size)], "outcome": rng.normal(size=size)}
+
+    def read(self, table, noise=Gaussian(1.0), arms=2, **more):  # noqa: B008
+        return read_results(table, [f"arm {i}" for i in range(arms)], noise, **more)
+
+    def test_few_rows_are_all_there_in_another_order(self):
+        table = self.rows(500)
+        found = self.read(table, seed=5).lots
+        for arm in range(2):
+            own = table["outcome"][np.array(table["arm"]) == f"arm {arm}"]
+            kept = found.totals[found.arms == arm]
+            assert sorted(kept) == sorted(own)
+            assert kept.tolist() != own.tolist()
+        assert found.of_rows
+        again = self.read(table, seed=6).lots
+        assert again.totals.tolist() != found.totals.tolist()
+
+    def test_many_rows_are_kept_in_lots(self):
+        table = self.rows(20_000)
+        whole = self.read(table, UnknownVariance(), seed=5)
+        found = whole.lots
+        assert len(found.arms) == 2 * 4096
+        for each, name in ((found, "counts"), (found, "totals")):
+            np.testing.assert_allclose(np.bincount(each.arms, getattr(each, name)), getattr(whole, name), atol=1e-9)
+        np.testing.assert_allclose(found.sums(2).scatter, whole.scatter, rtol=1e-12)
+        first = found.counts[found.arms == 0]
+        expected = len(first) * (first.sum() / 4096) * (1 - 1 / 4096)  # of sum (x - mean)^2, multinomial
+        assert np.sum((first - first.mean()) ** 2) == pytest.approx(expected, rel=0.15)  # 6 standard errors
+        back = Results.from_payload(whole.payload())
+        for name in ("arms", "counts", "totals", "scatter"):
+            assert getattr(back.lots, name).tobytes() == getattr(found, name).tobytes()
+
+    def test_not_where_values_are_asked_for(self):
+        rng = np.random.default_rng(2)
+        found = self.read({"arm": ["arm 0"] * 9000, "outcome": rng.random(9000)}, Bounded(0, 1), seed=1)
+        assert found.lots.of_rows
+        assert len(found.values[0]) == 9000
+
+    def test_not_where_sums_say_as_much(self):
+        for noise in (Binary(), Poisson()):
+            assert self.read({"arm": ["arm 0"] * 9, "outcome": [1] * 9}, noise).lots is None
+
+    def test_the_width_depends_on_the_arms(self):
+        assert [lots.width_for(arms) for arms in (2, 64, 65, 1000, 10**6)] == [4096, 4096, 2048, 256, 64]
+
+    @pytest.mark.parametrize("cut", [1, 2, 7])
+    def test_files_are_pooled(self, cut, monkeypatch):
+        """Whatever the files: the same rows, and lots where one of them has lots."""
+        monkeypatch.setattr(lots, "MOST", 64)
+        table = self.rows(400)
+        pieces = [
+            {
+                "arm": table["arm"][start : start + 400 // cut + 1],
+                "outcome": table["outcome"][start : start + 400 // cut + 1],
+            }
+            for start in range(0, 400, 400 // cut + 1)
         ]
-    )
-    looks = 12 * 4 + 66
-    low, high = (binom.ppf(ALARM / looks / 2, runs, 0.25), binom.isf(ALARM / looks / 2, runs, 0.25))
-    for place in range(12):
-        assert all(low <= (found[:, place] == part).sum() <= high for part in range(4))
-        for other in range(place):
-            assert low <= (found[:, place] == found[:, other]).sum() <= high
+        files = [self.read(each, seed=3, file=i) for i, each in enumerate(pieces, 1)]
+        pool = lots_of(files)
+        whole = self.read(table)
+        np.testing.assert_allclose(pool.sums(2).counts, whole.counts)
+        np.testing.assert_allclose(pool.sums(2).totals, whole.totals, rtol=1e-12)
+        np.testing.assert_allclose(pool.sums(2).scatter, whole.scatter, rtol=1e-12)
+        assert np.bincount(pool.arms).tolist() == ([64, 64] if cut < 7 else [195, 205])
+        for dealing in range(3):
+            parts = parts_of(files, 4)
+            np.testing.assert_allclose(parts.totals[dealing].sum(axis=-1), whole.totals, rtol=1e-12)
+        one, two = (parts_of(files, 4).totals[dealing, :, 0].tolist() for dealing in (0, 1))
+        assert one != two
+        assert one == parts_of(files, 4).totals[0, :, 0].tolist()
+
+
+class TestParts:
+    def test_they_hold_all_rows(self):
+        for size in range(1, 30):
+            table = {"arm": ["a"] * size, "outcome": np.arange(float(size))}
+            for noise in (Gaussian(1.0), Poisson()):
+                found = batch_of([read_results(table, ["a", "b"], noise, parts=4, seed=size)])
+                assert np.array_equal(found.parts.counts[0], cut(np.array([float(size), 0.0]), 4)[0])
+                np.testing.assert_allclose(found.parts.totals[:, 0].sum(axis=-1), found.totals[0])
+
+    def test_zero_one_sums_are_dealt_as_rows(self):
+        """The first part of 12 results with 5 ones has the hypergeometric law, from sums and from rows."""
+        ones = np.zeros(12)
+        ones[:5] = 1
+        law = hypergeom(12, 5, 5)
+        for table, noise in (
+            ({"arm": ["a"], "count": [12], "successes": [5]}, Binary()),
+            ({"arm": ["a"] * 12, "outcome": ones}, Binary()),
+            ({"arm": ["a"], "count": [12], "successes": [5]}, Bounded(0, 1)),
+            ({"arm": ["a"], "count": [12], "total": [5]}, Binary()),
+            ({"arm": ["a"] * 12, "outcome": ones}, Gaussian(1.0)),
+        ):
+            read = read_results(table, ["a", "b"], noise, parts=4, seed=1)
+            drawn = [x for seed in range(8) for x in parts_of([replace(read, seed=seed)], 4).totals[:250, 0, 0]]
+            for value in range(6):
+                chance = law.pmf(value)
+                found = drawn.count(value)
+                assert binom.ppf(ALARM / 40, 2000, chance) <= found <= binom.isf(ALARM / 40, 2000, chance)
+
+    def test_poisson_sums(self):
+        read = read_results({"arm": ["a"], "count": [8], "total": [20]}, ["a", "b"], Poisson(), parts=4, seed=1)
+        each = [parts_of([replace(read, seed=seed)], 4).totals[:250, 0, 1] for seed in range(8)]
+        drawn, law = np.concatenate(each), binom(20, 3 / 8)
+        assert abs(drawn.mean() - 7.5) < 4 * law.std() / np.sqrt(2000)
+        assert drawn.var() == pytest.approx(law.var(), rel=0.15)  # 4.7 standard errors
+
+    def test_sums_and_rows_together(self):
+        noise = Bounded(0, 1)
+        wins = read_results({"arm": ["a", "b"], "count": [40, 9], "successes": [10, 9]}, ["a", "b"], noise, parts=4)
+        rows = read_results({"arm": ["a"] * 8, "outcome": [0.5] * 8}, ["a", "b"], noise, parts=4)
+        batch = batch_of([wins, rows])
+        assert batch.table.values.tolist() == [0, 0.5, 1]
+        assert batch.table.counts.tolist() == [[30, 8, 10], [0, 0, 9]]
+        assert np.array_equal(batch.parts.counts[0], cut(np.array([48.0, 9.0]), 4)[0])
+        np.testing.assert_allclose(sum(part.table.counts for part in pieces(batch)), batch.table.counts)
+        sums = read_results({"arm": ["a"], "count": [4], "total": [1]}, ["a", "b"], noise, parts=4)
+        assert batch_of([wins, sums]).parts is None
+
+    def test_items_stay_whole(self):
+        items = [f"q{i}" for i in range(20)]
+        table = {"q": items * 2, "arm": ["a"] * 20 + ["b"] * 20, "outcome": 2.0 ** np.tile(np.arange(20), 2)}
+        from roundwise.studies.results import Columns
+
+        read = read_results(table, ["a", "b"], Gaussian(1.0), parts=4, seed=4, columns=Columns(item="q"))
+        for part in pieces(batch_of([read])):
+            assert part.counts[0] == part.counts[1]
+            assert part.totals[0] == part.totals[1]
 
 
 @pytest.fixture
@@ -113,77 +262,29 @@ def study(tmp_path):
 
 def rows(day, a=30, b=30):
     """Rows with the same number of each arm in the same order, and values of their own."""
-    return {"arm": ["a"] * a + ["b"] * b, "outcome": np.arange(a + b) + day}
-
-
-def dealt(study):
-    return [each.dealt for each in study.state.asked[0].files]
-
-
-def sizes(study):
-    return [[part.counts.tolist() for part in each.parts] for each in study.state.asked[0].files]
+    return {"arm": ["a"] * a + ["b"] * b, "outcome": np.arange(a + b) % 5 + day}
 
 
 class TestLive:
-    def test_a_file_that_is_the_whole_batch(self, study):
-        study.ask()
-        study.tell(rows(1, a=31))
-        assert dealt(study) == ["alone"]
-        assert np.ptp(np.array(sizes(study)[0]), axis=0).tolist() == [1, 1]
-
-    def test_files_told_one_after_the_other(self, study):
-        """Files that look the same but for a day: each is dealt in its own way, and not evenly."""
+    def test_the_first_batch_has_parts_in_one_file_or_several(self, study):
         study.ask()
         for day in range(3):
             study.tell(rows(day, a=10, b=10))
-        assert dealt(study) == ["apart"] * 3
-        assert len({str(each) for each in sizes(study)}) == 3  # 1e-4 that two of them are the same by chance
-        assert len(study.state.batches[0].parts) == 4
-
-    def test_a_file_that_completes_one_arm_only(self, study):
+        (batch,) = study.state.batches
+        assert np.array_equal(batch.parts.counts[0], cut(np.full(2, 30.0), 4)[0])
         study.ask()
-        study.tell(rows(1, a=30, b=29))
-        study.tell(rows(2, a=0, b=1))
-        assert dealt(study) == ["apart"] * 2
+        study.tell(rows(9, a=200, b=200))
+        assert study.state.batches[1].parts.number == 12
 
-    def test_two_files_at_once_of_which_one_would_be_enough(self, study):
-        study.ask()
-        study.tell(rows(1), rows(2, a=2, b=0))
-        assert dealt(study) == ["apart"] * 2
-        assert len(study.state.batches[0].parts) == 4
-
-    def test_the_rest_after_a_part_is_never_the_whole_batch(self, study):
-        """Also a file that would be enough by itself, once another has been told: the two ways are never mixed."""
-        study.ask()
-        study.tell(rows(1, a=1, b=0))
-        study.tell(rows(2))
-        assert dealt(study) == ["apart"] * 2
-
-    def test_a_file_after_one_that_was_withdrawn(self, study):
-        study.ask()
-        study.tell(rows(1, a=1, b=0))
-        study.amend(study.state.asked[0].files[0].digest, None, "of another experiment")
-        study.tell(rows(2))
-        assert dealt(study) == ["alone"]
-
-    def test_a_corrected_file_has_a_number_of_its_own(self, study):
-        study.ask()
-        study.tell(rows(1, a=10, b=10))
-        before = sizes(study)
-        study.amend(study.state.asked[0].files[0].digest, rows(2, a=10, b=10), "wrong day")
-        assert dealt(study) == ["apart"]
-        assert sizes(study) != before  # 1e-3 by chance, and the seed is fixed
-        assert study.state.files == 2
-        study.tell(rows(3, a=20, b=20))
-        assert study.state.files == 3
-        assert dealt(study) == ["apart"] * 2
-
-    def test_the_correction_of_the_whole_batch(self, study):
+    def test_a_corrected_file_is_kept_in_an_order_of_its_own(self, study):
         study.ask()
         study.tell(rows(1))
+        before = study.state.asked[0].files[0].lots.totals - 1
         study.amend(study.state.asked[0].files[0].digest, rows(2), "wrong day")
-        assert dealt(study) == ["apart"]
-        assert len(study.state.batches[0].parts) == 4
+        after = study.state.asked[0].files[0].lots.totals - 2
+        assert before.tolist() != after.tolist()
+        assert sorted(before) == sorted(after)
+        assert study.state.files == 2
 
 
 class TestSeed:

@@ -128,7 +128,7 @@ class TestAnyAnswer:
         found = live(Elimination(), means=self.MEANS[:3], question=TopK(1))
         report = found.go(most=500)
         assert (report.status, report.guarantee) == ("decided", "kept")
-        assert report.answer in ([0], [1])
+        assert report.answer in (["a"], ["b"])
 
     def test_it_is_in_every_plan(self):
         @dataclass(frozen=True)
@@ -229,11 +229,11 @@ class TestStudies:
             study, _ = found = live(policy, seed=seed, budget=11)
             report = found.go()
             assert (report.status, report.answer) == ("undecided", None)
-            assert report.samples < 11
-            assert "the budget of 11 results does not cover the next batch of " in report.headline
-            assert f"and the rule of {policy.name} needs every batch just as it was planned" in report.headline
-            assert "nothing has been ruled out" in report.headline
-            assert "a new study with --policy wager takes batches of any size" in report.next
+            assert report.results < 11
+            assert "the budget of 11 results does not cover the next round of " in report.headline
+            assert f"and the rule of {policy.name} needs every round just as it was planned" in report.headline
+            assert "Nothing has been ruled out" in report.headline
+            assert "a new study with `policy=Wager()` takes rounds of any size" in report.next
             assert study.ask() is None
             seq = study.state.seq
             with pytest.raises(InputError, match=r"'s' is over, undecided: the budget of 11 results does not cover"):
@@ -242,14 +242,14 @@ class TestStudies:
 
     def test_a_budget_that_covers_it(self, live):
         report = live(OptBBAI(c=0.05), means=(3.0, 0.0, 0.0), budget=100_000).go()
-        assert (report.status, report.answer) == ("decided", 0)
+        assert (report.status, report.answer) == ("decided", "a")
 
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"count": [2, 1], "settle": "c is down"}, "batch 1 brought less than was planned"),
-            ({"count": [2, 2, 3]}, "batch 1 brought more than was planned"),
-            ({"count": [2, 3, 1], "settle": "c is down"}, "batch 1 brought other results than was planned"),
+            ({"count": [2, 1], "settle": "c is down"}, "round 1 brought less than was planned"),
+            ({"count": [2, 2, 3]}, "round 1 brought more than was planned"),
+            ({"count": [2, 3, 1], "settle": "c is down"}, "round 1 brought other results than was planned"),
         ],
     )
     def test_a_batch_that_is_not_as_asked_ends_the_study(self, live, change, words):
@@ -259,7 +259,7 @@ class TestStudies:
         told = {"arm": list(ARMS[: len(counts)]), "count": counts, "total": [6.0, 0.0, 0.0][: len(counts)]}
         report = study.tell(told, round_over=change.get("settle"))
         assert report.status == "undecided"
-        assert f"undecided ({words}, and the rule of opt-bbai needs every batch just as" in report.headline
+        assert f"Undecided ({words}, and the rule of opt-bbai needs every round just as" in report.headline
         assert study.ask() is None
         with pytest.raises(InputError, match=f"is over, undecided: {words}"):
             study.tell({"arm": ["a"], "count": [1], "total": [1.0]})
@@ -271,12 +271,12 @@ class TestStudies:
         assert study.ask() is None
         digest = study.state.asked[0].files[0].digest
         study.amend(digest, {"arm": list(ARMS), "count": [2, 2, 2], "total": [6.0, 0.0, 0.0]}, "a line twice")
-        assert found.go().answer == 0
+        assert found.go().answer == "a"
 
     def test_wager_is_not_touched(self, live):
         report = live(Wager(), budget=100).go()
-        assert "undecided (the budget of 100 results is used up)" in report.headline
-        assert report.samples == 100
+        assert "Undecided (the budget of 100 results is used up)" in report.headline
+        assert report.results == 100
 
     def test_a_verdict_that_does_not_follow(self, live, tmp_path):
         """It is read as it was recorded, and called void."""
@@ -303,9 +303,9 @@ class TestStudies:
         from roundwise.studies.report import report_of
 
         report = report_of(old, intervals=False)
-        assert (report.status, report.answer) == ("decided", 1)
+        assert (report.status, report.answer) == ("decided", "b")
         assert report.guarantee.startswith("void because the answer that was recorded does not follow from what was")
-        assert "at most 0.05" not in report.text() + report.markdown() + report.html()
+        assert "at most 5 %" not in report.text() + report.markdown() + report.html()
 
         def lies(seq, kind, payload):
             if kind == "decided":

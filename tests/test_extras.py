@@ -18,11 +18,11 @@ pytestmark = [
 
 
 def test_replay_of_real_data():
-    """As computed by others, mmlu_all28, top-5: the answer is right and T* is 5 798."""
+    """As computed by others, mmlu_all28, top-5: the answer is right; T* is 5 798, by the law of 0/1 results 5 790."""
     table = Replay.from_csv(DATA / "mmlu_pro_models.csv", "mmlu_all28")
     (runs,) = simulate(TopK(5), table, [TrackAndStop()], runs=20)
     assert runs.correct.all()
-    assert runs.complexity[0] == pytest.approx(5798, rel=1e-3)
+    assert runs.complexity[0] == pytest.approx(5790, rel=1e-3)
 
 
 def load_instances():

@@ -13,6 +13,7 @@ from roundwise import (
     AnyAbove,
     BestArm,
     Binary,
+    Columns,
     Gaussian,
     Heuristic,
     OptBBAI,
@@ -69,9 +70,9 @@ class TestWhatHappened:
         """Also if the user's word for it is one that the record once used for something else."""
         report = settled(study(), why)
         assert report.guarantee == (
-            "conditional on the assumption that what is missing of batch 1 has nothing to do with its values"
+            "conditional on the assumption that what is missing of round 1 has nothing to do with its values"
         )
-        assert any(f"Batch 1 was closed early: 10 of 60 results never came ({why})" in each for each in report.warnings)
+        assert any(f"Round 1 was closed early: 10 of 60 results never came ({why})" in each for each in report.warnings)
 
     def test_a_batch_settled_with_everything_there(self, study):
         live = study()
@@ -84,13 +85,13 @@ class TestWhatHappened:
         first = live.state.asked[0].files[0].digest
         report = live.amend(first, sums((30, 11), (20, 15)), "miscounted")
         assert report.guarantee == (
-            "conditional on the assumption that what is missing of batch 1 has nothing to do with its values; and that "
-            "the correction of data frame in batch 1 has nothing to do with what results showed"
+            "conditional on the assumption that what is missing of round 1 has nothing to do with its values; and that "
+            "the correction of data frame in round 1 has nothing to do with what results showed"
         )
         said = "was closed early: 10 of 60 results never came (the server was down)"
         assert any(said in each for each in report.warnings)
         second = live.state.asked[0].files[0].digest
-        assert "the withdrawal of data frame in batch 1" in live.amend(second, None, "not ours").guarantee
+        assert "the withdrawal of data frame in round 1" in live.amend(second, None, "not ours").guarantee
 
     def test_a_complete_batch_that_was_amended_is_not_called_settled(self, study):
         live = study()
@@ -108,7 +109,7 @@ class TestWhatHappened:
         live.tell(sums((30, 16), (30, 15)))
         pulls = live.ask().pulls
         report = live.tell(sums((int(pulls[0]), int(pulls[0] // 12)), (int(pulls[1]), int(pulls[1] // 2))))
-        assert report.guarantee == "conditional on the assumption that the batches differ from each other by chance"
+        assert report.guarantee == "conditional on the assumption that the rounds differ from each other by chance"
 
     def test_a_rule_without_a_proof(self, study):
         live = study(noise=Gaussian(1.0), policy=TrackAndStop(stopping=GLR(Heuristic())))
@@ -171,18 +172,22 @@ class TestEverythingRuledOut:
         problem = Problem(TopK(1), arms=3)
         answers = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
         both, one = np.ones((2, 2), dtype=bool), np.array([[True, True], [True, False]])
-        assert ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), both))
-        assert not ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), one))
+        assert ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), both, np.zeros(())))
+        assert not ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), one, np.zeros(())))
 
     def test_candidates_that_may_both_be_right(self):
         problem = Problem(BestArm(0.3), arms=3)
         both = np.ones((2, 2), dtype=bool)
-        assert not ledger_of(problem).emptied(problem, Won(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both))
+        assert not ledger_of(problem).emptied(
+            problem, Won(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both, np.zeros(()))
+        )
 
     def test_statements(self, study):
         control = Statements.against_control(3, 2, 0.1)
         problem, both = Problem(control, arms=3), np.ones((2, 2), dtype=bool)
-        assert ledger_of(problem).emptied(problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both))
+        assert ledger_of(problem).emptied(
+            problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both, np.zeros(()))
+        )
         state = study(question=control, arms=("a", "b", "c"), noise=Gaussian(1.0)).state
         assert not emptied(state)
 
@@ -194,29 +199,50 @@ class TestWhereItStands:
 
     def test_above_the_headline_of_every_report(self, report):
         stands = f"The guarantee is {report.guarantee}."
-        assert report.text().startswith(f"{stands}\ns: undecided")
+        assert report.text().startswith(f"{stands}\nNot decided yet. ")
         markdown, page = report.markdown(), html.unescape(report.html())
-        for form, headline in ((markdown, "**Undecided"), (page, '<p class="headline">Undecided')):
+        for form, headline in ((markdown, "**Not decided"), (page, '<div class="head open"><b>Not decided')):
             assert -1 < form.index(stands) < form.index(headline)
         assert json.loads(report.json())["guarantee"] == report.guarantee
 
     def test_not_where_it_was_kept(self, study):
         report = study().report()
         assert "The guarantee is" not in report.text() + report.markdown() + report.html()
-        assert report.text().startswith("s: undecided")
+        assert report.text().startswith("Not decided yet. ")
 
     def test_the_sentence(self, study, report):
         assert report.sentence.endswith(
-            "the probability of a wrong conclusion is at most 0.05 at any number of batches, assuming that results are "
-            "0 or 1, provided that what is missing of batch 1 has nothing to do with its values."
+            "the probability of a wrong conclusion is at most 5 % at any number of rounds, assuming that results are "
+            "0 or 1, provided that what is missing of round 1 has nothing to do with its values."
         )
-        assert "at most 0.05, under the conditions above" in report.text()
+        assert "at most 5 %, under the conditions above" in report.text()
         void = study(policy=TriBBAI()).report()
-        assert "at most 0.05" not in void.text() + void.markdown() + void.html()
-        assert "an error probability of 0.05 was aimed at, but is not guaranteed" in void.sentence
+        assert "at most 5 %" not in void.text() + void.markdown() + void.html()
+        assert "an error probability of 5 % was aimed at, but is not guaranteed" in void.sentence
         kept = study().report()
-        assert kept.sentence.endswith("is at most 0.05 at any number of batches, assuming that results are 0 or 1.")
+        assert kept.sentence.endswith("is at most 5 % at any number of rounds, assuming that results are 0 or 1.")
 
     def test_words(self):
         assert str(Guarantee()) == "kept"
         assert str(Guarantee(("x is y",), ("u", "v"))) == "void because u; and because v"
+
+
+def test_arms_that_were_tried_on_the_same_items(tmp_path):
+    """Their results may depend on each other, and no bet of today allows for that: it is said, for good."""
+    with create_study(
+        "s", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"sqlite:///{tmp_path}/x.db", seed=1
+    ) as live:
+        pulls = live.ask().pulls.astype(int)
+        items = np.concatenate([np.arange(each) for each in pulls])
+        rows = {"arm": np.repeat(["a", "b"], pulls), "outcome": (items % 7 == 0) * 1, "item": items}
+        live.tell(rows, columns=Columns(item="item"))
+        assert "on the same item have nothing to do with each other" in live.report().guarantee
+        live.ask()
+        assert "on the same item" in live.report().guarantee
+    with create_study(
+        "t", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"sqlite:///{tmp_path}/x.db", seed=1
+    ) as live:
+        rows["item"] = np.arange(len(items))  # an item each
+        live.ask()
+        live.tell(rows, columns=Columns(item="item"))
+        assert "item" not in live.report().guarantee

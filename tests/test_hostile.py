@@ -55,15 +55,15 @@ class TestTheSameContents:
     def test_they_are_told_again(self, storage, tmp_path):
         with create_study("s", question=AnyAbove(0.5), arms=["a", "b"], noise=Binary(), storage=storage,
                           max_batch=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
-            path = written(tmp_path, "arm,count,successes\na,20,0\nb,20,0\n")
+            path = written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n")
             study.ask()
             study.tell(path)
             study.ask()
-            same = written(tmp_path, "arm,count,successes\na,20,0\nb,20,0\n", "tuesday.csv")
-            with pytest.raises(InputError, match=r"recorded as batch 1 .same contents.*--again"):
+            same = written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", "tuesday.csv")
+            with pytest.raises(InputError, match=r"recorded in round 1 .same contents.*again=True"):
                 study.tell(same)
-            report = study.tell(same, again=True)
-            assert report.samples == 80
+            report = study.tell(same, again=True, round_over="that is all")
+            assert report.results == 80
             assert any("told as new results" in each for each in report.warnings)
             with pytest.raises(InputError, match="same contents"):
                 study.tell(same)
@@ -73,7 +73,7 @@ class TestTheSameContents:
                           max_batch=40, policy=Wager(first_pulls=20)) as study:  # fmt: skip
             for day in ("monday", "tuesday"):
                 study.ask()
-                study.tell(written(tmp_path, "arm,count,successes\na,20,0\nb,20,0\n", f"{day}.csv"), again=True)
+                study.tell(written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", f"{day}.csv"), again=True)
             digests = [each.digest for asked in study.state.asked for each in asked.files]
             assert len(set(digests)) == 2
             study.amend("tuesday.csv", None, "a test run")
@@ -108,9 +108,9 @@ def test_the_evidence_names_the_arm_that_is_the_answer(storage):
                       policy=RoundRobin(first_time=300.0)) as study:  # fmt: skip
         study.ask()
         report = study.tell({"arm": ["a", "b", "c"], "count": [1000, 100, 100], "total": [900.0, 100.0, 100.0]})
-        assert report.headline.startswith("a is the best arm")
+        assert report.headline.startswith("a is best, or within 1 of it: 0.9")
         words = "a is the best arm, or within 1 of it, against every other answer"
-        assert [each.words for each in report.claims] == [words]
+        assert [each.claim for each in report.claim_rows] == [words]
 
 
 @pytest.mark.parametrize("low_high", [(0.0, 1e-160), (0.0, 1e155), (-1.7e308, 1.7e308)])
@@ -164,14 +164,14 @@ def test_bounds_are_of_the_batches_that_the_decision_has_seen(storage):
         assert state.trial.done
         assert len(state.batches) == 2 == int(state.trial.record.batches)
         report = report_of(state, intervals=True)
-        assert report.samples == sum(int(each.counts.sum()) for each in state.batches)
+        assert report.results == sum(int(each.counts.sum()) for each in state.batches)
         rule = state.settings.policy.stopping
         lower, upper = rule.bounds(state.settings.problem, state.trial.record, state.batches).means()
-        assert [(each.lower, each.upper) for each in report.arms] == list(zip(lower, upper, strict=True))
+        assert [(each.lower, each.upper) for each in report.arm_rows] == list(zip(lower, upper, strict=True))
 
 
 def test_a_budget_must_cover_the_arms(storage):
-    with pytest.raises(InputError, match="The budget is 5 results, but 10 arms need one each"):
+    with pytest.raises(InputError, match="The budget is 5 results, but 10 arms need 10"):
         create_study("s", question=BestArm(), arms=list("abcdefghij"), noise=Gaussian(1.0), budget=5, storage=storage)
 
 

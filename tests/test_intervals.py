@@ -248,7 +248,7 @@ def test_bounds_are_there_from_the_second_batch_on(noise):
 def test_differences_do_not_see_a_shift_of_a_whole_batch(bound):
     problem, policy = Problem(BestArm(), 3, noise=SubGaussian(1.0)), Wager()
     _, batches = studied(problem, GaussianArms([1.0, 0.8, 0.7]), policy, 5)
-    plain = [batch._replace(parts=()) for batch in batches]
+    plain = [batch._replace(parts=None) for batch in batches]
     shifted = [b._replace(totals=b.totals + 5.0 * i * b.counts) for i, b in enumerate(plain)]
     np.testing.assert_allclose(
         bound(problem, policy.stopping, plain), bound(problem, policy.stopping, shifted), atol=1e-6

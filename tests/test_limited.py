@@ -119,7 +119,7 @@ def test_spreads_and_tables_are_joined():
         np.testing.assert_allclose(seen.scatter, whole.scatter, rtol=1e-12)
         np.testing.assert_array_equal(seen.table.counts, whole.table.counts)
         np.testing.assert_array_equal(seen.table.values, values)
-        assert seen.parts == ()
+        assert seen.parts is None
 
 
 def test_tables_of_other_values_are_left_out_and_the_rest_is_joined():

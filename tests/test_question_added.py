@@ -10,7 +10,7 @@ from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.rule import ledger_of
 from roundwise.questions import Complexity, Pieces
 from roundwise.questions.base import Halfspaces, cells_of, finite, form_words, pairs, quiet, spread_over
-from roundwise.questions.linear import halfspace_complexity, halfspace_floor
+from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.study import Study
@@ -130,13 +130,13 @@ def test_it_has_a_live_study_and_a_report(policy):
         study.tell(world(asked.pulls))
         report = study.report()
         if isinstance(policy, Wager):
-            assert len(report.claims) == 3
-            assert [claim.shown for claim in report.claims] == [claim.spare > 0 for claim in report.claims]
-        assert all(arm.lower <= arm.mean <= arm.upper for arm in report.arms)
-    assert (report.status, report.answer, report.headline) == ("decided", [1, 3], "b is first and d second")
+            assert len(report.claim_rows) == 3
+            assert [claim.shown for claim in report.claim_rows] == [claim.spare > 0 for claim in report.claim_rows]
+        assert all(arm.lower <= arm.mean <= arm.upper for arm in report.arm_rows)
+    assert (report.status, report.answer, report.headline) == ("decided", ["b", "d"], "b is first and d second")
     assert report.guarantee == "kept"
     if isinstance(policy, Wager):
-        assert [claim.words for claim in report.claims] == ["b beats d", "d beats a", "d beats c"]
+        assert [claim.claim for claim in report.claim_rows] == ["b beats d", "d beats a", "d beats c"]
     assert "b is first and d second" in report.html()
 
 

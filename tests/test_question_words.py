@@ -28,7 +28,12 @@ def test_words_and_plain_answers():
         (MinimumBelow(0.1), "minimum-below", "the smallest mean is not below 0.1", False),
         (AnyAbove(0.5), "any-above", "some mean is above 0.5", True),
         (AnyAbove(5), "any-above", "no mean is above 5", False),
-        (Statements.against_control(3, 1, 0.75), "statements", "statements that hold: 0 beats 1", [0]),
+        (
+            Statements.against_control(3, 1, 0.75),
+            "statements",
+            "statements that hold: 0 beats 1 by more than 0.75",
+            [0],
+        ),
         (Statements.ranking(3), "statements", "statements that hold: 0 above 1, 0 above 2", [0, 1]),
         (Statements([[0, 1, 0]], [5.0], ("much green",)), "statements", "statements that hold: none", []),
     ]

@@ -7,7 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import GLR, BestArm, GaussianArms, InputError, Pairwise, Problem, RandomGaps, SubGaussian, TopK, simulate
+from roundwise import (
+    GLR,
+    BestArm,
+    Binary,
+    GaussianArms,
+    InputError,
+    Pairwise,
+    Problem,
+    RandomGaps,
+    SubGaussian,
+    TopK,
+    simulate,
+)
 from roundwise.policies import (
     LUCB,
     POLICIES,
@@ -21,6 +33,8 @@ from roundwise.policies import (
     TopTwo,
 )
 from roundwise.policies.agarwal import repeated_log
+from roundwise.questions import divergence
+from roundwise.questions.families import BinaryFamily
 from roundwise.state import Batch
 from roundwise.trial import advance, begin, conclusion
 
@@ -389,3 +403,18 @@ def test_at_most_so_many_pulls_of_an_arm():
     problem = Problem(TopK(1), 3, 0.1)
     trial = begin(problem, BatchRacing(batch=90, most=11), (5,))
     assert (trial.plan.pulls == 11).all()
+
+
+def test_track_and_stop_with_the_weights_of_the_rewards_themselves():
+    """0/1 rewards with small rates: its counts follow the weights for these, not those for normal rewards."""
+    rates = np.array([0.05, 0.04, 0.01])
+    problem = Problem(BestArm(), 3, 1e-9, Binary())
+    for own, expected in (
+        (True, divergence.complexity(BestArm(), rates, BinaryFamily()).weights),
+        (False, BestArm().complexity(rates).weights),
+    ):
+        policy = ClassicTrackAndStop(batch=500, own=own)
+        trial = begin(problem, policy)
+        for _ in range(40):
+            trial = advance(problem, policy, trial, Batch(trial.plan.pulls, trial.plan.pulls * rates))
+        np.testing.assert_allclose(trial.record.counts / trial.record.samples, expected, atol=0.01)

@@ -1,18 +1,23 @@
-"""One report in four forms; the evidence it shows is the stopping rule; its intervals agree with the decision."""
+"""One report in all its forms; the evidence it shows is the stopping rule; its intervals agree with the decision."""
 
+import csv
 import html.parser
+import io
 import json
 import math
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
+import openpyxl
 import pytest
 
 from roundwise import (
     GLR,
     PET,
     Above,
+    AnyAbove,
     Batch,
     BestArm,
     Binary,
@@ -20,11 +25,15 @@ from roundwise import (
     Counts,
     Gaussian,
     Heuristic,
+    InputError,
+    MinimumBelow,
     OptBBAI,
     Pairwise,
     Poisson,
     Problem,
+    Statements,
     Sum,
+    TopK,
     TrackAndStop,
     UnknownVariance,
     Wager,
@@ -35,7 +44,9 @@ from roundwise import (
 )
 from roundwise.betting.rule import Betting
 from roundwise.studies.report import report_of
-from roundwise.studies.report.words import odds
+from roundwise.studies.report.pdf import BROWSERS
+from roundwise.studies.report.tables import arm_table, claim_table, file_table, round_table
+from roundwise.studies.report.words import odds, per_cent
 from test_study import ARMS, QUESTIONS, World, finished
 
 ODD = ('<b>"x"&', "a|b", "`c`*d*", "[e](http://f) \\g", "\N{SNOWMAN}", "x" * 60)
@@ -64,7 +75,7 @@ def odd(study):
     five = {"arm": ODD[:-1], "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}
     live.tell(five, round_over="<script>alert(1)</script>")
     live.ask()
-    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough")
+    live.tell({"arm": ODD, "count": [90] * 6, "successes": [3, 6, 9, 12, 80, 1]}, round_over="enough", again=True)
     return live.report()
 
 
@@ -114,34 +125,55 @@ def _unmarked(text):
     return html.unescape(re.sub(r"\\([\\|*`\[\]])", r"\1", text))
 
 
+def shown(report, table):
+    """A table of the report as its readers see it."""
+    return {"arms": arm_table, "claims": claim_table, "rounds": round_table, "files": file_table}[table](report)
+
+
 class TestForms:
-    def test_four_forms_say_the_same(self, odd):
+    def test_all_forms_say_the_same(self, odd):
         plain, page, text = json.loads(odd.json()), Page(odd.html()), odd.text()
-        arms, evidence = pipes(odd.markdown())
-        assert [row[0] for row in arms[1:]] == [each["name"] for each in plain["arms"]] == list(ODD)
-        assert [cell for table in (arms, evidence) for row in table for cell in row] == page.cells
-        for row, arm, found in zip(arms[1:], plain["arms"], odd.arms, strict=True):
-            assert row[1] == str(arm["count"]) == str(found.count)
-            assert row[2] == ("?" if arm["mean"] is None else f"{arm['mean']:.4g}")
-            assert row[3] == f"{arm['lower']:.4g} to {arm['upper']:.4g}"
+        tables = pipes(odd.markdown())
+        assert tables == [shown(odd, name) for name in ("arms", "rounds", "files")]
+        assert [cell for table in tables for row in table for cell in row] == page.cells
+        best = sorted(range(6), key=lambda i: -(odd.arm_rows[i].mean or 0))
+        assert [row[0] for row in tables[0][1:]] == [ODD[i] for i in best] == [each["arm"] for each in plain["arms"]]
+        assert list(odd.arms["arm"]) == [ODD[i] for i in best]
+        for row, arm, found in zip(tables[0][1:], plain["arms"], odd.ranked, strict=True):
+            assert row[1] == str(arm["results"]) == str(found.results)
+            assert row[2] == per_cent(arm["mean"])
+            assert row[3] == f"{per_cent(arm['lower'], 'down').removesuffix(' %')} to {per_cent(arm['upper'], 'up')}"
             assert re.search(rf"^{re.escape(row[0])} +{row[1]} +{re.escape(row[2])} ", text, flags=re.MULTILINE)
-        for row, claim, found in zip(evidence[1:], plain["claims"], odd.claims, strict=True):
-            assert row[0] == claim["claim"] == found.words
-            assert row[2] == odds(claim["log_bar"])
-            assert row[3] == (f"shown, at least {claim['spare']:.4g} to spare" if claim["shown"] else "open")
-            assert row[1].removeprefix("almost ") == odds(claim["log_evidence"])
-            assert re.sub(" +", " ", f"{row[1]} {row[2]} {row[3]}") in re.sub(" +", " ", text)
+        for claim, found in zip(plain["claims"], odd.claim_rows, strict=True):
+            assert {name: getattr(found, name) for name in claim} == claim
+            assert list(claim) == list(odd.claims.columns)
         for form in (odd.markdown(), odd.html(), text):
-            assert str(odd.samples) in form
-            for note in odd.warnings:
-                assert note in (html.unescape(_unmarked(form)))
-        assert plain["samples"] == sum(arm["count"] for arm in plain["arms"]) == 150 + 540
+            assert "690 results in 2 rounds" in html.unescape(form)
+            for said in (*odd.dangers, *odd.notes, odd.asks):
+                assert said in html.unescape(_unmarked(form))
+        assert plain["results"] == sum(arm["results"] for arm in plain["arms"]) == 150 + 540
+        assert plain["by_round"] == odd.by_round.replace({np.nan: None}).to_dict("records")
+
+    def test_claims_have_a_table_of_their_own_where_they_are_not_about_single_arms(self, study):
+        live = study(question=TopK(2))
+        finished(live, World(Gaussian(1.0), (0.0, 1.0, 2.0, 0.1)))
+        report = live.report()
+        arms, claims, *_ = pipes(report.markdown())
+        assert arms == shown(report, "arms")
+        assert claims == shown(report, "claims")
+        assert len(claims) == 5
+        assert [cell for row in claims for cell in row] == Page(report.html()).cells[sum(map(len, arms)) :][
+            : 5 * len(claims[0])
+        ]
+        for row, claim in zip(claims[1:], report.claim_rows, strict=True):
+            assert row[0] in report.text()
+            assert (row[2], row[3]) == (odds(claim.log_bar), f"shown in round {claim.shown_at}")
 
     def test_the_page_needs_nothing_else(self, odd):
         page = odd.html()
         shown = Page(page)
         assert page.startswith("<!doctype html>")
-        assert not any(name in ("src", "href", "onload") for name, _ in shown.attributes)
+        assert not any(name in ("src", "href", "onload", "style") for name, _ in shown.attributes)
         assert "<script" not in page
         assert "@import" not in page
         assert "url(" not in page
@@ -156,15 +188,61 @@ class TestForms:
         assert "\\[e\\](http" in markdown
         assert markdown.count("```") == 2
 
+    def test_notebooks(self, odd):
+        card = odd._repr_html_()
+        Page(card)
+        assert card.startswith("<style>.rw{")
+        assert "body{" not in card
+        assert html.escape(odd.headline) in card
+        assert repr(odd) == f"<Report of 's', {odd.status}: {odd.headline}>"
+
+    def test_spreadsheets(self, odd, tmp_path):
+        (tmp_path / "r.xlsx").write_bytes(odd.xlsx())
+        book = openpyxl.load_workbook(tmp_path / "r.xlsx")
+        assert book.sheetnames == ["summary", "arms", "claims", "rounds", "files"]
+        for name in ("arms", "claims", "rounds", "files"):
+            cells = [[cell.value for cell in row] for row in book[name].iter_rows()]
+            text = list(csv.reader(io.StringIO(odd.csv(name))))
+            assert cells[0] == text[0]
+            assert len(cells) == len(text)
+            assert all(cell.data_type != "f" for row in book[name].iter_rows() for cell in row)
+        assert [row[0].value for row in book["arms"].iter_rows(min_row=2)] == [each.name for each in odd.ranked]
+        with pytest.raises(InputError, match="There is no table called 'arm'. Did you mean 'arms'"):
+            odd.csv("arm")
+
+    def test_no_cell_is_a_formula(self, study):
+        names = ("=1+1", "+cmd", "-x", "@sum", "plain")
+        live = study(arms=names, noise=Binary())
+        live.ask()
+        live.tell({"arm": names, "count": [30] * 5, "successes": [3, 6, 9, 12, 28]}, round_over="=HYPERLINK(1)")
+        report = live.report()
+        rows = list(csv.reader(io.StringIO(report.csv())))[1:]
+        assert [row[0] for row in rows] == ["plain", "'@sum", "'-x", "'+cmd", "'=1+1"]
+        book = openpyxl.load_workbook(io.BytesIO(report.xlsx()))
+        assert all(cell.data_type != "f" for sheet in book for row in sheet.iter_rows() for cell in row)
+        assert [row[0].value for row in book["arms"].iter_rows(min_row=2)] == ["plain", "@sum", "-x", "+cmd", "=1+1"]
+
+    @pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="needs Chromium, Chrome or Edge")
+    def test_pdf(self, odd):
+        found = odd.pdf()
+        assert found.startswith(b"%PDF-")
+        assert len(found) > 10_000
+
+    def test_pdf_without_a_browser(self, odd, monkeypatch):
+        monkeypatch.setattr("roundwise.studies.report.pdf.BROWSERS", ("no-such-browser",))
+        with pytest.raises(InputError, match=r"neither Chromium, Chrome nor Edge was found.*write the report as .html"):
+            odd.pdf()
+
     def test_json_is_strict_before_any_result(self, study):
         for policy in (Wager(), PET(), TrackAndStop(), OptBBAI()):
             live = study(policy=policy)
             for report in (live.report(), report_of(live.state, intervals=False)):
                 plain = json.loads(report.json(), parse_constant=pytest.fail)
-                assert (plain["answer"], plain["samples"]) == (None, 0)
+                assert (plain["answer"], plain["results"]) == (None, 0)
                 assert [arm["mean"] for arm in plain["arms"]] == [None] * 4
                 Page(report.html())
                 pipes(report.markdown())
+                assert report.headline == "Not decided yet. No results yet"
 
     def test_many_arms(self, study):
         names = [f"arm {i}" for i in range(1500)]
@@ -172,11 +250,108 @@ class TestForms:
         live.ask()
         live.tell({"arm": names, "count": [30] * 1500, "successes": [i % 20 for i in range(1500)]})
         report = live.report()
-        arms, claims = pipes(report.markdown())
-        assert (len(arms), len(claims)) == (61, 61)
-        assert arms[1][2] == "0.6333"  # the best come first
+        arms, *_ = pipes(report.markdown())
+        assert len(arms) == 61
+        assert arms[1][2] == "63.3 %"  # the best come first
         assert len(report.plain()["arms"]) == 1500
         assert len(report.html()) < 60_000
+
+
+class TestTheFirstLine:
+    def test_the_answer_with_its_size(self, study):
+        live = study(noise=Binary(), arms=("Guest checkout", "Big button"))
+        live.tell({"arm": live.ask().arms, "count": [30, 30], "successes": [12, 10]})
+        told = {"arm": live.ask().arms, "count": [400, 400], "successes": [258, 100]}
+        live.tell(told, round_over="enough", again=True)
+        report = live.report()
+        found = re.fullmatch(
+            r"Guest checkout is best: 62.8 %, ahead of Big button by at least ([\d.]+) points", report.headline
+        )
+        assert report.answer == "Guest checkout"
+        behind = next(each.behind for each in report.arm_rows if each.name == "Big button")
+        assert 0 <= 100 * behind - float(found[1]) < 0.1  # rounded away from what it bounds
+        assert report.text().splitlines()[0] == f"{report.headline}."
+        (row,) = [line for line in report.text().splitlines() if line.startswith("Guest checkout ") and "430" in line]
+        assert row.endswith("the only one left")
+
+    def test_what_is_left_and_what_is_out(self, study):
+        live = study(noise=Binary())
+        live.ask()
+        live.tell({"arm": ARMS, "count": [30] * 4, "successes": [1, 15, 16, 2]})
+        live.ask()
+        report = live.tell({"arm": ARMS, "count": [90] * 4, "successes": [3, 45, 48, 6]}, round_over="x", again=True)
+        assert report.headline == "Not decided yet. c (53.3 %) or b (50.0 %) is the best; d and a are out"
+
+    @pytest.mark.parametrize(
+        ("question", "means", "said"),
+        [
+            (Above(0.5), (-1.0, 2.0, -1.0, -1.0), r"Above 0.5: b \(\S+\); below: (.+, ){1}.+ and .+"),
+            (TopK(2), (0.0, 2.0, 3.0, 0.0), r"The top 2: c \(\S+\) and b \(\S+\); the next is [ad] \(\S+\)"),
+            (AnyAbove(0.5), (0.0, 3.0, 0.0, 0.0), r"Some mean is above 0.5; the highest is that of b \(\S+\)"),
+            (MinimumBelow(0.5), (3.0, 3.0, 3.0, 3.0), r"No mean is below 0.5; the lowest is that of . \(\S+\)"),
+            (
+                BestArm(tolerance=0.5),
+                (0.0, 3.0, 0.0, 0.0),
+                r"b is best, or within 0.5 of it: \S+; the next is . \(\S+\)",
+            ),
+            (
+                Statements.against_control(ARMS, "a", 0.2),
+                (0.0, 3.0, -2.0, -2.0),
+                r"b \(\+\S+, at least \+\S+\) beats a by more than 0.2; not so [cd] and [cd]",
+            ),
+        ],
+        ids=["above", "top-k", "any-above", "minimum-below", "tolerance", "control"],
+    )
+    def test_of_every_question(self, study, question, means, said):
+        live = study(question=question)
+        finished(live, World(Gaussian(1.0), means))
+        report = live.report()
+        assert report.status == "decided"
+        assert re.fullmatch(said, report.headline), report.headline
+
+
+class TestControl:
+    """Differences from the control: bounds that agree with what is shown."""
+
+    @pytest.mark.parametrize("noise", [Gaussian(1.0), Binary()], ids=["gaussian", "binary"])
+    def test_bounds_agree_with_the_decision(self, study, noise):
+        margin = 0.05
+        live = study(question=Statements.against_control(ARMS, "a", margin), noise=noise)
+        world = World(noise, (0.3, 0.8, 0.32, 0.6))
+        for _ in range(4):
+            if (asked := live.ask()) is None:
+                break
+            live.tell(world(asked.pulls))
+            report = live.report()
+            for claim in report.claim_rows:
+                arm = next(each for each in report.arm_rows if each.name == claim.compares)
+                assert claim.estimate == pytest.approx(arm.mean - report.arm_rows[0].mean)
+                assert arm.difference == pytest.approx(claim.estimate)
+                low, high = arm.difference_lower, arm.difference_upper
+                assert low <= high
+                if claim.shown:
+                    assert high < margin if claim.below else low > margin
+                else:
+                    assert low <= margin <= high
+                assert (arm.lift is None) == (noise != Binary())
+                if arm.lift_lower is not None:
+                    assert arm.lift_lower <= arm.lift <= arm.lift_upper
+
+    def test_they_hold_at_all_times(self, study):
+        """Eight studies of three differences that are looked at after every round: few are ever missed."""
+        means, missed = (0.4, 0.5, 0.4, 0.3), 0
+        for seed in range(8):
+            live = study(question=Statements.against_control(ARMS, "a"), noise=Binary(), max_batch=400)
+            world, ever = World(Binary(), means, seed), set()
+            for _ in range(4):
+                if (asked := live.ask()) is None:
+                    break
+                live.tell(world(asked.pulls))
+                for arm, mean in zip(live.report().arm_rows[1:], means[1:], strict=True):
+                    if not arm.difference_lower <= mean - means[0] <= arm.difference_upper:
+                        ever.add(arm.name)
+            missed += len(ever)
+        assert missed <= 9  # of 24; more has probability below 1e-3, were each missed with probability 0.15
 
 
 def stops(question, claims):
@@ -197,10 +372,10 @@ class TestTheEvidenceIsTheStoppingRule:
         world = World(Gaussian(1.0), means, seed)
         while (asked := live.ask()) is not None:
             report = live.tell(world(asked.pulls))
-            assert stops(question, report.claims) == (report.status == "decided")
-            for claim in report.claims:
-                assert claim.shown == (claim.evidence >= claim.bar - 1e-9), claim
-                assert claim.bar >= math.log(20) - 1e-12
+            assert stops(question, report.claim_rows) == (report.status == "decided")
+            for claim in report.claim_rows:
+                assert claim.shown == (claim.log_evidence >= claim.log_bar - 1e-9), claim
+                assert claim.log_bar >= math.log(20) - 1e-12
         assert report.guarantee == "kept"
 
     @pytest.mark.parametrize("noise", [Binary(), Bounded(-1, 3), Poisson(), UnknownVariance()])
@@ -209,24 +384,24 @@ class TestTheEvidenceIsTheStoppingRule:
         world = World(noise, (0.3, 0.8, 0.2, 0.4), seed=2)
         while (asked := live.ask()) is not None:
             report = live.tell(world(asked.pulls))
-            assert stops(BestArm(), report.claims) == (report.status == "decided")
-            assert all(claim.shown == (claim.evidence >= claim.bar - 1e-9) for claim in report.claims)
+            assert stops(BestArm(), report.claim_rows) == (report.status == "decided")
+            assert all(claim.shown == (claim.log_evidence >= claim.log_bar - 1e-9) for claim in report.claim_rows)
 
     def test_the_papers_rule(self, study):
         live = study(policy=TrackAndStop(first_time=100))
         world = World(Gaussian(1.0), (0.0, 0.7, 0.1, 0.2), form="sums")
         while (asked := live.ask()) is not None:
             report = live.tell(world(asked.pulls))
-            (claim,) = report.claims
-            assert claim.shown == (claim.evidence > claim.bar) == (report.status == "decided")
-        assert claim.words == "b is the best arm, against every other answer"
+            (claim,) = report.claim_rows
+            assert claim.shown == (claim.log_evidence > claim.log_bar) == (report.status == "decided")
+        assert claim.claim == "b is the best arm, against every other answer"
 
     def test_a_policy_that_tests_only_at_the_end_of_its_phases(self, study):
         live = study(policy=PET())
         world = World(Gaussian(1.0), (0.0, 3.0, 0.1, 0.2), form="sums")
         while (asked := live.ask()) is not None:
             report = live.tell(world(asked.pulls))
-            if report.claims[0].shown and report.status != "decided":
+            if report.claim_rows[0].shown and report.status != "decided":
                 assert "pet has its own times at which it decides" in report.headline
 
     def test_a_policy_with_a_rule_of_its_own(self, study):
@@ -234,21 +409,21 @@ class TestTheEvidenceIsTheStoppingRule:
         world = World(Gaussian(1.0), (0.0, 1.5, 0.1, 0.2), form="sums")
         live.ask()
         report = live.tell(world(live.ask().pulls))
-        assert report.claims == []
-        assert "no results yet" not in report.headline
+        assert report.claim_rows == ()
+        assert "No results yet" not in report.headline
         assert "to be shown" not in report.text()
         assert "## Evidence" not in report.markdown()
-        assert any("which needs every batch just as it was planned" in each for each in report.warnings)
+        assert any("which needs every round just as it was planned" in each for each in report.notes)
 
     def test_almost(self, odd):
-        claim = odd.claims[0]._replace(evidence=math.log(19.9), bar=math.log(20), shown=False)
-        assert "almost 20 : 1" in replace(odd, claims=[claim]).text()
+        claim = replace(odd.claim_rows[0], log_evidence=math.log(19.9), log_bar=math.log(20), shown=False, arm=None)
+        assert "almost 20 : 1" in replace(odd, claim_rows=(claim,)).text()
 
     def testodds(self):
         assert odds(math.log(20)) == "20 : 1"
         assert odds(0.0) == "1 : 1"
         assert odds(math.log(0.3)) == "0.3 : 1"
-        assert odds(math.log(1234567)) == "1 234 567 : 1"
+        assert odds(math.log(1234567)) == "1\N{NO-BREAK SPACE}234\N{NO-BREAK SPACE}567 : 1"
         assert odds(1000.0) == "10^434 : 1"
 
 
@@ -260,8 +435,8 @@ def test_the_plot_marks_the_level(study):
             live.tell(world(asked.pulls))
     report = live.report()
     assert report.level == 0.5
-    assert 'fill="#26c">0.5</text>' in report.html()
-    assert "#26c" not in study().report().html()
+    assert '<line class="level"' in report.html()
+    assert '<line class="level"' not in study().report().html()
 
 
 class TestIntervals:
@@ -274,14 +449,14 @@ class TestIntervals:
         while (asked := live.ask()) is not None:
             live.tell(world(asked.pulls))
             report = live.report()
-            for arm, claim in zip(report.arms, report.claims, strict=True):
+            for arm, claim in zip(report.arm_rows, report.claim_rows, strict=True):
                 assert bool(arm.behind) == claim.shown  # behind the best just when it is ruled out
                 assert arm.behind == claim.spare
                 assert arm.lower is None or arm.lower <= arm.mean
                 assert arm.upper is None or arm.mean <= arm.upper
-        best = report.arms[report.answer]
-        assert all((arm.upper or math.inf) >= (arm.lower or -math.inf) for arm in report.arms)
-        assert all((best.upper or math.inf) > (arm.lower or -math.inf) for arm in report.arms)
+        best = next(arm for arm in report.arm_rows if arm.name == report.answer)
+        assert all((arm.upper or math.inf) >= (arm.lower or -math.inf) for arm in report.arm_rows)
+        assert all((best.upper or math.inf) > (arm.lower or -math.inf) for arm in report.arm_rows)
 
     @pytest.mark.parametrize(
         "policy",
@@ -292,17 +467,18 @@ class TestIntervals:
     def test_of_the_papers_rule(self, study, policy, noise):
         live = study(policy=policy, noise=noise)
         live.tell(World(noise, (0.1, 0.9, 0.2, 0.3), form="sums")(live.ask().pulls))
-        for arm, mean in zip(live.report().arms, (0.1, 0.9, 0.2, 0.3), strict=True):
+        for arm, mean in zip(live.report().arm_rows, (0.1, 0.9, 0.2, 0.3), strict=True):
             assert arm.lower < mean < arm.upper
             assert isinstance(noise, Gaussian) or 0 <= arm.lower < arm.upper <= 1
 
     def test_no_bound_is_said_in_words(self, study):
-        """Counts in one batch: nothing is known before it of how large they may be, so nothing is bet on it."""
         live = study(noise=Poisson())
         live.tell(World(Poisson(), (1.0, 1.0, 1.0, 1.0), form="sums")(live.ask().pulls))
-        text = live.report().text()
+        report = live.report()
+        first, *others = report.arm_rows
+        text = replace(report, arm_rows=(replace(first, lower=None, upper=None), *others)).text()
         assert "no bound yet" in text
-        assert "?" not in text
+        assert "?" not in text.split("\n\n", 2)[2]
 
     def test_every_arm_ruled_out_is_said(self, study):
         """Arm a is ruled out, then turns out to be far the best, and the others are ruled out too."""
@@ -310,9 +486,9 @@ class TestIntervals:
         out = False
         while (asked := live.ask()) is not None:
             world = World(Gaussian(1.0), (9.0, 1.0, 1.0) if out else (0.0, 1.0, 1.0), form="sums")
-            out = live.tell(world(asked.pulls)).claims[0].shown
+            out = live.tell(world(asked.pulls)).claim_rows[0].shown
         report = live.report()
-        assert all(claim.shown for claim in report.claims)
+        assert all(claim.shown for claim in report.claim_rows)
         assert any("Every arm has been ruled out" in each for each in report.warnings)
 
     def test_hold_at_all_times(self, study):
@@ -326,7 +502,7 @@ class TestIntervals:
                 if (asked := live.ask()) is None:
                     break
                 live.tell(world(asked.pulls))
-            arms = live.report().arms
+            arms = live.report().arm_rows
             missed += sum(not arm.lower <= mean <= arm.upper for arm, mean in zip(arms, means, strict=True))
         assert missed <= 5  # more has probability below 4e-4, were each to miss independently with probability 0.05
 
@@ -339,8 +515,8 @@ def test_the_bets_are_folded_once(study, monkeypatch, question, means, answer):
     monkeypatch.setattr(Betting, "replayed", lambda *given: times.append(1) or fold(*given))
     report = live.report()
     assert len(times) == 1
-    assert all(claim.spare is not None for claim in report.claims)
-    assert all(arm.lower is not None for arm in report.arms)
+    assert all(claim.spare is not None for claim in report.claim_rows)
+    assert all(arm.lower is not None for arm in report.arm_rows)
 
 
 class TestWords:
@@ -348,9 +524,9 @@ class TestWords:
         live = study(noise=Binary(), delta=0.01)
         report = finished(live, World(Binary(), (0.1, 0.9, 0.2, 0.3)))
         assert re.fullmatch(
-            r"With \d+ results of 4 arms in \d+ batch(es)?, allocated by wager \(roundwise [\d.]+\), the study "
-            r"concluded that b is the best arm; the probability of a wrong conclusion is at most 0.01 at any "
-            r"number of batches, assuming that results are 0 or 1\.",
+            r"With \d+ results of 4 arms in \d+ rounds?, allocated by wager \(roundwise [\d.]+\), the study "
+            r"concluded that b is the best arm; the probability of a wrong conclusion is at most 1 % at any "
+            r"number of rounds, assuming that results are 0 or 1\.",
             report.sentence,
         )
         assert report.reproduce.splitlines()[-1] == "roundwise verify s --storage sqlite:///copy.db"
@@ -360,8 +536,8 @@ class TestWords:
         report = finished(live, World(Gaussian(1.0), (0.0, 2.0, 0.1, 0.2), form="sums"))
         assert report.guarantee == "void because the threshold ln((1 + ln t)/delta) has no proof"
         assert "is not guaranteed" in report.sentence
-        assert "at most 0.05" not in report.text() + report.markdown() + report.html()
-        assert "aimed at 0.05, without a guarantee" in report.text()
+        assert "at most 5 %" not in report.text() + report.markdown() + report.html()
+        assert "an error of 5 % was aimed at, without a guarantee" in report.text()
 
     def test_intervals_come_from_what_is_proved(self, study):
         """The threshold `sum` is proved for normal results only: for others the intervals are those of `counts`."""
@@ -369,11 +545,11 @@ class TestWords:
         for threshold in (Sum(), Counts()):
             live = study(noise=Binary(), policy=TrackAndStop(stopping=GLR(threshold), first_time=100))
             live.tell({"arm": list(ARMS), "count": live.ask().pulls, "successes": [5, 10, 15, 20]})
-            found.append([(arm.lower, arm.upper) for arm in live.report().arms])
+            found.append([(arm.lower, arm.upper) for arm in live.report().arm_rows])
         assert found[0] == found[1]
 
     @pytest.mark.parametrize(
-        ("question", "head"), [(Above(0.5), "0.9 bounds, each"), (BestArm(), "0.95 interval")], ids=["level", "arms"]
+        ("question", "head"), [(Above(0.5), "90 % bounds, each"), (BestArm(), "95 % interval")], ids=["level", "arms"]
     )
     def test_what_bounds_are_called(self, study, question, head):
         live = study(question=question)
@@ -409,3 +585,17 @@ def test_a_decided_study_shows_the_claims_of_the_candidate_that_won():
     found = policy.stopping.claims(problem, trial, "abcd")
     assert all(each.shown for each in found)
     assert found[0].words.startswith("abcd"[int(conclusion(problem, policy, trial))])
+
+
+def test_what_is_missing_stands_with_its_arm(study):
+    """And where arms differ in it by more than chance, that is a danger."""
+    live = study(arms=("a", "b"), noise=Binary())
+    live.ask()
+    rows = {"arm": ["a"] * 60 + ["b"] * 60, "outcome": [0, 1] * 30 + [None] * 30 + [1] * 30}
+    live.tell(rows, missing="left the study")
+    report = live.report()
+    assert [(each.name, each.missing) for each in report.arm_rows] == [("a", 0), ("b", 30)]
+    assert arm_table(report)[0][-1] == "missing"
+    assert any(
+        "differ in how many outcomes are missing" in each and ", b most of all" in each for each in report.dangers
+    )

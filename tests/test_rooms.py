@@ -16,6 +16,7 @@ ORDER = (
     "state",
     "questions",
     "estimates",
+    "dealing",
     "noise",
     "problem",
     "stopping",
@@ -26,6 +27,7 @@ ORDER = (
     "simulation",
     "studies",
     "theory",
+    "planning",
     "cli",
     "__main__",
 )

@@ -101,6 +101,9 @@ def test_policies(policy):
     assert again.stopping == policy.stopping
 
 
+CLAIM = {"name": "claims", "forms": [[1, -1]], "levels": [0]}
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "message"),
     [
@@ -124,6 +127,9 @@ def test_policies(policy):
         ("noise", {"name": "binery"}, "no noise model called 'binery'. Did you mean 'binary'"),
         ("noise", {"name": "gaussian", "sigma": -1}, "`sigma` is -1"),
         ("noise", {"name": "bounded", "low": 0}, "The noise model 'bounded' cannot be made"),
+        ("question", CLAIM | {"weights": "a"}, "`weights` is 'a', but must be a number, or a list of numbers"),
+        ("question", CLAIM | {"weights": [1, "b"]}, "`weights` is .1, 'b'., but must be a number, or a list"),
+        ("question", CLAIM | {"odds": "yes"}, "`odds` is 'yes', but must be true or false"),
         ("policy", {"name": "pett"}, "no policy called 'pett'. Did you mean 'pet'"),
         ("policy", {"name": "pet", "threshold": "pair"}, "no threshold called 'pair'"),
         ("policy", {"name": "wager", "growth": -1}, "`growth` is -1"),
@@ -133,3 +139,21 @@ def test_policies(policy):
 def test_mistakes(kind, spec, message):
     with pytest.raises(InputError, match=message):
         made(kind, spec)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "thing"),
+    [
+        ("question", "best-arm", BestArm()),
+        ("question", "top-k:k=3", TopK(3)),
+        ("question", " above : level = 0.5 ", Above(0.5)),
+        ("question", "above:level=0.5", Above(0.5)),
+        ("noise", "bounded:low=0,high=5", Bounded(0.0, 5.0)),
+        ("threshold", "counts", Counts()),
+        ("policy", "track-and-stop:tracking=C,forced=no", TrackAndStop(tracking="C", forced=False)),
+        ("policy", "pet:guess=4,threshold=pairwise", PET(guess=4.0, stopping=GLR(Pairwise()))),
+        ("policy", "wager:max_batch=500", Wager(max_batch=500)),
+    ],
+)
+def test_words_of_the_command_line(kind, words, thing):
+    assert made(kind, words) == thing

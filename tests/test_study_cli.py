@@ -91,7 +91,7 @@ def first(works, checkout, tmp_path):
 def decided(works, first, tmp_path):
     works("ask", "checkout")
     file = table(tmp_path / "second.csv", ("red", 200, 90), ("green", 200, 160), ("blue", 200, 20))
-    return works("tell", "checkout", file)
+    return works("tell", "checkout", file, "--new")
 
 
 class TestCommands:
@@ -100,26 +100,26 @@ class TestCommands:
         assert "Created 'checkout': best-arm of 3 arms, error at most 0.1" in out
         assert "`roundwise ask checkout`" in out
         out = works("ask", "checkout", "--out", "batch.csv")
-        assert "batch 1: 90 results, 90 of them still to come" in out
+        assert "round 1: collect 90 results." in out
         assert "written to batch.csv" in out
-        assert (tmp_path / "batch.csv").read_text().split() == ["arm,pulls", "red,30", "green,30", "blue,30"]
+        assert (tmp_path / "batch.csv").read_text().split() == ["arm,still_to_come", "red,30", "green,30", "blue,30"]
         table(tmp_path / "1.csv", ("red", 30, 15), ("green", 30, 24))
         out = works("tell", "checkout", "1.csv")
         assert "Recorded 1.csv" in out
-        assert "Outstanding: blue: 30." in out
-        assert "batch 1 lacks 30 results" in out
-        assert "blue: 30" in works("status", "checkout")
+        assert "Still to come: blue 30." in out
+        assert "30 results of round 1 are still to come" in out
+        assert "blue 30" in works("status", "checkout")
         works("ask", "checkout", "--out", "batch.csv")
-        assert (tmp_path / "batch.csv").read_text().split() == ["arm,pulls", "blue,30"]
+        assert (tmp_path / "batch.csv").read_text().split() == ["arm,still_to_come", "blue,30"]
         out = works("tell", "checkout", "--round-over", "blue was sold out")
         assert "closed early: 30 of 90 results never came (blue was sold out)" in out
         for week in (2, 3):
             works("ask", "checkout")
             table(tmp_path / f"{week}.csv", ("red", 200, 90), ("green", 200, 150 + week), ("blue", 200, 20))
-            out = works("tell", "checkout", f"{week}.csv")
-        assert "checkout: green is the best arm" in out
+            out = works("tell", "checkout", f"{week}.csv", "--new")
+        assert "green is best: 7" in out
         assert "`roundwise report checkout --out report.html`" in out
-        assert "green is the best arm" in works("ask", "checkout")
+        assert "green is best: " in works("ask", "checkout")
         assert "and the verdict were computed again" in works("verify", "checkout")
         assert "checkout" in works("list")
 
@@ -128,12 +128,12 @@ class TestCommands:
         works("ask", "checkout")
         table(tmp_path / "1.csv", ("red", 30, 10), ("green", 30, 11), ("blue", 30, 1))
         works("tell", "checkout", "1.csv")
-        assert "batch 2: 10 results" in works("ask", "checkout", "--out", "batch.csv")
+        assert "round 2: collect 10 results" in works("ask", "checkout", "--out", "batch.csv")
         rows = [line.split(",") for line in (tmp_path / "batch.csv").read_text().split()[1:]]
         assert sum(int(pulls) for _, pulls in rows) == 10
         table(tmp_path / "2.csv", *((arm, int(pulls), 1) for arm, pulls in rows))
         out = works("tell", "checkout", "2.csv")
-        assert "undecided (the budget of 100 results is used up); " in out
+        assert "Undecided (the budget of 100 results is used up). " in out
         assert "may" in out
         assert "the budget of 100 results is used up" in works("ask", "checkout")
         table(tmp_path / "3.csv", ("red", 5, 5))
@@ -146,7 +146,7 @@ class TestCommands:
     def test_names_with_blanks_can_be_pasted(self, works):
         works("new", "my study", "-q", "best-arm", "--arms", "a b, c d ", "--binary")
         assert "`roundwise tell 'my study' FILE`" in works("ask", "my study")
-        assert works("ask", "my study", "--json")["pulls"] == {"a b": 30, "c d": 30}
+        assert works("ask", "my study", "--json")["results"] == {"a b": 30, "c d": 30}
 
     @pytest.mark.parametrize(
         ("words", "assumed"),
@@ -179,7 +179,7 @@ class TestCommands:
         works("ask", "x")
         file = table(tmp_path / "1.csv", ("red", 30, 3), ("green", 30, 20), ("blue", 30, 28))
         works("tell", "x", file)
-        assert works("report", "x", "--json")["samples"] == 90
+        assert works("report", "x", "--json")["results"] == 90
 
     def test_control_is_named(self, works):
         works("new", "x", "--arms", "red,green,blue", "--binary", "-q", "statements", "--control", "red")
@@ -199,7 +199,7 @@ class TestCommands:
         works(*NEW, "--binary", "--policy", policy, "--max-batch", 3000, "--min-per-arm", 10)
         for name in ("html", "md", "json"):
             works("report", "checkout", "--out", f"before.{name}")
-        pulls = works("ask", "checkout", "--json")["pulls"]
+        pulls = works("ask", "checkout", "--json")["results"]
         assert sum(pulls.values()) <= 3000
         table(tmp_path / "1.csv", *((arm, n, n // 2) for arm, n in pulls.items()))
         works("tell", "checkout", "1.csv", "--json")
@@ -210,14 +210,14 @@ class TestCommands:
     def test_arms_from_a_file(self, works, tmp_path):
         (tmp_path / "arms.txt").write_bytes(b"\xef\xbb\xbfred\r\n\r\nblue one\r\n")
         works("new", "x", "-q", "best-arm", "--arms-file", "arms.txt", "--binary")
-        assert works("ask", "x", "--json")["outstanding"] == {"red": 30, "blue one": 30}
+        assert works("ask", "x", "--json")["still_to_come"] == {"red": 30, "blue one": 30}
 
     def test_many_arms_are_shown_in_part(self, works, tmp_path):
         (tmp_path / "arms.txt").write_text("\n".join(f"arm {i}" for i in range(100)))
         works("new", "x", "-q", "best-arm", "--arms-file", "arms.txt", "--binary")
         assert "... and 40 more arms; --out FILE writes them all." in works("ask", "x", "--out", "b.csv")
         assert len((tmp_path / "b.csv").read_text().splitlines()) == 101
-        assert "arm 29: 30, ..." in works("status", "x")
+        assert "arm 29 30, ..." in works("status", "x")
 
     def test_json_of_every_command(self, works, tmp_path):
         """With what became of the guarantee in each; nothing but JSON is printed."""
@@ -233,22 +233,22 @@ class TestCommands:
         guarantee = "kept"
         found = json_of(*NEW, "--binary")
         assert (found["study"], found["arms"], found["delta"]) == ("checkout", ["red", "green", "blue"], 0.05)
-        assert json_of("ask", "checkout", "--out", "batch.csv")["batch"] == 1
+        assert json_of("ask", "checkout", "--out", "batch.csv")["round"] == 1
         table(tmp_path / "first.csv", ("red", 30, 15), ("green", 30, 24), ("blue", 30, 3))
-        assert json_of("tell", "checkout", "first.csv")["samples"] == 90
+        assert json_of("tell", "checkout", "first.csv")["results"] == 90
         works("ask", "checkout")
         table(tmp_path / "second.csv", ("red", 200, 90), ("green", 200, 160), ("blue", 200, 20))
-        assert json_of("tell", "checkout", "second.csv")["status"] == "decided"
-        assert json_of("report", "checkout", "--out", "report.md")["answer"] == 1
+        assert json_of("tell", "checkout", "second.csv", "--new")["status"] == "decided"
+        assert json_of("report", "checkout", "--out", "report.md")["answer"] == "green"
         table(tmp_path / "third.csv", ("red", 200, 100), ("green", 200, 101), ("blue", 200, 20))
         guarantee = (
-            "conditional on the assumption that the correction of second.csv in batch 2 has nothing to do with what "
+            "conditional on the assumption that the correction of second.csv in round 2 has nothing to do with what "
             "results showed"
         )
         found = json_of("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong week")
         assert (found["status"], found["answer"]) == ("undecided", None)
-        assert json_of("ask", "checkout")["batch"] == 3
-        assert json_of("status", "checkout")["outstanding"]
+        assert json_of("ask", "checkout")["round"] == 3
+        assert json_of("status", "checkout")["still_to_come"]
         found = json_of("verify", "checkout")
         assert found.pop("digest") == load_study("checkout").entries()[-1].digest
         assert found == {
@@ -263,9 +263,23 @@ class TestCommands:
         assert [each["name"] for each in json_of("list")] == ["checkout"]
         assert json_of("export", "checkout")["file"] == "checkout.jsonl"
         assert json_of("import", "checkout.jsonl", "--storage", "sqlite:///copy.db")["entries"] == 11
-        assert json_of("report", "checkout")["outstanding"]
+        assert json_of("report", "checkout")["still_to_come"]
+        assert len(json_of("log", "checkout")["entries"]) > 8
         assert json_of("close", "checkout", "--why", "enough")["status"] == "closed"
         assert json_of("ask", "checkout")["status"] == "closed"
+        assert json_of("reopen", "checkout", "--why", "more money", "--yes")["status"] == "undecided"
+        assert json_of("note", "checkout", "all is well")["status"] == "undecided"
+        assert json_of("drop", "checkout", "blue", "--why", "sold out", "--yes")["status"] == "undecided"
+        assert json_of("add", "checkout", "pink", "--yes")["status"] == "undecided"
+        guarantee = "kept"
+        works("new", "prices", "--question", "best-arm", "--arms", "a,b", "--binary", "--budget", "90")
+        table(tmp_path / "past.csv", ("a", 20, 10), ("b", 20, 12))
+        assert json_of("import-past", "prices", "past.csv", "--yes")["status"] == "undecided"
+        assert json_of("extend", "prices", "--budget", "200", "--yes")["status"] == "undecided"
+        works("remove", "prices", "--yes")
+        works("log", "checkout", "--json")
+        seen |= {"remove", "log"}
+        assert [each["name"] for each in works("list", "--json")] == ["checkout"]
         ours = [each for each in app.registered_commands if each.callback.__module__.startswith("roundwise.cli.study.")]
         assert seen == {each.name or each.callback.__name__ for each in ours}
 
@@ -288,12 +302,12 @@ class TestCommands:
         assert "All of these were recorded by other rules" in works("verify", "checkout")
 
     def test_reports(self, works, decided, tmp_path):
-        assert "green is the best arm" in works("report", "checkout")
+        assert "green is best: 80.0 %, ahead of red by at least " in works("report", "checkout")
         for name in ("r.html", "r.md", "r.json", "deep/er/R.HTML"):
             out = works("report", "checkout", "--out", name)
             assert f"The report is in {name}" in out
         html.parser.HTMLParser().feed((tmp_path / "deep/er/R.HTML").read_text())
-        assert (tmp_path / "r.md").read_text().startswith("# checkout")
+        assert (tmp_path / "r.md").read_text().startswith("<!-- roundwise report -->\n# checkout")
 
     def test_export_and_import(self, works, refused, decided, tmp_path):
         out = works("export", "checkout")
@@ -312,10 +326,10 @@ class TestCommands:
 
     def test_amend_and_close(self, works, decided, tmp_path):
         out = works("amend", "checkout", "second.csv", "--why", "not ours")
-        assert "second.csv of batch 2 was withdrawn: not ours. The guarantee holds if" in out
-        assert "undecided" in out
+        assert "second.csv of round 2 was withdrawn: not ours. The guarantee holds if" in out
+        assert "Not decided yet" in out
         out = works("close", "checkout", "--why", "no budget")
-        assert "closed undecided (no budget)" in out
+        assert "Closed undecided (no budget)" in out
 
     @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
     def test_the_storage_of_the_environment(self, works, tmp_path, monkeypatch, kind):
@@ -343,8 +357,8 @@ class TestMistakes:
             (("--counts", "--policy", "pet"), "Poisson counts have no sigma"),
             (("--binary", "--max-batch", 2), "3 arms need at least 3 pulls a batch"),
             (("--binary", "--k", 2), "There is no setting of the question 'best-arm' called 'k'"),
-            (("--binary", "--margin", 2), "--margin goes with --control"),
-            (("--binary", "--control", "red"), "--control goes with --question statements"),
+            (("--binary", "--margin", 2), "go with --question claims"),
+            (("--binary", "--control", "red"), "go with --question claims"),
             (("--binary", "--arms-file", "x"), "Give either --arms a,b,c or --arms-file FILE"),
             (("--binary", "--question", "best"), "There is no question called 'best'. Did you mean"),
             (("--binary", "--question", "top-k"), "The question 'top-k' cannot be made without `k`"),
@@ -380,9 +394,9 @@ class TestMistakes:
             ),
             (b"arm,count,successes\nA,3,1\nB,3,1\n", "Is it a file of another study?"),
             (b"arm,outcome\nred,1.7\n", "results.csv, line 2: outcome 1.7 of arm 'red' is neither 0 nor 1"),
-            (b"arm,outcome\nred,\n", "results.csv, line 2: the outcome '' of arm 'red' is missing"),
+            (b"arm,outcome\nred,\n", "results.csv, line 2: 1 row has no outcome (red 1)"),
             (b"arm,count,successes\nred,3,4\n", "successes 4 of arm 'red' with count 3 is impossible"),
-            (b"colour,clicks\nred,3\n", "results.csv, line 1: found 'colour', 'clicks', but no column 'arm'"),
+            (b"colour,clicks\nred,3\n", "results.csv, line 1: found 'colour', 'clicks', but no column 'outcome'"),
             (b"arm,outcome\n", "results.csv has a header but no results"),
             (b"", "results.csv is empty"),
             (b"\x00\x01\x02", "results.csv is a binary file, not a table"),
@@ -397,21 +411,43 @@ class TestMistakes:
         assert sentence in refused("tell", "checkout", "results.csv")
 
     def test_tell(self, refused, first, works, tmp_path):
-        assert "No batch is open. Run `roundwise ask checkout` first" in refused(
+        assert "No round is open. Run `roundwise ask checkout` first" in refused(
             "tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1))
         )
-        assert "first.csv was already recorded as batch 1 (same contents). Nothing was changed." in refused(
+        assert "first.csv was already recorded in round 1 (same contents). Nothing was changed." in refused(
             "tell", "checkout", "first.csv"
         )
         works("ask", "checkout")
         assert "nothing.csv" in refused("tell", "checkout", "nothing.csv")
         assert str(tmp_path) in refused("tell", "checkout", tmp_path)
-        assert "first.csv was already recorded as batch 1" in refused("tell", "checkout", "first.csv")
+        assert "first.csv was already recorded in round 1" in refused("tell", "checkout", "first.csv")
         assert "x.csv is given twice" in refused("tell", "checkout", "x.csv", "x.csv")
         assert "Give the results" in refused("tell", "checkout")
         assert "The reason is empty" in refused("tell", "checkout", "--round-over", "")
         assert "--why" in refused("close", "checkout")
         assert "The reason is empty" in refused("close", "checkout", "--why", " ")
+
+    def test_what_changes_a_study_must_be_agreed_to(self, works, refused, first, monkeypatch):
+        """Where nobody can answer, the sentence and `--yes`; on a terminal it is asked."""
+        changes = {
+            ("drop", "checkout", "blue", "--why", "sold out"): "cut to what was won against blue",
+            ("add", "checkout", "pink"): "pink starts with the least evidence",
+            ("remove", "checkout"): "There is no guarantee to keep",
+        }
+        for words, effect in changes.items():
+            said = refused(*words)
+            assert effect in said
+            assert "Nothing was changed; to do it, say --yes." in said
+        out = works("drop", "checkout", "blue", "--why", "sold out", "--yes")
+        assert "The guarantee is kept, at a price" in out
+        works("close", "checkout", "--why", "enough")  # nothing is lost by it
+        assert "looking at results and going on is always allowed" in refused("reopen", "checkout", "--why", "x")
+
+    def test_closing_says_what_is_not_counted(self, works, refused, first, tmp_path):
+        works("ask", "checkout")
+        works("tell", "checkout", table(tmp_path / "x.csv", ("red", 3, 1)))
+        assert "The 3 results told of round 2 are not counted." in refused("close", "checkout", "--why", "enough")
+        works("close", "checkout", "--why", "enough", "--yes")
 
     def test_after_the_decision(self, refused, decided):
         assert "The study 'checkout' is decided" in refused("tell", "checkout", "--round-over", "late")
@@ -425,7 +461,7 @@ class TestMistakes:
             ("amend", "checkout", "first.csv", "--why", "wrong"),
         ):
             assert re.search(r"is closed.*\(no money\)", refused(*words))
-        assert "closed undecided (no money)" in works("ask", "checkout")
+        assert "Closed undecided (no money)" in works("ask", "checkout")
 
     @pytest.mark.parametrize(
         "words",
@@ -455,18 +491,18 @@ class TestMistakes:
     def test_where_nothing_can_be_written(self, works, refused, checkout, tmp_path):
         (tmp_path / "folder").mkdir()
         (tmp_path / "plain").write_text("")
-        assert "must end in .html, .md, .json" in refused("report", "checkout", "--out", "report.pdf")
+        assert "must end in .html, .md, .pdf, .xlsx" in refused("report", "checkout", "--out", "report.docx")
         for words in (("report", "checkout"), ("ask", "checkout"), ("export", "checkout")):
             assert "cannot be written" in refused(*words, "--out", "plain/report.html")
         assert "is a folder" in refused("ask", "checkout", "--out", "folder")
-        assert works("ask", "checkout", "--json")["batch"] == 1  # and not 2: nothing was asked before
+        assert works("ask", "checkout", "--json")["round"] == 1  # and not 2: nothing was asked before
 
     def test_amend(self, refused, decided):
         assert "No file 'third.csv' was told. Told so far: " in refused(
             "amend", "checkout", "third.csv", "--why", "wrong"
         )
         assert "third.csv" in refused("amend", "checkout", "second.csv", "--by", "third.csv", "--why", "wrong")
-        assert "was already recorded as batch 1" in refused(
+        assert "was already recorded in round 1" in refused(
             "amend", "checkout", "second.csv", "--by", "first.csv", "--why", "wrong"
         )
 

@@ -88,7 +88,7 @@ def test_kill_at_any_moment_of_tell(url, tmp_path):
                 assert there[len(recorded) :] in ([], [number])
                 recorded = there
                 if number in there:
-                    with pytest.raises(InputError, match=f"{number}.csv was already recorded as batch [0-9]+"):
+                    with pytest.raises(InputError, match=f"{number}.csv was already recorded in round [0-9]+"):
                         again.tell(file)
                 else:
                     assert not acknowledged
@@ -113,7 +113,7 @@ def test_kill_while_the_study_is_decided(url, tmp_path):
     """The verdict is recorded with the results that bring it, or neither is."""
     moments = random.Random(2)
     usual = 0.02
-    (tmp_path / "1.csv").write_text("arm,count,successes\na,30,3\nb,30,15\nc,30,29\n")
+    (tmp_path / "1.csv").write_text("arm,count,successes\na,30,13\nb,30,14\nc,30,16\n")
     (tmp_path / "2.csv").write_text("arm,count,successes\na,200,20\nb,200,100\nc,200,190\n")
     for turn in range(20):
         name = f"s{turn}"
@@ -189,7 +189,7 @@ def test_another_tells_between_reading_and_writing(study, url, tmp_path, monkeyp
 
     monkeypatch.setattr(study.store, "append", late)
     if same:
-        with pytest.raises(InputError, match="1.csv was already recorded as batch 1"):
+        with pytest.raises(InputError, match="1.csv was already recorded in round 1"):
             study.tell(mine)
     else:
         study.tell(mine)
@@ -200,7 +200,7 @@ def test_two_tell_the_same_file_at_once(study, url, tmp_path, capfd):
     for number in range(5):
         file = results(tmp_path, number)
         assert sorted(at_once(url, [[file], [file]])) == [0, 2]
-        assert re.search(rf"{number}.csv was already recorded as batch 1 \(same contents\)", capfd.readouterr().err)
+        assert re.search(rf"{number}.csv was already recorded in round 1 \(same contents\)", capfd.readouterr().err)
         assert told(study.state) == list(range(number + 1))
 
 
@@ -242,7 +242,7 @@ def test_full_disk(tmp_path, capfd):
     assert message.count("\n") == 1
     with load_study("s", url) as study:
         assert study.store.read("s") == before
-        assert study.tell(file).samples == 20_000
+        assert study.tell(file).results == 20_000
 
 
 def test_a_clock_that_goes_back(study, tmp_path, monkeypatch):

@@ -20,14 +20,22 @@ from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwi
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
+    from roundwise.planning import StudyPlan, plan
     from roundwise.studies import Study, create_study, load_study
+    from roundwise.studies.keeping import export_study, import_study, study_log, verify_study
+    from roundwise.studies.listing import list_studies
     from roundwise.studies.report import Report
+    from roundwise.studies.results import Columns
     from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
+        "roundwise.planning": ("StudyPlan", "plan"),
         "roundwise.studies": ("Study", "create_study", "load_study"),
+        "roundwise.studies.keeping": ("export_study", "import_study", "study_log", "verify_study"),
+        "roundwise.studies.listing": ("list_studies",),
         "roundwise.studies.report": ("Report",),
+        "roundwise.studies.results": ("Columns",),
         "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
         "roundwise.theory.bounds": ("overview",),
     }
@@ -54,6 +62,7 @@ __all__ = [
     "Bounded",
     "Chances",
     "Claims",
+    "Columns",
     "Conflict",
     "Counts",
     "Damaged",
@@ -87,6 +96,7 @@ __all__ = [
     "StoreError",
     "Study",
     "StudyExists",
+    "StudyPlan",
     "SubGaussian",
     "Sum",
     "Summary",
@@ -102,7 +112,13 @@ __all__ = [
     "begin",
     "conclusion",
     "create_study",
+    "export_study",
+    "import_study",
+    "list_studies",
     "load_study",
     "overview",
+    "plan",
     "simulate",
+    "study_log",
+    "verify_study",
 ]

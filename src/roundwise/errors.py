@@ -11,7 +11,31 @@ them is one sentence on standard error and exit code 2.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_SHELL: ContextVar[bool] = ContextVar("shell", default=False)
+
+
+@contextmanager
+def at_the_shell() -> Iterator[None]:
+    """What is said meanwhile is said to somebody at the command line, not in Python."""
+    before = _SHELL.set(True)
+    try:
+        yield
+    finally:
+        _SHELL.reset(before)
+
+
+def said(python: str, shell: str) -> str:
+    """What to do, in the words of where it is done.
+
+    >>> said("`again=True`", "`--again`")
+    '`again=True`'
+    """
+    return shell if _SHELL.get() else python
 
 
 class RoundwiseError(Exception):
@@ -44,3 +68,20 @@ def whole_number(name: str, value: object, least: int) -> int:
     if not good:
         raise InputError(f"`{name}` is {value!r}, but must be a whole number of at least {least}.")
     return int(number)
+
+
+LONGEST = 2000  # letters of one sentence on a screen
+_CONTROL = re.compile(
+    "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def visible(text: str, longest: int | None = None) -> str:
+    r"""Text that a terminal or a page only shows: what would steer it is written out, what is endless is cut.
+
+    >>> visible("a\x1b[31mb"), visible("x" * 9, longest=5)
+    ('a\\x1b[31mb', 'xxxxx... (9 letters)')
+    """
+    if longest is not None and len(text) > longest:
+        text = f"{text[:longest]}... ({len(text)} letters)"
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -11,16 +11,17 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
+import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import POLICIES, Policy
@@ -81,6 +82,9 @@ def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
     name = str(fields.pop("name", ""))
     thing, what = kind_of(kind, name, trusted), f"{ROOMS[kind].word} '{name}'"
     known = settings(thing)
+    described = thing.from_words(fields) if hasattr(thing, "from_words") else None
+    if described is not None:  # in other words than its fields
+        return described
     for key in fields:
         if key not in known:
             raise unknown(f"setting of the {what}", key, known)
@@ -121,7 +125,7 @@ def worded(kind: Kind, text: str) -> dict[str, str]:
     >>> worded("policy", "my_rules:Doubling:start=20")
     {'name': 'my_rules:Doubling', 'start': '20'}
     """
-    name, _, rest = text.strip().partition(":")
+    name, rest = (part.strip() for part in text.partition(":")[::2])
     if name not in ROOMS[kind].built_in and "=" not in (own := rest.partition(":")[0]) and own:
         name, rest = f"{name}:{own}", rest.partition(":")[2]
     fields = {"name": name}
@@ -131,21 +135,38 @@ def worded(kind: Kind, text: str) -> dict[str, str]:
     return fields
 
 
+def quantity(value: str | float, what: str = "the number") -> float:
+    """A number, also written as a per cent or in points (hundredths).
+
+    >>> quantity("30%"), quantity("2 points"), quantity("20 000"), quantity(0.5)
+    (0.3, 0.02, 20000.0, 0.5)
+    """
+    if isinstance(value, str):
+        text = value.strip().replace("\N{NO-BREAK SPACE}", "").replace(" ", "").replace("_", "").lower()
+        match = re.fullmatch(r"([^a-z%]*(?:e[+-]?\d+)?)(%|percent|points?|pp)?", text)
+        try:
+            number = float(match[1]) if match else math.nan
+        except ValueError:
+            number = math.nan
+        if match and match[2] and math.isfinite(number):
+            number = float(f"{number / 100:.15g}")  # 3% is just 0.03
+    else:
+        number = float(value)
+    if not math.isfinite(number):
+        raise InputError(f"`{what}` is {value!r}, but must be a number such as 0.3, 30% or 2 points.")
+    return number
+
+
 def name_of(thing: Thing) -> str:
     """The name that `made` knows it by; an InputError if it could not be found by any."""
     kind = type(thing)
     if any(room.built_in.get(thing.name) is kind for room in ROOMS.values()):
         return thing.name
     module, path = kind.__module__, kind.__qualname__
-    if module == "__main__" or "<locals>" in path:
-        where = "in a function" if "<locals>" in path else "in the script or notebook that is running"
+    if module == "__main__" or _found(module, path) is not kind:
         raise InputError(
-            f"The class {kind.__name__} is defined {where}, where it cannot be found again: put it into a module of "
-            "its own, for example my_rules.py, and import it from there."
-        )
-    if _found(module, path) is not kind:
-        raise InputError(
-            f"The class {kind.__name__} cannot be found again: there is no {path} in the module '{module}'."
+            f"The class '{module}:{path}' cannot be found again from elsewhere, as none that is defined in a script, a "
+            "notebook or a function: put it into a module of its own, for example my_rules.py, and import that."
         )
     return f"{module}:{path}"
 
@@ -229,12 +250,15 @@ def _hints(thing: type[Any]) -> dict[str, object]:
         hints = typing.get_type_hints(thing)
     except (NameError, AttributeError, TypeError):
         return {}
-    inner = {key: [each for each in typing.get_args(hint) if each is not NoneType] for key, hint in hints.items()}
-    optional = (typing.Union, UnionType)
-    return {
-        key: inner[key][0] if typing.get_origin(hint) in optional and len(inner[key]) == 1 else hint
-        for key, hint in hints.items()
-    }
+    return {key: _without_none(hint) for key, hint in hints.items()}
+
+
+def _without_none(hint: object) -> object:
+    if typing.get_origin(hint) not in (typing.Union, UnionType):
+        return hint
+    rest = [each for each in typing.get_args(hint) if each is not NoneType]
+    numbers = {typing.get_origin(each) or each for each in rest} == {float, np.ndarray}
+    return NUMBERS if numbers else rest[0] if len(rest) == 1 else hint
 
 
 def _is_array(value: object) -> bool:
@@ -245,26 +269,22 @@ def _is_array(value: object) -> bool:
     return all(is_number(each) for each in value)
 
 
-def _array(value: Any) -> Floats:
-    return np.asarray(value, dtype=np.float64)
-
-
-def _is_whole(value: object) -> bool:
-    return is_number(value) and float(value).is_integer()  # type: ignore[arg-type]
-
-
 def _are_texts(value: object) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
+_FLOATS = partial(np.asarray, dtype=np.float64)
+NUMBERS = object()  # the type of one number or several
 # what a setting must be, by its type: in words, whether a value is that, and what is made of it
-READERS: dict[object, tuple[str, Callable[[object], bool], Callable[[Any], object]]] = {
+READERS: dict[object, tuple[str, Callable[[Any], bool], Callable[[Any], object]]] = {
     bool: ("true or false", lambda value: isinstance(value, bool), bool),
-    int: ("a whole number", _is_whole, int),
+    int: ("a whole number", lambda value: is_number(value) and value % 1 == 0, int),
     float: ("a number", is_number, lambda value: value),
     str: ("a text", lambda value: isinstance(value, str), str),
     tuple[str, ...]: ("a list of texts", _are_texts, tuple),
-    np.ndarray: ("a list of numbers, or a list of lists of equally many numbers", _is_array, _array),
+    tuple[float, ...]: ("a list of numbers", _is_array, tuple),
+    NUMBERS: ("a number, or a list of numbers", lambda value: is_number(value) or _is_array(value), _FLOATS),
+    np.ndarray: ("a list of numbers, or a list of lists of equally many numbers", _is_array, _FLOATS),
 }
 TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -287,7 +307,7 @@ def _said(word: Word, hint: object) -> object:
     """What a word stands for where this type is wanted."""
     if hint is bool:
         return TRUTHS.get(word.lower(), str(word))
-    if hint not in (int, float):
+    if hint not in (int, float, NUMBERS):
         return str(word)
     try:
         return float(word)

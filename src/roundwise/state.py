@@ -54,7 +54,58 @@ class Batch(NamedTuple):
     totals: Floats
     scatter: Floats | None = None
     table: Table | None = None
-    parts: tuple[Batch, ...] = ()
+    parts: Parts | None = None
+
+
+class Parts(NamedTuple):
+    """A batch cut into parts, in one or several orders of its rows ("dealings") that have nothing to do with values.
+
+    Runs come first, then dealings, arms and parts. All dealings may share their counts: then there is one of these.
+    """
+
+    counts: Floats  # (1 or M, K, P)
+    totals: Floats  # (M, K, P)
+    scatter: Floats | None = None  # (M, K, P)
+    table: Table | None = None  # counts (M, K, P, V)
+
+    @property
+    def number(self) -> int:
+        """P, how many parts there are."""
+        return int(self.totals.shape[-1])
+
+    @property
+    def dealings(self) -> int:
+        """M, how many orders there are."""
+        return int(self.totals.shape[-3])
+
+    def batch(self, part: int, dealing: int = 0) -> Batch:
+        """One part of one dealing."""
+        at = (..., dealing, slice(None), part)
+        table = self.table
+        return Batch(
+            self.counts[..., min(dealing, self.counts.shape[-3] - 1), :, part],
+            self.totals[at],
+            None if self.scatter is None else self.scatter[at],
+            None if table is None else Table(table.values, table.counts[..., dealing, :, part, :]),
+        )
+
+
+def one_dealing(parts: Sequence[Batch]) -> Parts:
+    """Parts in one order of the rows; scatter and tables only where every part has them."""
+
+    def stacked(arrays: Sequence[Floats], axis: int) -> Floats:
+        """Parts on a new axis, one dealing before the arms, runs contiguous."""
+        last = np.stack([each.transpose() for each in arrays], axis=axis)
+        return np.expand_dims(last.transpose(), -2 - axis - 1)
+
+    scatter = [part.scatter for part in parts if part.scatter is not None]
+    tables = [part.table for part in parts if part.table is not None]
+    return Parts(
+        stacked([part.counts for part in parts], 0),
+        stacked([part.totals for part in parts], 0),
+        stacked(scatter, 0) if len(scatter) == len(parts) else None,
+        Table(tables[0].values, stacked([table.counts for table in tables], 1)) if len(tables) == len(parts) else None,
+    )
 
 
 def joined(parts: Sequence[Batch]) -> Batch:
@@ -74,7 +125,7 @@ def joined(parts: Sequence[Batch]) -> Batch:
         if any(not np.array_equal(each.values, tables[0].values) for each in tables):
             raise InputError("The parts of a batch have tables of different values: use one list of values for all.")
         table = Table(tables[0].values, np.asarray(sum(each.counts for each in tables)))
-    return Batch(counts, totals, spread, table, tuple(parts))
+    return Batch(counts, totals, spread, table, one_dealing(parts))
 
 
 class Table(NamedTuple):

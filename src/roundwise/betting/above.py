@@ -11,13 +11,19 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed, interval
 from roundwise.betting.ledger import Wanted
+from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
+from roundwise.noise.parts import Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
-from roundwise.state import Batch
-from roundwise.stopping.explained import Claim, Interval
+from roundwise.state import Batch, Parts
+from roundwise.stopping.explained import About, Claim, Interval
 
 ROOM = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
+GATE, FIRST_GATE = (
+    0.5,
+    2.0,
+)  # standard errors off the level from which on a part is bet on: what one arm loses, all do
 
 
 class Won(NamedTuple):
@@ -58,14 +64,12 @@ class AboveLedger:
     @quiet
     def confidence(self, problem: Problem, choice: Sides, known: Known) -> Floats:
         """log prod_i Phi(distance from the level in standard errors)."""
-        from scipy.special import log_ndtr
-
         away = np.abs(known.past.means - self.level) * np.sqrt(known.past.counts / known.variance[..., None])
-        return total(log_ndtr(away))
+        return total(log_phi(away))
 
-    def settled(self, problem: Problem, won: Won, known: Known, choice: Sides, batch: Batch, live: Bools) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Sides, batch: Batch) -> Won:
         """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
-        need = np.where(live[..., None], self.needs(problem, won, choice), 0.0)
+        need = self.needs(problem, won, choice)
         gain = problem.noise.level(known, batch, self.level, choice.above, np.where(need > 0, need + ROOM, 0.0))
         won = won._replace(
             above=won.above + np.where(choice.above, gain, 0.0),
@@ -73,6 +77,77 @@ class AboveLedger:
         )
         most = np.maximum(won.above, won.below) + self.others(won)
         return won._replace(settled=won.settled | (most >= problem.goal))
+
+    @quiet
+    def in_parts(self, problem: Problem, won: Won, known: Known, choice: Sides, parts: Parts, shifts: bool) -> Won:
+        """The same after a batch in parts: for each arm and side the average over dealings.
+
+        With several dealings nothing in the bets on an arm may depend on what others give in this batch, or the product
+        over arms of their averages would be no purse: what the others have won is that of before. In one dealing it
+        may.
+        """
+        runs, several = won.above.shape[:-1], parts.dealings
+        data, first = seen(known.past[:4], parts), not known.past.history
+        above, below, done = (columns(each, several) for each in (won.above, won.below, won.settled))
+        others, means = columns(self.others(won), several), columns(known.past.means, several)
+        found = np.empty_like(above), np.empty_like(below)
+        for here in chunks(data.counts.shape):
+            part = data.at(here)
+            field = field_of(part, None if first else means[:, here], False)
+            purses = (above[:, here], below[:, here])
+            goals = problem.goal - others[:, here]
+            plus, minus = self._played(problem, purses, done[:, here], goals, part, field, several == 1)
+            found[0][:, here], found[1][:, here] = plus, minus
+        won = won._replace(above=averaged(found[0], runs, several), below=averaged(found[1], runs, several))
+        most = np.maximum(won.above, won.below) + self.others(won)
+        return won._replace(settled=won.settled | (most >= problem.goal))
+
+    def _played(
+        self,
+        problem: Problem,
+        purses: tuple[Floats, Floats],
+        done: Bools,
+        goals: Floats,
+        data: Seen,
+        field: Field,
+        together: bool,
+    ) -> tuple[Floats, Floats]:
+        """L^+ and L^- of each column after all parts. (K, n)"""
+        parts, tilts = len(data.counts), tilts_of(problem.noise, data)
+        open_ = np.flatnonzero(~done)
+        arm = (np.arange(parts) * done.size)[:, None] + open_
+        away, inverse, new, leverage = (
+            each.reshape(parts, -1).take(open_, axis=1, mode="clip")
+            for each in (field.means, field.inverse, field.new, field.per_row)
+        )
+        away -= self.level
+        above = away > 0
+        sign = np.where(above, 1.0, -1.0)
+        variances = tilts.level_variances(self.level)
+        z = np.abs(away, out=away)
+        z /= np.sqrt(inverse * (variances.reshape(-1).take(arm) if variances.size > 1 else variances.item()))
+        new -= self.level
+        new *= sign
+        good = possible(inverse, leverage, z >= (GATE if data.before.counts.any() else FIRST_GATE))
+        tilt = tilts.levels(arm, sign, new, leverage, self.level)
+        inverse /= leverage
+        plus, minus = (each.reshape(-1).take(open_) for each in purses)
+        mine, other = np.where(above[0], plus, minus), np.where(above[0], minus, plus)
+        goal, least = goals.reshape(-1).take(open_), np.ascontiguousarray(np.minimum(*purses))
+
+        def switch(p: int, gains: Floats) -> None:
+            turned = np.flatnonzero(above[p] != above[p - 1]) if p else np.empty(0, dtype=np.intp)
+            if turned.size:
+                gains[turned], other[turned] = other[turned], gains[turned]
+            if together and p:
+                here = np.minimum(gains, other)
+                least.reshape(-1)[open_] = here
+                np.subtract(problem.goal + here, summed(least[None])[0].take(open_ % done.shape[1]), out=goal)
+
+        mine = settled(goal, mine, z, inverse, tilt, good, switch)
+        found = [each.reshape(-1).copy() for each in purses]
+        found[0][open_], found[1][open_] = np.where(above[-1], mine, other), np.where(above[-1], other, mine)
+        return found[0].reshape(done.shape), found[1].reshape(done.shape)
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """Every arm is settled."""
@@ -120,8 +195,11 @@ class AboveLedger:
                 float(max(gain, goal) if settled else gain),
                 goal,
                 bool(settled),
+                about=About((arm,), (1.0,), self.level, below=not side),
             )
-            for name, side, gain, settled in zip(names, *self.claimed(won, choice), won.settled, strict=True)
+            for arm, (name, side, gain, settled) in enumerate(
+                zip(names, *self.claimed(won, choice), won.settled, strict=True)
+            )
         ]
 
     def emptied(self, problem: Problem, won: Won) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, marked, total, zeros
 from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
+from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Forecast, Known
+from roundwise.noise.parts import Index, Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
-from roundwise.state import Batch
+from roundwise.state import Batch, Parts
 from roundwise.stopping.explained import Behind, Claim, Interval
 
 
@@ -62,18 +65,42 @@ class BestArmLedger:
     @quiet
     def confidence(self, problem: Problem, choice: Leader, known: Known) -> Floats:
         """log prod_i Phi(lead over i in standard errors)."""
-        from scipy.special import log_ndtr
-
         error = known.error(choice.rivals)
         leads = marked(choice.leader, problem.arms)
-        return total(np.where(leads, 0.0, log_ndtr(choice.rivals.value / error)))
+        return total(np.where(leads, 0.0, log_phi(choice.rivals.value / error)))
 
-    def settled(self, problem: Problem, won: Won, known: Known, choice: Leader, batch: Batch, live: Bools) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Leader, batch: Batch) -> Won:
         """Each cell's money after the batch; a cell that once lost stays lost."""
-        need = np.where(live[..., None] & ~won.lost, problem.goal - won.gains, 0.0)
+        need = np.where(won.lost, 0.0, problem.goal - won.gains)
         gain = problem.noise.form(known, batch, choice.rivals, need)
         after = won.gains + gain
         return Won(after, won.lost | reached(need, gain, after, problem.goal))
+
+    @quiet
+    def in_parts(self, problem: Problem, won: Won, known: Known, choice: Leader, parts: Parts, shifts: bool) -> Won:
+        """The same after a batch in parts: the average over its dealings counts, at its end."""
+        several = parts.dealings
+        data, first = seen(known.past[:4], parts), not known.past.history
+        gains, lost, means = (columns(each, several) for each in (won.gains, won.lost, known.means))
+        error = columns(np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), several)
+        extra = columns(self._extra(known, choice), several) if shifts and known.past.batches > 1 else None
+        found = np.empty_like(gains)
+        for here in chunks(data.counts.shape):
+            part, out = data.at(here), lost[:, here]
+            field = field_of(part, None if first else means[:, here], shifts)
+            looks = field.means if first else field.means - out * error[:, here]
+            before = None if extra is None else extra[:, here]
+            found[:, here] = _played(problem, gains[:, here], out, part, field, looks, before, first)
+        after = averaged(found, won.gains.shape[:-1], several)
+        return Won(after, won.lost | (after >= problem.goal))
+
+    def _extra(self, known: Known, choice: Leader) -> Floats:
+        """N^2 times what the shifts of earlier batches add to the variance of each lead, for the leader of before."""
+        counts = known.past.counts
+        inverse = 1.0 / np.maximum(counts, 1.0)
+        lead = np.take_along_axis(inverse, choice.leader[..., None], axis=-1)
+        more = np.where(marked(choice.leader, counts.shape[-1]), 0.0, choice.rivals.leverage - inverse - lead)
+        return np.where(np.isfinite(more), np.maximum(more, 0.0), 0.0) * counts**2
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """At most one arm is still in."""
@@ -124,3 +151,75 @@ class BestArmLedger:
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind:
         """What is to spare."""
         return Behind(spare, None, bets.behind(int(bets.end.known.means.argmax()) if leader is None else leader))
+
+
+def _played(
+    problem: Problem,
+    gains: Floats,
+    lost: Bools,
+    data: Seen,
+    field: Field,
+    looks: Floats,
+    extra: Floats | None,
+    first: bool,
+) -> Floats:
+    """log E_i of each column after all parts. (K, n)"""
+    parts, arms, n = data.counts.shape
+    tilts = tilts_of(problem.noise, data)
+    variances = tilts.variances
+    looks = np.where(field.inverse < 1e8, looks, -np.inf) if first or data.before.counts.min() <= 0 else looks.copy()
+    offset = (np.arange(parts) * (arms * n))[:, None] + np.arange(n)
+    lead = looks.argmax(axis=1) * n + offset  # places in (P, K, n) as one row
+    looks.reshape(-1)[lead] = -np.inf
+    follow = looks.argmax(axis=1) * n + offset
+
+    def leading(values: Floats) -> Floats:
+        return values.reshape(-1).take(lead)[:, None]
+
+    ahead = leading(field.means) - field.means
+    before = leading(field.inverse) + field.inverse
+    if field.share is not None and field.weight is not None:
+        x = leading(field.share) - field.share
+        x *= x
+        x *= field.weight[:, None]
+        before += x
+    if extra is not None:
+        x = field.inverse * field.inverse
+        x *= extra
+        before += x
+    error = np.sqrt(before)
+    if variances.size == 1:
+        error *= math.sqrt(variances.item())
+    else:
+        spread = np.broadcast_to(variances, error.shape)
+        error *= np.sqrt((spread + leading(np.ascontiguousarray(spread))) / 2)
+    z = ahead
+    z /= error
+    live = None
+    if first:  # bet on once the leader is more likely right than wrong
+        chances = log_phi(z)
+        chances.reshape(-1)[lead] = 0.0
+        live = summed(chances) >= math.log(0.5)
+        live[0] = False
+    new = leading(field.new) - field.new
+    leverage = leading(field.per_row) + field.per_row
+    for values, sign in ((z, -1.0), (before, 1.0), (new, -1.0), (leverage, 1.0)):  # the leader against its follower
+        flat = values.reshape(-1)
+        flat[lead] = sign * flat.take(follow)
+    open_ = np.flatnonzero(~lost if live is None else ~lost & live.any(axis=0))
+    z, before, new, leverage = (
+        each.reshape(parts, -1).take(open_, axis=1, mode="clip") for each in (z, before, new, leverage)
+    )
+
+    def places() -> tuple[Index, Index]:
+        rivals = np.broadcast_to(lead[:, None], (parts, arms, n)).copy()
+        rivals.reshape(-1)[lead] = follow
+        arm = (np.arange(parts) * (arms * n))[:, None] + open_
+        return rivals.reshape(parts, -1).take(open_, axis=1), arm
+
+    good = possible(before, leverage, None if live is None else live[:, open_ % n])
+    tilt = tilts.pairs(places, new, leverage, 0.0)
+    before /= leverage
+    found = gains.reshape(-1).copy()
+    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good)
+    return found.reshape(arms, n)

@@ -44,13 +44,12 @@ class Kept(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A bet: what was won, known and chosen before, the results it is on, and in which runs it counts."""
+    """What may be bet on: results, and what was won, known and chosen before them."""
 
     won: Any  # of the ledger
     known: Known
     choice: Any
     part: Batch
-    live: Bools
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,16 @@ class Bets:
         every = np.arange(self.problem.arms)
         bar = math.log((self.problem.arms - 1) / self.problem.delta)
         return np.where(every == leader, 0.0, -self.bound(pairs(every, np.full(every.shape, leader)), bar))
+
+    def against(self, control: int) -> Interval:
+        """How far each arm is above the control; each holds with probability at least 1 - delta, both ends together.
+
+        From bets on pairs of arms within a batch, as `behind`; the control was named before. One run only. (K)
+        """
+        every = np.arange(self.problem.arms)
+        same, bar = np.full(every.shape, control), self.problem.goal + math.log(2)
+        found = interval(self.bound(pairs(every, same), bar), self.bound(pairs(same, every), bar))
+        return Interval(*(np.where(every == control, 0.0, each) for each in found))
 
     def bound(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Floats:
         """The end of what is ruled out below each form: the largest value it exceeds, or the least there is. (P)"""

@@ -12,21 +12,24 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed
+from roundwise.betting.candidates_parts import OPENING, Purses, Start, played
 from roundwise.betting.ledger import Wanted, reached
-from roundwise.estimates import Forecast, Known, at
+from roundwise.betting.parts import log_phi
+from roundwise.estimates import Forecast, Known, at, squares_at
 from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, piece_words, quiet
-from roundwise.state import Batch
-from roundwise.stopping.explained import Behind, Claim, Interval
+from roundwise.state import Batch, Parts
+from roundwise.stopping.explained import About, Behind, Claim, Interval
 
 
 class Won(NamedTuple):
     """The candidates in the order of their first visit, and what was won against each way that one is wrong."""
 
     answers: Floats  # (C, A), as numbers; -1 where there is no such candidate yet
-    gains: Floats  # (C, P), log E^c_p
-    lost: Bools  # (C, P), 2^c E^c_p reached 1/delta at some time
+    gains: Floats  # (C, P), log A_{S,p}, with what the candidate got from the bank; -inf where there is none
+    lost: Bools  # (C, P), it reached 1/delta at some time
+    bank: Floats  # (), log of what is left for candidates to come
 
 
 class Candidate(NamedTuple):
@@ -39,9 +42,9 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class CandidateLedger:
-    """Candidate c = 1, 2, ... in the order of first visits has weight 2^-c: its pieces must lose 2^c/delta.
+    """Candidates get shares of one bank: .8, .16, ... in the order of first visits, once more likely right than wrong.
 
-    The weights sum to at most 1 and pay for choosing the candidate from the data (docs/why-the-guarantee-holds.md,
+    The shares sum to at most 1 and pay for choosing the candidate from the data (docs/why-the-guarantee-holds.md,
     Proposition 3). Every candidate is kept. Several correct answers are allowed.
     """
 
@@ -55,8 +58,9 @@ class CandidateLedger:
         pieces = problem.question.halfspaces(answer, problem.arms).offsets.size
         return Won(
             np.full((*runs, 1, answer.size), -1.0),
-            np.zeros((*runs, 1, pieces)),
+            np.full((*runs, 1, pieces), -np.inf),
             np.zeros((*runs, 1, pieces), dtype=np.bool_),
+            np.zeros(runs),
         )
 
     def choice(self, problem: Problem, won: Won, known: Known) -> Candidate:
@@ -72,27 +76,52 @@ class CandidateLedger:
     @quiet
     def confidence(self, problem: Problem, choice: Candidate, known: Known) -> Floats:
         """log prod_p Phi(margin of piece p in standard errors)."""
-        from scipy.special import log_ndtr
-
         error = known.error(choice.forecast)
-        return total(log_ndtr(choice.forecast.value / error))
+        return total(log_phi(choice.forecast.value / error))
 
-    def settled(self, problem: Problem, won: Won, known: Known, choice: Candidate, batch: Batch, live: Bools) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Candidate, batch: Batch) -> Won:
         """The candidate's money after the batch; that of the others waits."""
-        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        new = choice.number >= (won.answers[..., 0] >= 0).sum(axis=-1)
+        sure = (self.confidence(problem, choice, known) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
+        live = ~new | sure
         here = choice.number[..., None, None]
-        gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        gains = self._gains(won, choice)
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        goal = self.goal(problem, choice.number)[..., None]
-        need = np.where(live[..., None] & ~lost, goal - gains, 0.0)
+        need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
         gain = problem.noise.form(known, batch, choice.forecast, need)
         after = gains + gain
         answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
-        names = np.where(live[..., None], choice.answer, np.take_along_axis(answers, here, axis=-2)[..., 0, :])
-        np.put_along_axis(answers, here, names[..., None, :], axis=-2)
-        np.put_along_axis(all_gains, here, after[..., None, :], axis=-2)
-        np.put_along_axis(all_lost, here, (lost | reached(need, gain, after, goal))[..., None, :], axis=-2)
-        return Won(answers, all_gains, all_lost)
+        for array, value in (
+            (answers, choice.answer),
+            (all_gains, after),
+            (all_lost, lost | reached(need, gain, after, problem.goal)),
+        ):
+            kept = np.take_along_axis(array, here, axis=-2)[..., 0, :]
+            np.put_along_axis(array, here, np.where(live[..., None], value, kept)[..., None, :], axis=-2)
+        return Won(answers, all_gains, all_lost, won.bank + np.where(live & new, math.log(1.0 - OPENING), 0.0))
+
+    @quiet
+    def in_parts(self, problem: Problem, won: Won, known: Known, choice: Candidate, parts: Parts, shifts: bool) -> Won:
+        """The same after a batch in parts."""
+        runs = won.bank.shape
+        purses = Purses(*(_columns(each, runs) for each in (won.answers, won.gains, won.bank)))
+        start = None
+        if shifts and known.past.batches > 1:
+            without = squares_at(1.0 / np.maximum(known.past.counts, 1.0), choice.forecast.pieces)
+            with_shifts = choice.forecast.leverage
+            extra = np.where(np.isfinite(with_shifts), np.maximum(with_shifts - without, 0.0), 0.0)
+            start = Start(*(_columns(each, runs) for each in (choice.answer, without, extra)))
+        after = played(problem, purses, known, start, parts, shifts)
+        won = _extended(won, len(after.answers))
+        answers, gains, bank = (_runs(each, runs) for each in after)
+        return Won(answers, gains, won.lost | (gains >= problem.goal), bank)
+
+    def _gains(self, won: Won, choice: Candidate) -> Floats:
+        """What was won against each piece of the candidate; one that is new starts with its share of the bank."""
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        gains = np.take_along_axis(won.gains, choice.number[..., None, None], axis=-2)[..., 0, :]
+        return np.where(np.isneginf(gains), (won.bank + math.log(OPENING))[..., None], gains)
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """All pieces of some candidate have lost."""
@@ -121,9 +150,8 @@ class CandidateLedger:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
         won = _extended(won, int(choice.number.max(initial=0)) + 1)
         here = choice.number[..., None, None]
-        gains = np.take_along_axis(won.gains, here, axis=-2)[..., 0, :]
         open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        need = self.goal(problem, choice.number)[..., None] - gains
+        need = problem.goal - self._gains(won, choice)
         error = known.error(choice.forecast)
         distance = np.maximum(choice.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
@@ -134,11 +162,15 @@ class CandidateLedger:
         """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
         number = self.number(won, choice)
         won = _extended(won, number + 1)
-        answer = _answer(problem, choice.answer if number == choice.number else won.answers[number])
-        words, bar = piece_words(problem.question, answer, names), float(self.goal(problem, number))
+        answer = self._named(problem, won, choice, number)
+        gains = np.where(np.isneginf(won.gains[number]), won.bank + math.log(OPENING), won.gains[number])
+        pieces = problem.question.halfspaces(answer, problem.arms)
+        forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
         return [
-            Claim(each, float(gain), bar, bool(lost))
-            for each, gain, lost in zip(words, won.gains[number], won.lost[number], strict=True)
+            Claim(each, float(gain), problem.goal, bool(lost), about=About(tuple(arms), tuple(factors), offset))
+            for each, gain, lost, (arms, factors, offset) in zip(
+                piece_words(problem.question, answer, names), gains, won.lost[number], forms, strict=True
+            )
         ]
 
     def emptied(self, problem: Problem, won: Won) -> bool:
@@ -171,13 +203,18 @@ class CandidateLedger:
         return bets.intervals()
 
     def spare(self, bets: Bets) -> Floats:
-        """Of each piece of the candidate that is claimed, from the bets on it."""
+        """Of each piece of the candidate that is claimed, from bets on it since the estimates first named it.
+
+        At 2^c/delta for the c-th that they named, from 1: who that is was known before each of its bets.
+        """
         end, number = bets.end, self.number(bets.end.won, bets.end.choice)
-        visits = (i for i, bet in enumerate(bets.placed) if bet.live and bet.choice.number == number)
-        first = next(visits, len(bets.placed))
-        choice = bets.placed[first].choice if first < len(bets.placed) else end.choice
-        pieces, shown = choice.forecast.pieces, _extended(end.won, number + 1).lost[number]
-        bound = bets.since(first).bound(pieces, float(self.goal(bets.problem, number)))
+        pieces = self._pieces(bets.problem, end.won, end.choice, number)
+        shown = _extended(end.won, number + 1).lost[number]
+        named = self._numbers(self._named(bets.problem, end.won, end.choice, number), ())
+        seen = [bet.choice.answer if bet.known.past.counts.any() else None for bet in bets.placed]
+        first = next((i for i, each in enumerate(seen) if each is not None and (each == named).all()), len(seen))
+        others = {tuple(each.tolist()) for each in seen[:first] if each is not None}
+        bound = bets.since(first).bound(pieces, bets.problem.goal + (len(others) + 1) * math.log(2))
         return agreed(bound, pieces.offsets, shown) - pieces.offsets
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:
@@ -187,14 +224,16 @@ class CandidateLedger:
         who = int(bets.end.known.means.argmax()) if leader is None else leader
         return Behind(None, np.insert(spare + bets.end.choice.forecast.pieces.offsets, who, 0.0), bets.behind(who))
 
+    def _named(self, problem: Problem, won: Won, choice: Candidate, number: int) -> Answer:
+        return _answer(problem, choice.answer if number == choice.number else won.answers[number])
+
+    def _pieces(self, problem: Problem, won: Won, choice: Candidate, number: int) -> Halfspaces:
+        return problem.question.halfspaces(self._named(problem, won, choice, number), problem.arms)
+
     def number(self, won: Won, choice: Candidate) -> int:
         """The candidate that won, or that of the estimates. One run only."""
         complete = won.lost.all(axis=-1)
         return int(complete.argmax() if complete.any() else choice.number)
-
-    def goal(self, problem: Problem, number: NDArray[np.intp] | int) -> Floats:
-        """What must be won against each piece of a candidate: log(2^c/delta)."""
-        return np.asarray(problem.goal + (number + 1.0) * math.log(2))
 
     def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
         return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))
@@ -216,7 +255,21 @@ def _extended(won: Won, candidates: int) -> Won:
         room = np.full((*array.shape[:-2], extra, array.shape[-1]), value, dtype=array.dtype)
         return np.concatenate([array, room], axis=-2)
 
-    return Won(longer(won.answers, -1.0), longer(won.gains, 0.0), longer(won.lost, False))
+    return Won(longer(won.answers, -1.0), longer(won.gains, -np.inf), longer(won.lost, False), won.bank)
+
+
+def _columns(array: NDArray[Any], runs: tuple[int, ...]) -> NDArray[Any]:
+    """Runs (C, Q), (Q) or () as columns: the same with all runs last, in the order of parts."""
+    own = array.ndim - len(runs)
+    rows = array.transpose()
+    return rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
+
+
+def _runs(array: NDArray[Any], runs: tuple[int, ...]) -> NDArray[Any]:
+    """And back."""
+    own = array.ndim - 1
+    rows = array.transpose((*range(own - 1, -1, -1), own))
+    return rows.reshape((*rows.shape[:own], *runs[::-1])).transpose()
 
 
 def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:

@@ -6,55 +6,32 @@ says how much is to come, bets are made towards it, and otherwise they are those
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.chances import Outlook, outlook
-from roundwise.betting.closed import lacking, money_of, newly_shown, open_weight
+from roundwise.betting.claim_bounds import Step
+from roundwise.betting.claim_report import described, mean_bounds
+from roundwise.betting.closed import money_of, newly_shown, open_weight
+from roundwise.betting.purses import Kept, claims_of, compares, lines_of, sides_of, weights_of
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, known_from, squares_at
-from roundwise.noise import variances
+from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
 from roundwise.noise.binary import Binary
 from roundwise.noise.horizon import ETA
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.questions.claims import Claims
-from roundwise.state import Batch, Plan, Trial
+from roundwise.state import Batch, Plan, Record, Trial
+from roundwise.stopping.explained import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
+AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
-
-
-class Step(NamedTuple):
-    """One batch as it was bet on."""
-
-    batch: Batch
-    rho: Floats | None  # (), None where there was no budget
-    bars: Floats  # (L), log of what each line had to reach
-
-
-class Kept(NamedTuple):
-    """The purses, what was shown and when, what is known, and what can be expected. Lines: claims, then opposites."""
-
-    gains: Floats  # (L), log E
-    shown: Bools  # (L)
-    batch: Floats  # (L), after which it was shown, 0 if it was not
-    samples: Floats  # (L), after how many results, 0 if it was not
-    past: Past
-    value: Floats  # (L), what each line is estimated to hold by
-    leverage: Floats  # (L), the variance of that, per unit of the variance of a result
-    error: Floats  # (L), its standard error
-    spread: Floats  # (K), a guess at the variance of one result, on the scale of the forms
-    fed: Bools  # (J), which claims the next results should go to
-    chances: Floats  # (J), that each is shown by the end; a forecast
-    expected: Floats  # (), how many more will be; infinite without a budget
-    over: Bools  # (), the last batch was bet on
-    steps: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,9 +69,9 @@ class Claiming:
         fed = np.ones((*runs, claims_of(problem).number), dtype=np.bool_)
         kept = Kept(
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
-            np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0,
+            np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
         )  # fmt: skip
-        return self._looked(problem, kept, None)
+        return self.looked(problem, kept, None)
 
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch what was fixed before; then see what is shown."""
@@ -110,19 +87,20 @@ class Claiming:
             logs = self.towards(problem, kept.past, batch, question.bets(size.shape), need, rho)
             past = kept.past.plus(batch)
         gains = kept.gains + logs
-        after = kept.past.batches + 1.0
+        after = kept.rounds + (size > 0)
         shown = self._shown(problem, gains, kept.shown)
         new = shown & ~kept.shown
         kept = kept._replace(
             gains=gains,
             shown=shown,
-            batch=np.where(new, after, kept.batch),
+            batch=np.where(new, after[..., None], kept.batch),
             samples=np.where(new, total(past.counts)[..., None], kept.samples),
             past=past,
             over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
-            steps=(*kept.steps, Step(batch._replace(parts=()), rho, bars)),
+            rounds=after,
+            steps=self._remembered(kept, batch, rho, bars, gains, shown),
         )
-        return self._looked(problem, kept, plan.left)
+        return self.looked(problem, kept, plan.left)
 
     def towards(
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
@@ -145,7 +123,7 @@ class Claiming:
     def bars(self, problem: Problem, shown: Bools) -> Floats:
         """log of what shows each line if all other claims lost everything. (L)"""
         weights = weights_of(problem)
-        whole = open_weight(self._sides(problem, shown), weights)
+        whole = open_weight(sides_of(problem, shown), weights)
         bars = problem.goal + np.log(np.maximum(whole, 1e-300))[..., None] - np.log(weights)
         return np.concatenate([bars] * (shown.shape[-1] // weights.size), axis=-1)
 
@@ -156,7 +134,7 @@ class Claiming:
 
     def finished(self, problem: Problem, kept: Kept) -> Bools:
         """Whether of every claim one side is shown. ()"""
-        return np.asarray(self._sides(problem, kept.shown).any(axis=-2).all(axis=-1))
+        return np.asarray(sides_of(problem, kept.shown).any(axis=-2).all(axis=-1))
 
     def why(self, problem: Problem, trial: Trial) -> str | None:
         """Why it stopped, None if it did not. One run only."""
@@ -175,13 +153,31 @@ class Claiming:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
+    def standing(self, problem: Problem, trial: Trial) -> Standing:
+        """Whether bets compare arms; whether a claim and its opposite were both shown, which exclude each other."""
+        question, sides = claims_of(problem), sides_of(problem, trial.kept.shown)
+        ends = question.lines.levels.reshape(-1, question.number)
+        excluded = sides.all(axis=-2) & (ends[0] >= -ends[-1]) & (len(ends) > 1)
+        return Standing(compares(question), bool(excluded.any()))
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+        """Of the means of all arms, from bets on each."""
+        return mean_bounds(problem, record, batches)
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
+        """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
+        return described(problem, trial, names, partial(self.towards, problem))
+
     def lines(self, problem: Problem, kept: Kept) -> tuple[Floats, Floats]:
         """log of what was won for each line, and of what it must reach now. (L) each"""
-        weights, sides = weights_of(problem), self._sides(problem, kept.shown)
-        money = money_of(self._sides(problem, kept.gains), problem.goal)
-        bars = problem.goal + np.log1p(lacking(money, sides, weights) / weights)
-        bars = np.concatenate([bars] * sides.shape[-2], axis=-1)
-        return kept.gains, np.where(kept.shown, np.minimum(bars, kept.gains), bars)
+        return lines_of(problem, kept)
+
+    def _remembered(
+        self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
+    ) -> tuple[Step, ...]:
+        if rho is None:
+            return kept.steps
+        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, rho, bars, gains, shown))
 
     def _share(self, plan: Plan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""
@@ -196,11 +192,12 @@ class Claiming:
         runs = batch.counts.shape[:-1]
         pieces = claims_of(problem).bets(runs)
         past = kept.past
-        if past.history or not batch.parts:
+        if past.history or batch.parts is None:
             known = Known(past, past.means, problem.noise.variance(past))
             return problem.noise.form(known, batch, Forecast(pieces, kept.value, kept.leverage), need), past.plus(batch)
         logs = np.zeros(need.shape)
-        for i, part in enumerate(batch.parts):
+        for i in range(batch.parts.number):
+            part = batch.parts.batch(i)
             if i:
                 known = known_from(past, problem.noise.variance(past), False)
                 logs = logs + problem.noise.form(known, part, known.forecast(pieces), np.maximum(need - logs, 0.0))
@@ -208,36 +205,51 @@ class Claiming:
         return logs, kept.past.plus(batch)
 
     def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:
-        money = money_of(self._sides(problem, gains), problem.goal)
-        return newly_shown(money, self._sides(problem, shown), weights_of(problem)).reshape(shown.shape)
+        money = money_of(sides_of(problem, gains), problem.goal)
+        return newly_shown(money, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
 
     @quiet
-    def _looked(self, problem: Problem, kept: Kept, left: Floats | None) -> Kept:
+    def looked(self, problem: Problem, kept: Kept, left: Floats | None) -> Kept:
         """With the estimates, and with what can be expected of the results that are left."""
         question, past = claims_of(problem), kept.past
         pieces = question.bets(past.counts.shape[:-1])
-        each = variances(problem.noise, past)
+        pooled = squares_at(1.0 / past.counts, pieces)  # as if no batch were shifted
         if question.odds:
             rates = (past.totals + 0.5) / (past.counts + 1.0)
             each, means = 1.0 / (rates * (1.0 - rates)), np.log(rates) - np.log1p(-rates)
-            known = Known(past, means, np.ones(past.counts.shape[:-1]))
+            forecast = Known(past, means, np.ones(past.counts.shape[:-1])).forecast(pieces)
+            error = np.sqrt(squares_at(each / past.counts, pieces))
         else:
-            known = known_from(past, problem.noise.variance(past), compares(question))
-        forecast = known.forecast(pieces)
-        pooled = squares_at(1.0 / past.counts, pieces)  # as if there were no shifts, with each arm's own variance
-        error = np.sqrt(squares_at(each / past.counts, pieces) * np.maximum(forecast.leverage / pooled, 1.0))
+            variance = problem.noise.variance(past)
+            each = np.broadcast_to(variance[..., None], past.counts.shape)
+            forecast = known_from(past, variance, compares(question)).forecast(pieces)
+            error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
         kept = kept._replace(value=forecast.value, leverage=forecast.leverage, error=error, spread=each)
         if left is None:
             return kept
-        found = self.outlook(problem, kept, left)
+        found = self.outlook(problem, kept if question.odds else self._unshifted(kept, pieces, pooled), left)
         return kept._replace(fed=found.fed, chances=found.chances, expected=found.expected)
+
+    def _unshifted(self, kept: Kept, pieces: Halfspaces, pooled: Floats) -> Kept:
+        """For plans alone: with pooled means, which are more exact, where differences within batches do not object.
+
+        The two differ by a variance that is the difference of theirs (Hausman); so they agree up to `AGREE` of it.
+        """
+        value = at(kept.past.means, pieces) - pieces.offsets
+        room = kept.spread[..., :1] * np.maximum(kept.leverage - pooled, 0.0)
+        apart = (value - kept.value) ** 2 > (AGREE + 4 * math.log(value.shape[-1])) * room + 1e-12 * kept.spread[
+            ..., :1
+        ]
+        agrees = ~(apart & np.isfinite(pooled)).any(axis=-1, keepdims=True)
+        error = np.where(np.isfinite(pooled), np.sqrt(kept.spread[..., :1] * pooled), np.inf)
+        return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
 
     def outlook(self, problem: Problem, kept: Kept, left: Floats) -> Outlook:
         """What can be expected of so many results."""
         question = claims_of(problem)
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept.shown) - kept.gains, np.inf)
-        sides = self._sides(problem, kept.shown)
+        sides = sides_of(problem, kept.shown)
         unshown = (~sides & ~sides.any(axis=-2, keepdims=True)).reshape(kept.shown.shape)  # one side settles a claim
         return outlook(
             question.forms,
@@ -249,30 +261,3 @@ class Claiming:
             kept.spread,
             left,
         )
-
-    def _sides(self, problem: Problem, lines: NDArray[Any]) -> NDArray[Any]:
-        """Lines with an axis of sides. (L)->(D, J)"""
-        return lines.reshape(*lines.shape[:-1], -1, claims_of(problem).number)
-
-
-def claims_of(problem: Problem) -> Claims:
-    """The question, which is of claims."""
-    question = problem.question
-    assert isinstance(question, Claims)
-    return question
-
-
-def weights_of(problem: Problem) -> Floats:
-    """The weights of the claims. (J)"""
-    return np.asarray(claims_of(problem).weights, dtype=np.float64)
-
-
-def compares(question: Claims) -> bool:
-    """Whether every claim compares arms, so that a shift of a whole batch cancels."""
-    forms = question.forms
-    return bool((np.abs(forms.sum(axis=-1)) <= 1e-12 * np.abs(forms).sum(axis=-1)).all())
-
-
-def names_of(problem: Problem, names: Sequence[str]) -> list[str]:
-    """What each claim is called, in as few words as say it."""
-    return claims_of(problem).labels(names)

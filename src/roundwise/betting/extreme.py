@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed, interval, means_of
 from roundwise.betting.ledger import Wanted, reached
+from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
+from roundwise.noise.parts import Index, Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
-from roundwise.state import Batch
-from roundwise.stopping.explained import Claim, Interval
+from roundwise.state import Batch, Parts
+from roundwise.stopping.explained import About, Claim, Interval
 
 
 class Won(NamedTuple):
@@ -58,21 +61,19 @@ class ExtremeLedger:
     @quiet
     def confidence(self, problem: Problem, choice: Extreme, known: Known) -> Floats:
         """Yes: how sure the one arm is beyond; no: how sure all are not."""
-        from scipy.special import log_ndtr
-
         away = self._beyond(known) * np.sqrt(known.past.counts / known.variance[..., None])
         yes = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
-        return np.where(yes > 0, log_ndtr(yes), total(log_ndtr(-away)))
+        return np.where(yes > 0, log_phi(yes), total(log_phi(-away)))
 
-    def settled(self, problem: Problem, won: Won, known: Known, choice: Extreme, batch: Batch, live: Bools) -> Won:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Extreme, batch: Batch) -> Won:
         """The one arm is bet to be beyond; every arm is bet not to be."""
         goal = problem.goal
         beyond = np.asarray(self.beyond_is_above)
         chosen = np.arange(problem.arms) == choice.arm[..., None]
-        need = np.where(live & ~won.none_lost, goal - won.none, 0.0)
+        need = np.where(won.none_lost, 0.0, goal - won.none)
         yes = problem.noise.level(known, batch, self.level, beyond, np.where(chosen, need[..., None], 0.0))
         yes = np.take_along_axis(yes, choice.arm[..., None], axis=-1)[..., 0]
-        needs = np.where(live[..., None] & ~won.arms_lost, goal - won.arms, 0.0)
+        needs = np.where(won.arms_lost, 0.0, goal - won.arms)
         no = problem.noise.level(known, batch, self.level, ~beyond, needs)
         none, arms = won.none + yes, won.arms + no
         return Won(
@@ -81,6 +82,60 @@ class ExtremeLedger:
             arms,
             won.arms_lost | reached(needs, no, arms, goal),
         )
+
+    @quiet
+    def in_parts(self, problem: Problem, won: Won, known: Known, choice: Extreme, parts: Parts, shifts: bool) -> Won:
+        """The same after a batch in parts: the average over its dealings counts, at its end."""
+        runs, several = won.none.shape, parts.dealings
+        data, first = seen(known.past[:4], parts), not known.past.history
+        means, lost = columns(known.past.means, several), columns(_beside(won.arms_lost, won.none_lost), several)
+        gains = columns(_beside(won.arms, won.none), several)
+        found = np.empty_like(gains)
+        for here in chunks(data.counts.shape):
+            part = data.at(here)
+            field = field_of(part, None if first else means[:, here], False)
+            found[:, here] = self._played(problem, gains[:, here], lost[:, here], part, field, first)
+        after = averaged(found, runs, several)
+        none, arms = after[..., -1], after[..., :-1]
+        return Won(none, won.none_lost | (none >= problem.goal), arms, won.arms_lost | (arms >= problem.goal))
+
+    def _played(self, problem: Problem, gains: Floats, lost: Bools, data: Seen, field: Field, first: bool) -> Floats:
+        """log E_j of each column after all parts, and log E_0 as the last row. (K + 1, n)"""
+        parts, arms, n = data.counts.shape
+        tilts = tilts_of(problem.noise, data)
+        beyond = (field.means - self.level) * self._sign
+        looks = np.where(field.inverse < 1e8, beyond, -np.inf)
+        chosen = looks.argmax(axis=1) * n + ((np.arange(parts) * (arms * n))[:, None] + np.arange(n))  # (P, n)
+        arm = np.concatenate([np.arange(parts * arms * n).reshape(parts, arms, n), chosen[:, None]], axis=1)
+        cell = np.flatnonzero(~lost)
+        arm = arm.reshape(parts, -1).take(cell, axis=1, mode="clip")
+        z, inverse, new, leverage = (
+            each.reshape(-1).take(arm) for each in (beyond, field.inverse, field.new, field.per_row)
+        )
+        inward = np.where(cell < arms * n, -1.0, 1.0)  # each arm is bet to be within, the one that is chosen beyond
+        z *= inward
+        new -= self.level
+        new *= inward * self._sign
+        variances = tilts.level_variances(self.level)
+        z /= np.sqrt(inverse * (variances.reshape(-1).take(arm) if variances.size > 1 else variances.item()))
+        live = None
+        if first:
+            live = self._confident(beyond, field, chosen, variances)[:, cell % n]
+        good = possible(inverse, leverage, live)
+        sign = np.broadcast_to(inward * self._sign, z.shape)
+        tilt = tilts.levels(arm, sign, new, leverage, self.level)
+        inverse /= leverage
+        found = gains.reshape(-1).copy()
+        found[cell] = settled(problem.goal, found.take(cell), z, inverse, tilt, good)
+        return found.reshape(gains.shape)
+
+    def _confident(self, beyond: Floats, field: Field, chosen: Index, variances: Floats) -> Bools:
+        """Whether what the parts before say is more likely right than wrong; never before the first. (P, n)"""
+        away = beyond / np.sqrt(field.inverse * variances)
+        yes = away.reshape(-1).take(chosen)
+        live = np.where(yes > 0, log_phi(yes), summed(log_phi(-away))) >= math.log(0.5)
+        live[0] = False
+        return np.asarray(live)
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """ "No arm" has lost, or every arm has."""
@@ -115,8 +170,14 @@ class ExtremeLedger:
         return [
             Claim(f"some mean is {beyond}", float(won.none), goal, bool(won.none_lost)),
             *(
-                Claim(f"{name} is not {beyond}", float(gain), goal, bool(lost))
-                for name, gain, lost in zip(names, won.arms, won.arms_lost, strict=True)
+                Claim(
+                    f"{name} is not {beyond}",
+                    float(gain),
+                    goal,
+                    bool(lost),
+                    about=About((arm,), (1.0,), self.level, below=self.beyond_is_above),
+                )
+                for arm, (name, gain, lost) in enumerate(zip(names, won.arms, won.arms_lost, strict=True))
             ),
         ]
 
@@ -150,3 +211,8 @@ class ExtremeLedger:
     @property
     def _sign(self) -> float:
         return 1.0 if self.beyond_is_above else -1.0
+
+
+def _beside(arms: NDArray[Any], none: NDArray[Any]) -> NDArray[Any]:
+    """What belongs to each arm, and to none of them as the last."""
+    return np.concatenate([arms.transpose(), none.transpose()[None]]).transpose()

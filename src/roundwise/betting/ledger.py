@@ -18,7 +18,7 @@ from roundwise.betting.bounds import Bets
 from roundwise.estimates import Known
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.state import Batch
+from roundwise.state import Batch, Parts
 from roundwise.stopping.explained import Behind, Claim, Interval
 
 
@@ -49,8 +49,15 @@ class Ledger(Protocol):
     def confidence(self, problem: Problem, choice: Any, known: Known) -> Floats:
         """log of the probability that the choice points the right way, as far as the past tells. ()"""
 
-    def settled(self, problem: Problem, won: Any, known: Known, choice: Any, batch: Batch, live: Bools) -> Any:
-        """The money after a batch, which is bet on only in the runs that are `live`."""
+    def settled(self, problem: Problem, won: Any, known: Known, choice: Any, batch: Batch) -> Any:
+        """The money after a batch that is bet on as a whole."""
+
+    def in_parts(self, problem: Problem, won: Any, known: Known, choice: Any, parts: Parts, shifts: bool) -> Any:
+        """The money after a batch in parts: each is bet on with what those before it showed, dealing by dealing.
+
+        What counts is the average over dealings, at the end of the batch. With `shifts`, estimates within the batch
+        come from differences, too.
+        """
 
     def stops(self, problem: Problem, won: Any) -> Bools:
         """Whether all cells but those of one answer have lost."""

@@ -23,6 +23,7 @@ from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
+from roundwise.noise.parts import InParts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, cells_of
 from roundwise.state import Batch, Plan, Record, Trial
@@ -45,41 +46,32 @@ class Betting:
         return self._kept(problem, ledger_of(problem).start(problem, runs), Past.none((*runs, problem.arms)))
 
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
-        """Bet on the batch with what was fixed before; then fix the next bets."""
-        return self._played(problem, kept, batch)[-1][1]
+        """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
+        ledger = ledger_of(problem)
+        if batch.parts is None or not isinstance(problem.noise, InParts):
+            won = ledger.settled(problem, *kept, batch)
+        else:
+            won = ledger.in_parts(problem, *kept, batch.parts, self.shifts and ledger.shifts)
+        return self._kept(problem, won, kept.known.past.plus(batch))
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> Bets:
-        """All bets on these batches with what was fixed before each, and what is kept after them."""
+        """What bounds are made of: all batches with what was fixed before each, and what is kept after them.
+
+        The first comes in its parts if it has any, since it has no past; of its dealings the first.
+        """
         kept = self.start(problem, batches[0].counts.shape[:-1])
         placed = []
         for batch in batches:
-            steps = self._played(problem, kept, batch)
-            placed += [bet for bet, _ in steps]
-            kept = steps[-1][1]
+            if batch.parts is None or kept.known.past.history:
+                placed.append(Placed(*kept, batch))
+            else:
+                before = kept
+                for p in range(batch.parts.number):
+                    part = batch.parts.batch(p)
+                    placed.append(Placed(*before, part))
+                    before = self._kept(problem, kept.won, before.known.past.plus(part, same_batch=p > 0))
+            kept = self.fold(problem, kept, Plan(batch.counts, np.asarray(True)), batch)
         return Bets(problem, placed, kept)
-
-    def _played(self, problem: Problem, kept: Kept, batch: Batch) -> list[tuple[Placed, Kept]]:
-        """The bets on a batch and what is kept after each.
-
-        The first batch may come in parts: each is bet on with the choice of those before it, once that choice is more
-        likely right than wrong. A later batch is bet on as a whole.
-        """
-        ledger = ledger_of(problem)
-        before, steps = kept.known.past, []
-        parts = () if before.history else batch.parts
-        for i, part in enumerate(parts or (batch,)):
-            live = np.ones(part.counts.shape[:-1], dtype=np.bool_)
-            if parts and i == 0:
-                live = ~live
-            elif parts:
-                live = np.asarray(ledger.confidence(problem, kept.choice, kept.known) >= math.log(0.5))
-            bet = Placed(*kept, part, live)
-            won = ledger.settled(problem, *bet)
-            last = i + 1 >= len(parts)
-            past = before.plus(batch) if last else kept.known.past.plus(part, same_batch=i > 0)
-            kept = self._kept(problem, won, past)
-            steps.append((bet, kept))
-        return steps
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether only one answer is left."""
@@ -113,10 +105,13 @@ class Betting:
         emptied = ledger.emptied(problem, trial.kept.won)
         return Standing(self.shifts and ledger.shifts, emptied, ledger.agrees)
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
-        """From the same bets, folded once."""
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
+        """From the same bets, folded once; they agree with the decision that was made, if it is `kept`."""
         ledger, bets = ledger_of(problem), self.replayed(problem, batches)
-        return Bounds(partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets))
+        bets = bets if kept is None else Bets(problem, bets.placed, kept)
+        return Bounds(
+            partial(ledger.means, bets), partial(ledger.spare, bets), partial(ledger.behind, bets), bets.against
+        )
 
 
 LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one

@@ -2,38 +2,82 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from typing import NoReturn
 
 import typer
 
 from roundwise.cli.app import app
-from roundwise.errors import RoundwiseError
+from roundwise.cli.output import UnprintedError, taken_from_memory
+from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
+
+INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
-    for name in ("study", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
+    taken_from_memory()
+    for name in ("study", "plan", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
         import_module(f"roundwise.cli.{name}")  # registers its commands, in the order of the help
     if "" not in sys.path:
         sys.path.append("")  # modules of the user's own, where the command is run
     try:
-        code = app(prog_name="roundwise", standalone_mode=False)
+        with at_the_shell():
+            code = app(prog_name="roundwise", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except RoundwiseError as error:
         fail(str(error))
+    except UnprintedError as error:
+        unprinted(error)
     except OSError as error:
+        if error.filename is None and error.errno in (errno.EPIPE, errno.ENOSPC, errno.EIO):  # of standard output
+            unprinted(error)
         fail(f"{error.filename or 'A file'}: {error.strerror or error}.")
-    except typer.Abort:
-        sys.exit(130)
+    except (typer.Abort, KeyboardInterrupt):
+        leave(INTERRUPTED, "interrupted")
     except Exception as error:
         # Typer's usage errors have no common public class across its versions; they all format themselves
         if not hasattr(error, "format_message"):
             raise
         fail(error.format_message() or "Give a command; `roundwise --help` lists them.")
+    if code == INTERRUPTED:  # how newer versions of Typer say it
+        leave(INTERRUPTED, "interrupted")
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def fail(sentence: str) -> None:
+def fail(sentence: str) -> NoReturn:
     """Say what is wrong and leave with exit code 2."""
-    print(f"roundwise: {sentence}", file=sys.stderr)
+    taken_from_memory()
+    complain(sentence)
     sys.exit(2)
+
+
+def unprinted(error: Exception) -> NoReturn:
+    """Standard output is full or closed: what was recorded stays so, and is no error of the user's."""
+    why = getattr(error, "strerror", None) or str(error) or "it is closed"
+    if sys.stdout is not None:  # what is left in its buffer would only complain again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    quiet = isinstance(error, BrokenPipeError) or isinstance(error.__cause__, BrokenPipeError)
+    leave(141 if quiet else 1, f"could not print ({why})", quiet)
+
+
+def leave(code: int, why: str, quiet: bool = True) -> NoReturn:
+    """Leave early; if something was recorded before, say so, with exit code 3."""
+    done = taken_from_memory()
+    if done is not None:
+        complain(f"{done}, but {why}.")
+        sys.exit(3 if code != INTERRUPTED else code)
+    if not quiet:
+        complain(f"{why}.")
+    sys.exit(code)
+
+
+def complain(sentence: str) -> None:
+    """A sentence on standard error, if that can be written to; nothing in it can steer the terminal."""
+    with suppress(OSError, ValueError):
+        print(f"roundwise: {visible(sentence, LONGEST)}", file=sys.stderr, flush=True)

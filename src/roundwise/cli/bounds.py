@@ -10,6 +10,7 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.cli.app import RESEARCH, app
+from roundwise.cli.files import check_output
 from roundwise.cli.options import (
     Delta,
     FormsFile,
@@ -23,7 +24,7 @@ from roundwise.cli.options import (
     numbers,
     question_from,
 )
-from roundwise.cli.output import check_output, number, print_json, print_table, progress
+from roundwise.cli.output import number, print_json, print_table, progress
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Gaussian
 from roundwise.policies import PET

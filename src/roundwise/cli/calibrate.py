@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from roundwise.cli.app import RESEARCH, app
+from roundwise.cli.files import check_output
 from roundwise.cli.options import Json
-from roundwise.cli.output import check_output, print_json, print_table, progress
+from roundwise.cli.output import print_json, print_table, progress
 from roundwise.errors import InputError, whole_number
 
 
@@ -19,7 +20,7 @@ from roundwise.errors import InputError, whole_number
 def calibrate(
     runs: Annotated[
         int | None,
-        typer.Option("--runs", help="Runs of a typical cell; 60 of a choice of cells if not given (about a minute)."),
+        typer.Option("--runs", help="Runs of a typical cell; 25 of a choice of cells if not given (a minute or two)."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -44,7 +45,7 @@ def calibrate(
     from roundwise.theory.calibration.measure import measured, runs_of
     from roundwise.theory.calibration.page import draw, matrix, overview, page, plain, wrong
 
-    number = 60 if runs is None else whole_number("runs", runs, 1)
+    number = 25 if runs is None else whole_number("runs", runs, 1)
     workers = (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1)
     if out is not None:
         check_output(out / "calibration.md")

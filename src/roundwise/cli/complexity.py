@@ -7,17 +7,23 @@ from typing import Annotated
 
 import typer
 
+from roundwise.arrays import Floats
 from roundwise.cli.app import PLANNING, app
 from roundwise.cli.options import (
+    Against,
+    Control,
     Delta,
     FormsFile,
+    Futility,
     Json,
     Level,
+    Margin,
     Means,
     QuestionName,
     Sigma,
     Tolerance,
     TopSize,
+    TwoSided,
     numbers,
     question_from,
 )
@@ -25,8 +31,10 @@ from roundwise.cli.output import number, print_json, print_table
 from roundwise.errors import InputError
 from roundwise.noise import SubGaussian
 from roundwise.problem import Problem
+from roundwise.questions import Claims, Complexity, Question, divergence
+from roundwise.questions.families import BinaryFamily, ExponentialFamily, Family, NormalFamily, PoissonFamily
 from roundwise.simulation.environments import numbered
-from roundwise.simulation.summary import lower_bound_at, several_right
+from roundwise.simulation.summary import lower_bound_at, own_lower_bound, several_right
 
 Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
 
@@ -39,23 +47,37 @@ def complexity(
     level: Level = None,
     file: FormsFile = None,
     tolerance: Tolerance = None,
+    control: Control = None,
+    margin: Margin = None,
+    futility: Futility = None,
+    two_sided: TwoSided = False,
     sigma: Sigma = 1.0,
     radius: Radius = 0.0,
     delta: Delta = 0.05,
+    binary: Annotated[bool, typer.Option("--binary", help="0/1 rewards; --means are rates.")] = False,
+    poisson: Annotated[bool, typer.Option("--poisson", help="Counts; --means are rates.")] = False,
+    exponential: Annotated[bool, typer.Option("--exponential", help="Exponential waiting times.")] = False,
+    sigmas: Annotated[
+        str | None, typer.Option("--sigmas", help="Normal rewards with a deviation for each arm.", metavar="LIST")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """How hard a question is for given means, and in which proportions to sample.
 
     Example: roundwise complexity --question best-arm --means 1,0.9,0.8
     """
-    asked = question_from(question, k, level, file, tolerance)
     values = numbers(means)
+    against = Against(control, margin, futility, two_sided)
+    asked = question_from(question, k, level, file, tolerance, against, numbered(len(values)))
     if not (radius >= 0 and math.isfinite(radius)):
         raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")
     problem = Problem(asked, len(values), delta, SubGaussian(sigma))
-    found = asked.complexity(values, radius, problem.sigma)
+    family = _family(binary, poisson, exponential, sigmas, radius)
+    found = asked.complexity(values, radius, problem.sigma) if family is None else _own(asked, values, family)
     answer = asked.answer(values)
     bound = float(lower_bound_at(asked, values, delta, problem.sigma))
+    if family is not None and (own := own_lower_bound(asked, values, delta, family)) is not None:
+        bound = float(own[1])
     if as_json:
         print_json(
             {
@@ -65,7 +87,8 @@ def complexity(
                 "weights": found.weights,
                 "sample_lower_bound": bound,
                 "delta": delta,
-                "sigma": sigma,
+                "sigma": sigma if family is None else None,
+                "rewards": "normal rewards" if family is None else family.name,
                 "radius": radius,
                 "tolerance": tolerance or 0.0,
             }
@@ -80,18 +103,44 @@ def complexity(
             + ", so no number of samples tells them apart."
         )
         return
-    where = f" (worst case within {radius:g})" if radius else ""
+    where = f" (worst case within {radius:g})" if radius else "" if family is None else f" for {family.name}"
     print(f"Complexity T*{where}: {number(float(found.value))}")
     where = " at these means" if radius else ""
-    print(
-        f"No method with error at most {delta:g} needs fewer samples on average{where} than {number(math.ceil(bound))}."
-    )
+    if isinstance(asked, Claims):
+        print("T* is of showing all that is true; there is no lower bound, because whoever shows nothing is not wrong.")
+    else:
+        least = number(math.ceil(bound))
+        print(f"No method with error at most {delta:g} needs fewer samples on average{where} than {least}.")
     columns = {
         "arm": list(names),
         "mean": [f"{mean:g}" for mean in values],
         "share w*": [f"{weight:.4f}" for weight in found.weights],
     }
-    if not (radius or several_right(asked, values)):  # else the bound is not for sampling so
+    if not (radius or bound == 0 or several_right(asked, values)):  # else the bound is not for sampling so
         columns["of the bound"] = [number(math.ceil(weight * bound)) for weight in found.weights]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
     print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")
+
+
+def _family(binary: bool, poisson: bool, exponential: bool, sigmas: str | None, radius: float) -> Family | None:
+    """The rewards whose own divergences are asked for; None for normal rewards with one sigma."""
+    if binary + poisson + exponential + (sigmas is not None) > 1:
+        raise InputError("Give one of --binary, --poisson, --exponential and --sigmas: rewards are of one kind.")
+    if sigmas is not None:
+        family: Family = NormalFamily(numbers(sigmas, "--sigmas"))
+    elif binary or poisson or exponential:
+        family = BinaryFamily() if binary else PoissonFamily() if poisson else ExponentialFamily()
+    else:
+        return None
+    if radius:
+        raise InputError("A worst case over --radius is for normal rewards with one --sigma; leave one of them out.")
+    return family
+
+
+def _own(question: Question, means: Floats, family: Family) -> Complexity:
+    try:
+        return divergence.complexity(question, means, family)
+    except AttributeError:
+        raise InputError(
+            f"The question '{question.name}' has no complexity for {family.name}: its answers are no half-spaces."
+        ) from None

@@ -1,23 +1,61 @@
-"""How commands print: tables for people, JSON for programs, a progress bar for long work."""
+"""How commands print: text and tables for people, JSON for programs, a progress bar for long work; `files` writes."""
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
-from roundwise.errors import InputError
+from roundwise.errors import visible
+
+CELL = 300  # letters of a cell on a screen
+
+
+class UnprintedError(Exception):
+    """Standard output is full or closed."""
+
+
+_recorded: list[str] = []  # what this command has recorded so far, for the case that it cannot be printed
+
+
+def recorded(what: str) -> None:
+    """Remember that something was recorded: whatever happens from now on, it was."""
+    _recorded.append(what)
+
+
+def taken_from_memory() -> str | None:
+    """What was recorded, if anything; and forget it."""
+    found = _recorded[-1] if _recorded else None
+    _recorded.clear()
+    return found
+
+
+def say(text: str) -> None:
+    """Print text in which nothing can steer the terminal; raise `UnprintedError` where that is not possible."""
+
+    shown = visible(text)
+    try:
+        if sys.stdout is None:  # closed before the program began
+            raise UnprintedError("it is closed")
+        try:
+            sys.stdout.write(f"{shown}\n")
+        except UnicodeEncodeError:  # a terminal that knows few letters
+            few = sys.stdout.encoding or "ascii"
+            sys.stdout.write(shown.encode(few, "backslashreplace").decode(few) + "\n")
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        raise UnprintedError(getattr(error, "strerror", None) or "it is closed") from error
 
 
 def print_json(value: object) -> None:
     """Strict JSON: numpy values become plain ones, infinities null."""
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+    say(json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | float]], lines: bool = False) -> None:
@@ -31,8 +69,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str | float]], l
         text = any(isinstance(cell, str) and not _numeric(cell) for cell in (row[i] for row in rows))
         table.add_column(column, justify="left" if text else "right", overflow="fold", no_wrap=not text)
     for row in rows:
-        table.add_row(*(each if isinstance(each, str) else number(each) for each in row))
-    Console(width=console_width(), highlight=False, markup=False).print(table)
+        table.add_row(*(visible(each, CELL) if isinstance(each, str) else number(each) for each in row))
+    target = io.StringIO()
+    Console(width=console_width(), highlight=False, markup=False, file=target).print(table)
+    say(target.getvalue().rstrip("\n"))
 
 
 def console_width() -> int:
@@ -54,25 +94,6 @@ def number(value: float) -> str:
 def ratio(value: float | None) -> str:
     """A ratio to a lower bound, or a dash where there is none."""
     return "-" if value is None else number(value)
-
-
-def check_output(path: Path | None) -> None:
-    """Raise an InputError if a file cannot be written there: better before the work than after it."""
-    if path is None:
-        return
-    from roundwise.studies.store import no_database
-
-    no_database(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a file to write to.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab"):
-            pass
-        if path.stat().st_size == 0:
-            path.unlink()
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 @contextmanager

@@ -10,22 +10,34 @@ import numpy as np
 import typer
 
 from roundwise.cli.app import PLANNING, app
+from roundwise.cli.files import check_output
 from roundwise.cli.options import (
+    Against,
+    Budget,
+    Control,
     Delta,
     FormsFile,
+    Futility,
     Json,
     Level,
+    Margin,
+    MarginIs,
     Means,
     QuestionName,
+    RoundSize,
+    Split,
     Tolerance,
     TopSize,
+    TwoSided,
     numbers,
     question_from,
+    shares_from,
 )
-from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
+from roundwise.cli.output import console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
 from roundwise.noise import Noise, SubGaussian
-from roundwise.policies import POLICIES
+from roundwise.policies import POLICIES, usual_policy
+from roundwise.questions import Claims
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay, assumed
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
@@ -70,7 +82,15 @@ def simulate(
     level: Level = None,
     file: FormsFile = None,
     tolerance: Tolerance = None,
+    control: Control = None,
+    margin: Margin = None,
+    futility: Futility = None,
+    two_sided: TwoSided = False,
+    margin_is: MarginIs = "difference",
     policy: Policies = None,
+    budget: Budget = None,
+    round_: RoundSize = None,
+    split: Split = None,
     runs: Annotated[int, typer.Option("--runs", help="How often each policy is run.")] = 1000,
     delta: Delta = 0.05,
     sigma: Annotated[
@@ -93,10 +113,11 @@ def simulate(
 
     Example: roundwise simulate --question best-arm --means 1,0.9,0.8 --policy pet --policy track-and-stop
     """
-    asked = question_from(question, k, level, file, tolerance)
     world, known = _world(means, data, instance, without_replacement, binary, noise, sigma)
+    against = Against(control, margin, futility, two_sided, margin_is)
+    asked = question_from(question, k, level, file, tolerance, against, world.names)
     asked.check(world.arms)
-    chosen = {text: made("policy", text, trusted=True) for text in policy or ["wager"]}
+    chosen = {text: made("policy", text, trusted=True) for text in policy or [usual_policy(asked).name]}
     check_output(out)
     with progress(runs * len(chosen), "simulating") as advance:
         results = run(
@@ -111,6 +132,9 @@ def simulate(
             cluster=cluster,
             max_samples=max_samples,
             max_batches=max_batches,
+            budget=budget,
+            round=round_,
+            split=shares_from(split),
             progress=advance,
         )
     if out is not None:
@@ -124,6 +148,8 @@ def simulate(
     truth = asked.answer(world.world(np.random.default_rng(0), 1).means)[0]
     print(f"Truth: {asked.words(truth, world.names)}.")
     print_summaries(summaries, delta)
+    if isinstance(asked, Claims):
+        print_claims(summaries, asked.line_words(world.names))
     if out is not None:
         print(f"Every run is in {out}.")
 
@@ -137,7 +163,8 @@ def print_summaries(summaries: list[Summary], delta: float) -> None:
     if wide:
         columns["median"] = [number(round(each.samples_quantiles["50%"])) for each in summaries]
         columns["95 %"] = [number(round(each.samples_quantiles["95%"])) for each in summaries]
-    columns["× bound"] = [ratio(each.samples_over_lower_bound) for each in summaries]
+    if summaries[0].true_shown_mean is None:
+        columns["× bound"] = [ratio(each.samples_over_lower_bound) for each in summaries]
     columns["batches"] = [f"{each.batches_mean:.2f}" for each in summaries]
     if wide:
         columns["± se"] = [f"{each.batches_se:.2f}" for each in summaries]
@@ -147,6 +174,9 @@ def print_summaries(summaries: list[Summary], delta: float) -> None:
     if undecided:
         columns["undecided"] = [f"{each.undecided:.4f}" for each in summaries]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
+    if summaries[0].true_shown_mean is not None:  # who shows nothing is not wrong: there is no lower bound
+        _caveats(summaries)
+        return
     bound = summaries[0].lower_bound
     least = number(math.ceil(bound)) if math.isfinite(bound) else "infinite"
     if summaries[0].bound_for is None:
@@ -158,9 +188,23 @@ def print_summaries(summaries: list[Summary], delta: float) -> None:
             "Undecided runs reached a limit (--max-samples, --max-batches, or 2^53 samples) or used up their data "
             "before they could stop: a mean so cut off is not compared with the bound."
         )
+    _caveats(summaries)
+
+
+def _caveats(summaries: list[Summary]) -> None:
     for each in summaries:
         if each.doubt:
             print(f"* {each.policy}: {each.doubt}.")
+
+
+def print_claims(summaries: list[Summary], words: list[str]) -> None:
+    """How often each claim was shown, and how many true ones."""
+    print_table(
+        ("shown in so many runs", *(each.policy for each in summaries)),
+        [(text, *(f"{each.each_shown[i]:.3f}" for each in summaries)) for i, text in enumerate(words)],
+    )
+    for each in summaries:
+        print(f"{each.policy}: true claims shown {each.true_shown_mean:.2f} ± {each.true_shown_se:.2f} on average.")
 
 
 def _plus_minus(mean: float, error: float) -> str:

@@ -13,16 +13,30 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.dealing import hypergeometric
 from roundwise.estimates import Forecast, Known, Past, arm_of
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch, Table
 
 from .base import Needs, Outcome, Steady
-from .bounded import Bounded, centre, parted
-from .forms import MOST, counted, of_arm, pair_sums, pairs_among, placed, singles_among, totalled
+from .bounded import Bounded
+from .forms import (
+    MOST,
+    centre,
+    counted,
+    of_arm,
+    pair_sums,
+    pairs_among,
+    parted,
+    placed,
+    singles_among,
+    totalled,
+)
 from .gaussian import sub_gaussian_form, sub_gaussian_level
 from .horizon import binomial_horizon_bet, hypergeometric_horizon_bet
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
+from .parts import Seen
+from .tilts import BinaryTilts
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,14 @@ class Binary:
         logs = placed(bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
         edge = np.where((np.asarray(level) > 0) & (np.asarray(level) < 1), 0.0, need)
         return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
+
+    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
+        """Totals of parts given the total of all rows: how many ones fall in each is hypergeometric."""
+        return hypergeometric(rng, counts, totals, dealings)
+
+    def tilts(self, seen: Seen) -> BinaryTilts:
+        """Bets of one size on parts."""
+        return BinaryTilts(seen)
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """As values in [0, 1], of which only two occur."""

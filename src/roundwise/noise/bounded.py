@@ -20,10 +20,12 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch, Table
 
 from .base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
-from .forms import MOST, counted, of_arm, pairs_among, singles_among, sized
+from .forms import MOST, centre, counted, of_arm, pairs_among, parted, singles_among, sized
 from .gaussian import sub_gaussian_form, sub_gaussian_horizon, sub_gaussian_level, sub_gaussian_steady
 from .horizon import product_horizon_bet
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
+from .parts import Seen
+from .tilts import BoundedTilts, GaussianTilts
 
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
@@ -113,6 +115,10 @@ class Bounded:
         logs = _placed(bounded_level_bet, need, past, values, [batch.table.counts], tau, above)
         edge = np.where((tau > 0) & (tau < 1), 0.0, need)
         return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
+
+    def tilts(self, seen: Seen) -> BoundedTilts | GaussianTilts:
+        """Bets of one size on parts."""
+        return GaussianTilts(self.sigma) if seen.rows is None else BoundedTilts(seen, self.low, self.high - self.low)
 
     @quiet
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
@@ -222,23 +228,6 @@ def _placed(
         tables = [np.broadcast_to(each, (*need.shape, each.shape[-1]))[wanted] for each in rows]
         logs[wanted] = bet(*first, values, *tables, *last)
     return logs
-
-
-def centre(past_a: Floats, n_past_a: Floats, past_b: Floats, n_past_b: Floats, n_a: Floats, n_b: Floats) -> Floats:
-    """A guess at the common mean under the null: past means, half a success in all added, weighted as the new batch is.
-
-    With these weights the drift that equals the true difference bets exactly on the true rates.
-    """
-    half = 0.5 / (n_past_a + n_past_b)
-    mean_a = (past_a / n_past_a + half) / (1.0 + half + half)
-    mean_b = (past_b / n_past_b + half) / (1.0 + half + half)
-    return np.minimum(mean_a * (n_a / (n_a + n_b)) + mean_b * (n_b / (n_a + n_b)), 1.0 - 1e-12)
-
-
-def parted(m: Floats, margin: Floats, up: Floats, down: Floats) -> tuple[Floats, Floats]:
-    """Centres of the two arms, the margin apart, whose average weighted as the new batch is stays near m."""
-    m_b = np.clip(m - down * margin, np.maximum(0.0, -margin), np.minimum(1.0, 1.0 - margin))
-    return m_b + margin, m_b
 
 
 def scatter_of(total: Floats, squares: Floats, count: Floats) -> Floats:

@@ -96,3 +96,20 @@ def totalled(good: Bools, *totals: Floats) -> Bools:
     for each in totals:
         good = good & (each >= 0) & (each < MOST)
     return good
+
+
+def centre(past_a: Floats, n_past_a: Floats, past_b: Floats, n_past_b: Floats, n_a: Floats, n_b: Floats) -> Floats:
+    """A guess at the common mean under the null: past means, half a success in all added, weighted as the new batch is.
+
+    With these weights the drift that equals the true difference bets exactly on the true rates.
+    """
+    half = 0.5 / (n_past_a + n_past_b)
+    mean_a = (past_a / n_past_a + half) / (1.0 + half + half)
+    mean_b = (past_b / n_past_b + half) / (1.0 + half + half)
+    return np.minimum(mean_a * (n_a / (n_a + n_b)) + mean_b * (n_b / (n_a + n_b)), 1.0 - 1e-12)
+
+
+def parted(m: Floats, margin: Floats, up: Floats, down: Floats) -> tuple[Floats, Floats]:
+    """Centres of the two arms, the margin apart, whose average weighted as the new batch is stays near m."""
+    m_b = np.clip(m - down * margin, np.maximum(0.0, -margin), np.minimum(1.0, 1.0 - margin))
+    return m_b + margin, m_b

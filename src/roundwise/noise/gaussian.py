@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats
+from roundwise.dealing import bridged
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, squares_at
 from roundwise.questions.base import Halfspaces, quiet
@@ -20,6 +21,8 @@ from .base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
 from .forms import counted, means_of, on_forms, on_levels, placed, sized
 from .horizon import MOST_NEED, drift_horizon_bet, normal_horizon_bet
 from .mixture import BOLDEST, DRIFTS, HUGE, added, cash_and_scale, clipped_z, flat, log_gaussian_mixture, log_stake
+from .parts import Seen
+from .tilts import GaussianTilts
 
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
 _SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
@@ -71,6 +74,10 @@ class SubGaussian:
         """On the distance of each arm's mean in the batch from the level (Lemma 1)."""
         return sub_gaussian_level(self.sigma, known, batch, level, above, need)
 
+    def tilts(self, seen: Seen) -> GaussianTilts:
+        """Bets of one size on parts."""
+        return GaussianTilts(self.sigma)
+
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """On the form of the batch's means (Lemma 1)."""
         return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
@@ -90,6 +97,7 @@ class Gaussian:
 
     sigma: float = 1.0
     name: ClassVar[str] = "gaussian"
+    moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
     needs: ClassVar[Needs] = "sums"
     outcome: ClassVar[Outcome] = Outcome(normal=True)
 
@@ -112,6 +120,14 @@ class Gaussian:
     def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """On the distance of each arm's mean in the batch from the level, capped at the need (Proposition 4)."""
         return placed(capped_gaussian_bet, need, *_scaled(self.sigma, *on_levels(known, batch, level, above)), need)
+
+    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
+        """Totals of parts given the total of all rows: a normal bridge."""
+        return bridged(rng, counts, totals, dealings, self.sigma)
+
+    def tilts(self, seen: Seen) -> GaussianTilts:
+        """Bets of one size on parts."""
+        return GaussianTilts(self.sigma)
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """On the form of the batch's means (Lemma 1): bounds do not use capped bets."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.dealing import multinomial
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, all_arms, arm_of
 from roundwise.questions.base import Halfspaces, quiet
@@ -19,6 +20,8 @@ from .base import Needs, Outcome, Steady
 from .forms import MOST, counted, of_arm, pair_sums, pairs_among, placed, singles_among, sized, totalled
 from .horizon import binomial_horizon_bet
 from .mixture import DRIFTS, EDGE, added, clipped_z, flat, log_mixture
+from .parts import Seen
+from .tilts import PoissonTilts
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,14 @@ class Poisson:
         arms = np.broadcast_to(np.arange(need.shape[-1])[:, None], (*need.shape, 1))
         offsets = np.broadcast_to(np.asarray(level, dtype=np.float64), need.shape)
         return logs + self._others(known.past, batch, Halfspaces(arms, np.ones(arms.shape), offsets, False), edge)
+
+    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
+        """Totals of parts given the total of all rows: multinomial."""
+        return multinomial(rng, counts, totals, dealings)
+
+    def tilts(self, seen: Seen) -> PoissonTilts:
+        """Bets of one size on parts."""
+        return PoissonTilts(seen)
 
     @quiet
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singl
 from .gaussian import standardised
 from .horizon import MOST_NEED, normal_horizon_bet
 from .mixture import HUGE, flat, log_gaussian_mixture, log_total
+from .parts import Form, Index, Places, Seen, Tilt
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
@@ -35,6 +37,7 @@ class UnknownVariance:
     """
 
     name: ClassVar[str] = "unknown-variance"
+    moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
     needs: ClassVar[Needs] = "squares"
     outcome: ClassVar[Outcome] = Outcome()
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
@@ -79,6 +82,10 @@ class UnknownVariance:
         error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
         return lambda offsets: steady_student_bet(sizes, new - offsets, error, dof)
 
+    def tilts(self, seen: Seen) -> StudentTilts:
+        """Bets of one size on parts."""
+        return StudentTilts(seen)
+
     @quiet
     def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """On the score of the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
@@ -107,6 +114,83 @@ class UnknownVariance:
     def _past_variance(self, known: Known) -> Floats:
         """The guess at the variance, 0 (no bet) as long as there is none."""
         return np.where(total(known.past.freedom) > 0, known.variance, 0.0)[..., None]
+
+
+@dataclass(frozen=True)
+class StudentTilts:
+    """Bets of one size on parts: over the part's own deviation, pooled for forms of several arms, an arm's for a level.
+
+    The rule for chi is that of the next smaller number of degrees of freedom in a list, which is valid, too: its
+    moments are no larger.
+    """
+
+    seen: Seen
+
+    @cached_property
+    def variances(self) -> Floats:
+        """That of all arms. (P, 1, n)"""
+        scatter, freedom = (total(each.swapaxes(-1, -2))[:, None] for each in self.seen.scatter_so_far)
+        return _variance(scatter, freedom)
+
+    def level_variances(self, level: float) -> Floats:
+        """That of the arm alone."""
+        return _variance(*self.seen.scatter_so_far)
+
+    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+        """From the difference in each part, over the part's pooled deviation."""
+        return self._tilt(difference, leverage, *(each.reshape(-1).take(places()[0]) for each in self._pooled))
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """From the form of the means of each part, over the part's pooled deviation, or the one arm's own."""
+        pooled = [each.reshape(-1).take(form.places[0]) for each in self._pooled]
+        if form.factors is None:
+            return self._tilt(value, leverage, *pooled)
+        used = np.stack([each != 0 for each in form.factors])
+        arm = np.take_along_axis(np.stack(form.places), used.argmax(axis=0)[None], axis=0)[0]
+        own = [each.reshape(-1).take(arm) for each in self._within]
+        single = used.sum(axis=0) == 1
+        return self._tilt(value, leverage, *(np.where(single, a, b) for a, b in zip(own, pooled, strict=True)))
+
+    @cached_property
+    def _pooled(self) -> list[Floats]:
+        shape = self.seen.counts.shape
+        return [np.broadcast_to(total(each.swapaxes(-1, -2))[:, None], shape) for each in self._within]
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
+        """From the distance in each part, over the arm's own deviation."""
+        return self._tilt(distance, leverage, *(each.reshape(-1).take(arm) for each in self._within))
+
+    @cached_property
+    def _within(self) -> tuple[Floats, Floats]:
+        scatter = np.zeros_like(self.seen.counts) if self.seen.scatter is None else self.seen.scatter
+        return scatter, np.maximum(self.seen.counts - 1.0, 0.0)
+
+    def _tilt(self, value: Floats, leverage: Floats, scatter: Floats, freedom: Floats) -> Tilt:
+        possible = (freedom >= 1) & (scatter > 0)
+        dof = np.where(possible, freedom, 1.0)
+        t = np.clip(value / np.sqrt(np.where(possible, scatter, 1.0) / dof * leverage), -HUGE, HUGE)
+        rho, most = t / np.hypot(np.sqrt(dof), t), np.where(possible, BOLD * np.sqrt(dof + 1.0), 0.0)
+        distinct, which = np.unique(_listed(dof), return_inverse=True)
+        nodes, log_weights = chi_rule(distinct)
+        which = which.reshape(dof.shape)
+
+        def tilt(p: int, q: Floats) -> Floats:
+            q = np.minimum(q, most[p])
+            rows = log_weights[which[p]].T + q * (rho[p] * nodes[which[p]].T - q / 2)
+            return log_total(rows)
+
+        return tilt
+
+
+def _variance(scatter: Floats, freedom: Floats) -> Floats:
+    """Infinite (z is 0) as long as there is none."""
+    return np.where(freedom > 0, np.maximum(scatter, 1e-300) / np.maximum(freedom, 1.0), np.inf)
+
+
+def _listed(dof: Floats) -> Floats:
+    """The next smaller number of a list: all whole numbers up to 64, then 64 to an octave."""
+    step = np.exp2(np.floor(np.log2(np.maximum(dof, 64.0))) - 6.0)
+    return np.floor(dof / step) * step
 
 
 def _within(batch: Batch) -> tuple[Floats, Floats]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.chances import shares_of, squares_of
-from roundwise.betting.claims import Claiming, Kept, claims_of
+from roundwise.betting.claims import Claiming
+from roundwise.betting.purses import Kept, claims_of
 from roundwise.noise.horizon import ETA
 from roundwise.policies.base import checked, whole
 from roundwise.problem import Problem
@@ -75,7 +76,7 @@ class Chances:
         return shares_of(counted)
 
     def _open_ended(self, problem: Problem, kept: Kept, samples: Floats) -> Floats:
-        """The k cheapest claims, with k such that most are shown for the samples: k/T_k is largest.
+        """The k cheapest claims, k such that most are shown for the samples: k/T_k is largest. All, with opposites.
 
         T_k is the least number of results that would show all k, if the estimates were true (the star program).
         """
@@ -92,7 +93,7 @@ class Chances:
             allowed = np.where((rank < k) & unfinished, limits, np.inf)
             pulls = _least(squares, allowed)
             rate = np.where(k <= unfinished.sum(axis=-1), k / total(pulls), 0.0)
-            better = rate > best
+            better = rate > best if not question.opposites else k == unfinished.sum(axis=-1)  # all can be settled
             best, size = np.where(better, rate, best), np.where(better, float(k), size)
             amounts = np.where(better[..., None], pulls, amounts)
         amount = total(amounts)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.policies.base import checked, everywhere
+from roundwise.policies.base import checked, everywhere, undeclared
 from roundwise.policies.racing import (
     Race,
     check_racing,
@@ -23,7 +23,6 @@ from roundwise.policies.racing import (
     placed,
     started,
     tolerance_of,
-    undeclared,
     wanted,
 )
 from roundwise.problem import Problem

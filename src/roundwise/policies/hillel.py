@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.policies.base import everywhere, whole
-from roundwise.policies.racing import Race, check_racing, chosen, outcome, placed, started, tolerance_of, undeclared
+from roundwise.policies.base import whole
+from roundwise.policies.racing import Race, check_racing, chosen, first_round, outcome, placed, tolerance_of
 from roundwise.problem import Problem
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
@@ -42,13 +42,7 @@ class Hillel:
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The first round."""
-        each = float(self.pulls(problem, np.array(1.0)))
-        return Plan(
-            everywhere(runs, problem.arms, each),
-            np.ones(runs, dtype=np.bool_),
-            started(problem, runs),
-            declared=undeclared(problem, runs),
-        )
+        return first_round(problem, runs, float(self.pulls(problem, np.array(1.0))))
 
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """Who is e_r behind the best leaves; the others go on."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.policies.base import everywhere, whole
-from roundwise.policies.racing import Race, check_racing, outcome, placed, started, undeclared
+from roundwise.policies.base import whole
+from roundwise.policies.racing import Race, check_racing, first_round, outcome, placed
 from roundwise.problem import Problem
 from roundwise.state import Plan, Trial
 from roundwise.stopping import Declared, Stopping
@@ -41,13 +41,7 @@ class Karpov:
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The first round."""
-        each = float(self.pulls(problem, np.array(1.0)))
-        return Plan(
-            everywhere(runs, problem.arms, each),
-            np.ones(runs, dtype=np.bool_),
-            started(problem, runs),
-            declared=undeclared(problem, runs),
-        )
+        return first_round(problem, runs, float(self.pulls(problem, np.array(1.0))))
 
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """Accept and reject; the others go on."""

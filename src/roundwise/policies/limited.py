@@ -80,7 +80,7 @@ def _together(pulled: Batch | None, batch: Batch) -> Batch:
     one, other = pulled.table, batch.table
     if one is None or other is None or not np.array_equal(one.values, other.values):
         pulled, batch = pulled._replace(table=None), batch._replace(table=None)
-    return joined([pulled, batch])._replace(parts=())
+    return joined([pulled, batch])._replace(parts=None)
 
 
 def _nothing(like: Batch) -> Batch:
@@ -92,7 +92,7 @@ def _nothing(like: Batch) -> Batch:
 
 def limited(
     pulls: Floats,
-    max_batch: float | None,
+    max_batch: float | Floats | None,
     min_per_arm: float,
     urgent: Floats | None = None,
     so_far: Record | None = None,
@@ -104,7 +104,7 @@ def limited(
     least = np.where(pulls > 0, math.ceil(min_per_arm), 0.0)
     if max_batch is None:
         return np.maximum(pulls, least)
-    room = np.maximum(math.floor(max_batch) - least.sum(axis=-1), 0.0)
+    room = np.maximum(np.floor(max_batch) - least.sum(axis=-1), 0.0)
     first = np.zeros_like(pulls)
     if urgent is not None:
         first = _apportioned(np.clip(urgent - least, 0.0, pulls), room, so_far)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.policies.base import checked, everywhere
-from roundwise.policies.racing import check_racing, chosen, tolerance_of, undeclared, wanted
+from roundwise.policies.base import checked, everywhere, undeclared
+from roundwise.policies.racing import check_racing, chosen, tolerance_of, wanted
 from roundwise.problem import Problem
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping

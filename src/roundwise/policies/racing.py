@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, zeros
-from roundwise.policies.base import check_sigma, checked
+from roundwise.policies.base import check_sigma, checked, everywhere, undeclared
 from roundwise.problem import Problem
 from roundwise.questions import BestArm, TopK
 from roundwise.questions.base import Answer
-from roundwise.state import Declaration
+from roundwise.state import Declaration, Plan
 
 
 class Race(NamedTuple):
@@ -37,10 +37,10 @@ def started(problem: Problem, runs: tuple[int, ...]) -> Race:
     return Race(np.ones(runs), zeros((*runs, problem.arms)))
 
 
-def undeclared(problem: Problem, runs: tuple[int, ...]) -> Declaration:
-    """Nothing is declared yet."""
-    none = np.zeros((*runs, problem.arms), dtype=np.bool_)
-    return Declaration(np.zeros(runs, dtype=np.bool_), chosen(problem, none))
+def first_round(problem: Problem, runs: tuple[int, ...], each: float) -> Plan[Race]:
+    """So many pulls of every arm, with nothing declared."""
+    pulls, asked = everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_)
+    return Plan(pulls, asked, started(problem, runs), declared=undeclared(problem, runs))
 
 
 def placed(problem: Problem, race: Race, lower: Floats, upper: Floats) -> Race:

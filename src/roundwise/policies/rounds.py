@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,6 +140,15 @@ class Rounds:
         return plan._replace(left=after) if self.told else plan
 
 
+def in_rounds(
+    policy: Policy, budget: float | None = None, round: float | None = None, split: Sequence[float] | None = None
+) -> Policy:
+    """The policy within these, as it is if none is given."""
+    if budget is None and round is None and split is None:
+        return policy
+    return Rounds(policy, budget, round, None if split is None else tuple(split))
+
+
 def within(policy: Policy, most: float) -> Policy:
     """The policy, cut off after so many results, of which it is not told."""
     return Rounds(policy, budget=float(math.floor(most)), told=False) if math.isfinite(most) else policy
@@ -150,10 +160,8 @@ def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:
     if not short.any():
         return pulls
     found = pulls.copy()
-    for most in np.unique(room[short]):
-        here = short & (room == most)
-        of = Record(record.counts[here], record.totals[here], np.asarray(record.batches)[here])
-        found[here] = limited(pulls[here], float(most), 0.0, so_far=of)
+    of = Record(record.counts[short], record.totals[short], np.asarray(record.batches)[short])
+    found[short] = limited(pulls[short], room[short], 0.0, so_far=of)
     return found
 
 

@@ -10,16 +10,19 @@ import numpy as np
 
 from roundwise.arrays import Floats, total
 from roundwise.betting.rule import Betting, ledger_of
+from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
-from roundwise.state import Plan, Trial
+from roundwise.state import Plan, Record, Trial
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
-FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost
-SMALLEST = 0.2  # xmin: a batch is at least this share of all samples so far
-PARTS = 4  # of the first batch
+FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms
+AIM = 0.65  # m: a batch is so much of what would settle everything that is open
+FIRST_AIM, WIDER = 1.4, 2.0  # after the first batch: an easy problem is over by then, a hard one makes up for it
+UNSURE = 1.4  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
+SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 
 
 class Fixed(NamedTuple):
@@ -68,7 +71,7 @@ class Wager:
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=PARTS)
+        return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=FIRST_PARTS)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -76,19 +79,25 @@ class Wager:
         kept, counts = trial.kept, trial.record.counts
         wanted = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known)
         samples = np.maximum(trial.record.samples, 1.0)
-        growth = self._growth(samples)
         need = total(wanted.pulls)
-        size = np.clip((1 + growth) / 3 * need, np.minimum(SMALLEST, growth) * samples, growth * samples)
+        doubt = -np.expm1(ledger_of(problem).confidence(problem, kept.choice, kept.known))
+        aim, least, growth = self._sizes(trial.record, doubt)
+        size = np.clip(aim * need, np.minimum(least, growth) * samples, growth * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
         after = samples + (size if self.max_batch is None else np.minimum(size, self.max_batch))
-        floor = whole((FLOOR * after / problem.arms)[..., None] - counts)
+        share_of_all = FLOOR * min(1.0, math.sqrt(10 / problem.arms))
+        floor = whole((share_of_all * after / problem.arms)[..., None] - counts)
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
-        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice))
+        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=PARTS)
 
-    def _growth(self, samples: Floats) -> Floats:
-        """By how much of the samples so far a batch may grow; 3 sqrt(price/N) with a price (docs/wager.md)."""
-        if self.batch_price is None:
-            return np.full(samples.shape, self.growth)
-        return np.clip(3 * np.sqrt(self.batch_price / samples), 0.25, 20.0)
+    def _sizes(self, record: Record, doubt: Floats) -> tuple[Floats, Floats, Floats]:
+        """How much of what is needed a batch aims at, and its least and largest size in samples so far."""
+        if self.batch_price is not None:
+            price = self.batch_price / np.maximum(record.samples, 1.0)
+            growth = np.clip(3.0 * np.sqrt(price), 0.25, 20.0)
+            return (1 + growth) / 3, np.full(growth.shape, SMALLEST), growth
+        first = record.batches <= 1
+        growth = np.where(first, WIDER * self.growth, self.growth)
+        return np.where(first, FIRST_AIM, AIM), np.maximum(SMALLEST, UNSURE * doubt), growth

@@ -16,6 +16,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     column,
     complexity_where,
@@ -82,6 +83,10 @@ class Above:
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'Above 0.5: x, y.'"""
         return f"above {self.level:g}: {set_words(answer, names)}"
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 4 arms have a mean above 0.5?'"""
+        return f"Which of {len(names)} arms have a {wording.mean} above {wording.value(self.level)}?"
 
     def plain(self, answer: Answer) -> object:
         """The indices above the level."""

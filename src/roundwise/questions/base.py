@@ -20,14 +20,16 @@ What a question may say besides, where the usual does not fit it:
 
 - `cells`, `level`                    of what kind its cells are for bets (`Cells`); candidates, if it does not say
 - `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
+- `asks(names, wording)`              the question in plain words; if not, its name
+- `control`                           the arm (an index) that all others are compared with, or None
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
 - `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
-                                      (`theory.bounds.affine`; `linear.border_point` serves half-spaces)
+                                      (`theory.bounds.affine`; `halfspaces.border_point` serves half-spaces)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -87,6 +89,14 @@ class Halfspaces(NamedTuple):
         return found
 
 
+class Wording(NamedTuple):
+    """How values are written for people: what a mean is called, a value, and a difference of two."""
+
+    mean: str = "mean"
+    value: Callable[[float], str] = "{:g}".format
+    gap: Callable[[float], str] = "{:g}".format
+
+
 class Question(Protocol):
     """Something to find out about the means of K arms; one that may have several right answers is `Tolerant`, too."""
 
@@ -137,6 +147,15 @@ class Tolerant(Protocol):
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The answer that the evidence is for."""
+
+
+PLAIN = Wording()
+
+
+def asks(question: Question, names: Sequence[str], wording: Wording = PLAIN) -> str:
+    """The question in plain words, in its own if it has some."""
+    own: Callable[[Sequence[str], Wording], str] | None = getattr(question, "asks", None)
+    return f"{question.name} of {len(names)} arms?" if own is None else own(names, wording)
 
 
 def cells_of(question: Question) -> Cells:

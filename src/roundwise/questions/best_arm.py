@@ -16,6 +16,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     checked_open,
     column,
@@ -160,6 +161,11 @@ class BestArm:
         """'x is the best arm.'"""
         close = f", or within {self.tolerance:g} of it" if self.tolerance else ""
         return f"{names[int(answer)]} is the best arm{close}"
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 4 arms has the highest mean?'"""
+        near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
+        return f"Which of {len(names)} arms has the highest {wording.mean}{near}?"
 
     def plain(self, answer: Answer) -> object:
         """The index."""

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError, unknown
-from roundwise.questions.base import Answer, Complexity, Halfspaces, Pieces, column, finite, form_words, spread_over
-from roundwise.questions.linear import Statements, halfspace_complexity, halfspace_floor, packed
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    Wording,
+    column,
+    finite,
+    spread_over,
+)
+from roundwise.questions.claim_words import (
+    SCALES,
+    Scale,
+    claim_words,
+    index_of,
+    named,
+    one_each,
+    opposite_words,
+    read_fields,
+)
+from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor, packed
+from roundwise.questions.linear import Statements
 
-Scale = Literal["difference", "ratio", "odds-ratio"]
-SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds-ratio")
 _NEAR = 1e-12  # a form this close to its level, relative, is on it
 
 
@@ -37,8 +55,8 @@ class Claims:
     >>> doses = Claims.against_control(["placebo", "75mg", "300mg"], control="placebo", margin=0.1)
     >>> doses.answer([0.36, 0.40, 0.54]).tolist()
     [False, True]
-    >>> doses.correct(np.array([False, False]), [0.36, 0.40, 0.54])  # nothing false was shown
-    np.True_
+    >>> bool(doses.correct(np.array([False, False]), [0.36, 0.40, 0.54]))  # nothing false was shown
+    True
     """
 
     forms: Floats  # a, (J, K)
@@ -47,17 +65,16 @@ class Claims:
     futility: Floats | float | None = None  # m2
     sides: str = "one"
     odds: bool = False
-    names: tuple[str, ...] = ()  # what the claims are called; otherwise in the words of their arms
+    names: tuple[str, ...] = ()  # of the claims, then of their opposites; otherwise in the words of their arms
     name = "claims"
     cells = "claims"
 
     def __post_init__(self) -> None:
-        held = Statements(self.forms, self.levels, self.names)
+        held = Statements(self.forms, self.levels)
         number = len(held.forms)
         object.__setattr__(self, "forms", held.forms)
         object.__setattr__(self, "levels", held.levels)
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "weights", _each(self.weights, number, "weights"))
+        object.__setattr__(self, "weights", one_each(self.weights, number, "weights"))
         if not (np.asarray(self.weights) > 0).all():
             raise InputError("The weights of claims must be positive numbers.")
         if self.sides not in ("one", "two"):
@@ -65,7 +82,7 @@ class Claims:
         if self.futility is not None:
             if self.sides == "two":
                 raise InputError("Give either `futility` or two sides: two sides are futility at the level itself.")
-            object.__setattr__(self, "futility", _each(self.futility, number, "futility"))
+            object.__setattr__(self, "futility", one_each(self.futility, number, "futility"))
             if (np.asarray(self.futility) < self.levels).any():
                 raise InputError(
                     f"The futility margin {np.min(self.futility):g} is below the level {np.max(self.levels):g}: it "
@@ -75,6 +92,10 @@ class Claims:
             signs = np.sort(self.forms, axis=-1)
             if not ((signs[:, 0] == -1) & (signs[:, -1] == 1) & (np.count_nonzero(self.forms, axis=-1) == 2)).all():
                 raise InputError("Claims about odds compare two rates: coefficients 1 and -1, and zeros.")
+        given, numbered = tuple(self.names), self._worded([str(i) for i in range(held.forms.shape[1])])
+        if len(given) not in (0, number, len(numbered)):
+            raise InputError(f"There are {number} claims but {len(given)} names; give one name each.")
+        object.__setattr__(self, "names", (*given, *numbered[len(given) :]))
 
     @classmethod
     def against_control(
@@ -91,9 +112,9 @@ class Claims:
         """Every other arm exceeds the control (or each of several) by more than a margin: a difference, or a ratio."""
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
-        names, number = _named(arms)
+        names, number = named(arms)
         several = [control] if isinstance(control, int | str | np.integer) else list(control)
-        controls = [_index(each, names, number) for each in several]
+        controls = [index_of(each, names, number) for each in several]
         others = [i for i in range(number) if i not in controls]
         if not others:
             raise InputError("All arms are controls: there is nothing to compare with them.")
@@ -104,26 +125,38 @@ class Claims:
             if futility is not None or sides != "one":
                 raise InputError("Ratios can be claimed on one side only; use a difference or an odds ratio.")
             forms = [unit[i] - margin * unit[c] for i in others for c in controls]
-            return cls(np.array(forms), np.zeros(len(forms)), weights)  # type: ignore[arg-type]
+            return cls(np.array(forms), np.zeros(len(forms)), weights)._called(names)  # type: ignore[arg-type]
         forms = [unit[i] - unit[c] for i in others for c in controls]
         odds = scale == "odds-ratio"
         if odds:
             margin, futility = math.log(margin), None if futility is None else math.log(futility)
-        return cls(np.array(forms), np.full(len(forms), margin), weights, futility, sides, odds)  # type: ignore[arg-type]
+        found = cls(np.array(forms), np.full(len(forms), margin), weights, futility, sides, odds)  # type: ignore[arg-type]
+        return found._called(names)
 
     @classmethod
     def pairs(cls, arms: int | Sequence[str], margin: float = 0.0) -> Claims:
         """Every arm exceeds every other one by more than a margin: what is shown of the ranking."""
-        _, number = _named(arms)
+        names, number = named(arms)
         unit = np.eye(number)
         forms = [unit[i] - unit[j] for i, j in itertools.permutations(range(number), 2)]
-        return cls(np.array(forms), np.full(len(forms), margin))
+        return cls(np.array(forms), np.full(len(forms), margin))._called(names)
 
     @classmethod
-    def above(cls, arms: int | Sequence[str], level: float, *, futility: float | None = None) -> Claims:
-        """Every arm is above a level, whatever the dependence between arms."""
-        _, number = _named(arms)
-        return cls(np.eye(number), np.full(number, level), futility=futility)
+    def above(
+        cls, arms: int | Sequence[str], level: float, *, futility: float | None = None, sides: str = "one"
+    ) -> Claims:
+        """Every arm is above a level, whatever the dependence between arms; with two sides, or it is not."""
+        names, number = named(arms)
+        return cls(np.eye(number), np.full(number, level), futility=futility, sides=sides)._called(names)
+
+    @classmethod
+    def from_words(cls, fields: Mapping[str, Any]) -> Claims | None:
+        """The claims that are described by a control and the number of arms in place of forms; None if they are not.
+
+        >>> Claims.from_words({"arms": 3, "control": 0, "margin": 0.1}).levels.tolist()
+        [0.1, 0.1]
+        """
+        return cls.against_control(**read_fields(fields)) if "control" in fields else None
 
     @property
     def number(self) -> int:
@@ -150,7 +183,7 @@ class Claims:
     def check_range(self, low: float, high: float) -> None:
         """Every level must be where its form can lie."""
         if not self.odds:
-            Statements(self.forms, self.levels, self.names).check_range(low, high)
+            Statements(self.forms, self.levels, self.names[: self.number]).check_range(low, high)
         elif (low, high) != (0.0, 1.0):
             raise InputError("Odds ratios are of rates: they need 0/1 results.")
 
@@ -234,16 +267,13 @@ class Claims:
         return Halfspaces(arms, np.broadcast_to(factors, arms.shape), found.offsets, False)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
-        """'shown: x beats control, y beats control'"""
+        """'x beats control; y beats control'"""
         each = self.line_words(names)
-        held = "; ".join(each[j] for j in np.flatnonzero(answer)) or "nothing"
-        return f"shown: {held}"
+        return "; ".join(each[j] for j in np.flatnonzero(answer)) or "no claim is shown"
 
     def plain(self, answer: Answer) -> Any:
-        """The indices of the claims that were shown; with opposites, those of both."""
-        mask = np.asarray(answer)
-        up = np.flatnonzero(mask[: self.number]).tolist()
-        return up if not self.opposites else {"shown": up, "not": np.flatnonzero(mask[self.number :]).tolist()}
+        """The indices of what was shown: of the claims, then of their opposites."""
+        return np.flatnonzero(answer).tolist()
 
     def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
         """'x beats y: yes' or 'x beats y: no'."""
@@ -251,20 +281,45 @@ class Claims:
         return [f"{words}: {'yes' if holds else 'no'}" for words, holds in each]
 
     def line_words(self, names: Sequence[str]) -> list[str]:
-        """Each claim in words, then each opposite."""
-        words = list(self.names) or [
-            _words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)
-        ]
+        """Each claim in words, then each opposite: by their own names, or else with the names of the arms."""
+        numbered = self._worded([str(i) for i in range(self.forms.shape[1])])
+        own = zip(self.names, numbered, self._worded(names), strict=True)
+        return [words if name == plain else name for name, plain, words in own]
+
+    def _called(self, names: Sequence[str]) -> Claims:
+        """With the names of the arms in those of the claims, if there are any."""
+        return replace(self, names=tuple(self._worded(names))) if names else self
+
+    def _worded(self, names: Sequence[str]) -> list[str]:
+        words = [claim_words(*each, self.odds, names) for each in zip(self.forms, self.levels, strict=True)]
         if not self.opposites:
             return words
         ends = self.levels if self.futility is None else np.asarray(self.futility)
-        return [*words, *(_below(form, end, self.odds, names) for form, end in zip(self.forms, ends, strict=True))]
+        return [
+            *words,
+            *(opposite_words(form, end, self.odds, names) for form, end in zip(self.forms, ends, strict=True)),
+        ]
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        """The shortest name of each claim: its arm, where all claims are about one arm and the same others."""
-        first = [int(np.argmax(form)) for form in self.forms]
+        """The shortest name of each claim: its arm, where no other claim is about it."""
+        words, first = self.line_words(names)[: self.number], [int(np.argmax(form)) for form in self.forms]
         several = len(set(first)) < len(first) or (self.forms.max(axis=-1) <= 0).any()
-        return self.line_words(names)[: self.number] if several or self.names else [names[i] for i in first]
+        return words if several or words != self._worded(names)[: self.number] else [names[i] for i in first]
+
+    @property
+    def control(self) -> int | None:
+        """The arm that every other one is compared with, if that is what is claimed."""
+        return Statements(self.forms, self.levels).control if not self.odds else None
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 4 arms beat placebo, each by itself?'"""
+        control, margins = self.control, np.unique(self.levels)
+        if control is None or len(margins) > 1:
+            words = self.line_words(names)[: self.number]
+            listed = ", ".join(words[:6]) + (", ..." if len(words) > 6 else "")
+            return f"Which of {self.number} claims can be shown ({listed})?"
+        by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
+        return f"Which of {len(names) - 1} arms beat {names[control]}{by}, each by itself?"
 
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Where every claim is at its level."""
@@ -276,62 +331,3 @@ class Claims:
                 "Odds ratios have bets, but no complexity or likelihood ratio here: use the policy 'chances'."
             )
         return self.lines
-
-
-def _words(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str:
-    """One claim in words."""
-    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
-    if odds:
-        more = "" if level == 0 else f" by an odds ratio above {math.exp(level):g}"
-        return f"{names[plus[0]]} beats {names[minus[0]]}{more}"
-    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1:
-        a, b, ratio = names[plus[0]], names[minus[0]], -form[minus[0]]
-        if ratio == 1:
-            if level < 0:
-                return f"{a} is not worse than {b} by {-level:g} or more"
-            return f"{a} beats {b}" + (f" by more than {level:g}" if level else "")
-        if level == 0:
-            return f"{a} is more than {ratio:g} times {b}"
-    if len(plus) + len(minus) == 1 and form[(plus if len(plus) else minus)[0]] in (1, -1):
-        return f"{names[plus[0]]} is above {level:g}" if len(plus) else f"{names[minus[0]]} is below {-level:g}"
-    return form_words(packed(form[None], np.array([level]), len(plus) + len(minus)), names)[0]
-
-
-def _below(form: Floats, end: float, odds: bool, names: Sequence[str]) -> str:
-    """The opposite of a claim: the form is at most this."""
-    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
-    if odds:
-        return f"{names[plus[0]]} beats {names[minus[0]]} by an odds ratio of {math.exp(end):g} at most"
-    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
-        if end == 0:
-            return f"{names[plus[0]]} does not beat {names[minus[0]]}"
-        return f"{names[plus[0]]} does not beat {names[minus[0]]} by {end:g} or more"
-    return _words(-form, -end, False, names)
-
-
-def _each(values: Any, number: int, what: str) -> Floats:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-        array = np.broadcast_to(array, (number,)).copy()
-    except ValueError:
-        raise InputError(f"Give one number for all {number} claims, or one each, as `{what}`.") from None
-    if not np.isfinite(array).all():
-        raise InputError(f"The {what} of claims must be finite numbers.")
-    return array
-
-
-def _named(arms: int | Sequence[str]) -> tuple[list[str], int]:
-    if isinstance(arms, int | np.integer):
-        return [], int(arms)
-    return [str(each) for each in arms], len(arms)
-
-
-def _index(control: int | str, names: list[str], number: int) -> int:
-    """The place of a control, by its name or its number."""
-    if isinstance(control, str):
-        if control in names:
-            return names.index(control)
-        raise unknown("arm", control, names)
-    if not 0 <= int(control) < number:
-        raise InputError(f"The control is arm {control}, but the arms are 0 to {number - 1}.")
-    return int(control)

@@ -10,21 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats, total
-from roundwise.errors import InputError
-from roundwise.questions import program
+from roundwise.errors import InputError, unknown
 from roundwise.questions.base import (
     Answer,
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     checked_open,
-    complexity_where,
     finite,
-    midrange,
     quiet,
     range_of_forms,
     spread_over,
 )
+from roundwise.questions.halfspaces import border_point, halfspace_complexity, halfspace_floor, packed
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +55,24 @@ class Statements:
         object.__setattr__(self, "names", names)
 
     @classmethod
-    def against_control(cls, arms: int, control: int = 0, margin: float = 0.0) -> Statements:
-        """Which arms beat the control by more than a margin?"""
-        if not 0 <= control < arms:
-            raise InputError(f"The control is arm {control}, but the arms are 0 to {arms - 1}.")
-        others = [i for i in range(arms) if i != control]
-        forms = np.eye(arms)[others] - np.eye(arms)[control]
-        return cls(forms, np.full(len(others), margin), tuple(f"{i} beats {control}" for i in others))
+    def against_control(cls, arms: int | Sequence[str], control: int | str = 0, margin: float = 0.0) -> Statements:
+        """Which arms beat the control by more than a margin? The arms are named, or only counted.
+
+        >>> Statements.against_control(["placebo", "10 mg", "20 mg"], "placebo", margin=0.5).names
+        ('10 mg beats placebo by more than 0.5', '20 mg beats placebo by more than 0.5')
+        """
+        named = [str(i) for i in range(arms)] if isinstance(arms, int) else list(arms)
+        if isinstance(control, str):
+            if control not in named:
+                raise unknown("arm", control, named)
+            control = named.index(control)
+        if not 0 <= control < len(named):
+            raise InputError(f"The control is arm {control}, but the arms are 0 to {len(named) - 1}.")
+        others = [i for i in range(len(named)) if i != control]
+        forms = np.eye(len(named))[others] - np.eye(len(named))[control]
+        by = f" by more than {margin:g}" if margin else ""
+        words = tuple(f"{named[i]} beats {named[control]}{by}" for i in others)
+        return cls(forms, np.full(len(others), margin), words)
 
     @classmethod
     def ranking(cls, arms: int) -> Statements:
@@ -125,6 +135,25 @@ class Statements:
         """'These hold: x, y.'"""
         held = ", ".join(self.names[j] for j in np.flatnonzero(answer)) or "none"
         return f"statements that hold: {held}"
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 3 arms beat placebo by more than 0.5?', or which statements hold."""
+        control, margins = self.control, np.unique(self.levels)
+        if control is None or len(margins) > 1:
+            return f"Which of {_listed(self.names, 'statement')} hold?"
+        by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
+        return f"Which of {len(names) - 1} arms beat {names[control]}{by}?"
+
+    @property
+    def control(self) -> int | None:
+        """The arm that every other one is compared with, if that is what is asked."""
+        arms = self.forms.shape[1]
+        if len(self.forms) != arms - 1 or not (self.forms < 0).any(axis=1).all():
+            return None
+        control = int((self.forms < 0)[0].argmax())
+        others = [i for i in range(arms) if i != control]
+        compared = np.eye(arms)[others] - np.eye(arms)[control]
+        return control if np.array_equal(np.unique(self.forms, axis=0), np.unique(compared, axis=0)) else None
 
     def plain(self, answer: Answer) -> object:
         """The indices of the statements that hold."""
@@ -236,6 +265,10 @@ class Largest:
         """'x has the largest score.'"""
         return f"{self.names[int(answer)]} is the largest"
 
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which of 2 scores (x, y) is the largest?'"""
+        return f"Which of {_listed(self.names, 'score')} is the largest?"
+
     def plain(self, answer: Answer) -> object:
         """The index."""
         return int(answer)
@@ -269,79 +302,9 @@ class Largest:
         return behind, self.forms[rival] - self.forms[best][..., None, :]
 
 
-def packed(forms: Floats, offsets: Floats, width: int) -> Halfspaces:
-    """Half-spaces from dense forms (P, K), keeping `width` arms of each, largest factors first and zeros last.
-
-    The width must not depend on the answer, so that a run looks the same alone as among others.
-    """
-    arms = np.argsort(np.where(forms == 0, np.inf, -forms), axis=-1, kind="stable")[..., :width]
-    return Halfspaces(arms, np.take_along_axis(forms, arms, axis=-1), offsets, False)
-
-
-def halfspace_complexity(forms: Floats, distances: Floats, radii: Floats, sigma: float) -> Complexity:
-    """T* and w* of a union of half-spaces with these normals, (m, K) or (..., m, K), at these distances.
-
-    T* = min sum_i n_i subject to sum_i a_ji^2 / n_i <= distance_j^2 / (2 sigma^2) (docs/paper.md).
-    """
-    runs, arms = distances.shape[:-1], forms.shape[-1]
-    scales = np.abs(forms).max(axis=-1)  # a form and its distance may be large or small together
-    forms, distances = forms / scales[..., None], distances / scales
-    distances = distances - radii * np.abs(forms).sum(axis=-1)
-    smallest = distances.min(axis=-1)
-    possible = np.asarray(smallest > 0)
-    unit = np.where(possible, smallest, 1.0)  # squares of tiny distances would underflow
-    limits = np.maximum(distances / unit[..., None], 0.0) ** 2 / 2
-    squares = (forms**2).reshape((-1, *forms.shape[-2:])) if forms.ndim > 2 else forms**2
-    found = program.certified(program.general(squares, limits.reshape(-1, limits.shape[-1])))
-    value = np.where(possible, found.total.reshape(runs), 1.0)
-    weights = found.pulls.reshape((*runs, arms)) / value[..., None]
-    return complexity_where(possible, value * (sigma**2 / unit / unit), weights)
-
-
-def halfspace_floor(forms: Floats, distances: Floats, radius: ArrayLike, sigma: float) -> Floats:
-    """The largest need of one half-space alone: 2 sigma^2 |a|_1^2 / distance^2 (Cauchy-Schwarz)."""
-    lengths = np.abs(forms).sum(axis=-1)
-    distances = distances - np.asarray(radius, dtype=np.float64)[..., None] * lengths
-    needs = np.where(distances > 0, 2 * sigma**2 * (lengths / distances) ** 2, np.inf)
-    return np.asarray(needs.max(axis=-1))
-
-
-def border_point(means: Floats, forms: Floats, levels: Floats, constant: bool) -> Floats | None:
-    """The nearest point (in the sup norm) on all hyperplanes a.y = b, with `constant` one number; or None."""
-    lengths = np.abs(forms).sum(axis=1, keepdims=True)
-    forms, levels = forms / lengths, levels / lengths[:, 0]
-    size = max(1.0, float(np.abs(levels).max()), float(np.abs(means).max()))
-    if constant:
-        sums = forms.sum(axis=1)
-        sums[np.abs(sums) < 1e-12] = 0.0
-        values = np.full(means.shape, levels @ sums / (sums @ sums)) if sums.any() else midrange(means)
-    else:
-        found = _nearest(means, forms, levels)
-        if found is None:
-            return None
-        values = found
-    return values if np.abs(forms @ values - levels).max() <= 1e-9 * size else None
-
-
-def _nearest(means: Floats, forms: Floats, levels: Floats) -> Floats | None:
-    """min t subject to |means - y| <= t and forms y = levels: a linear program in (y, t)."""
-    from scipy.optimize import linprog
-
-    arms = len(means)
-    within = np.hstack([np.vstack([np.eye(arms), -np.eye(arms)]), -np.ones((2 * arms, 1))])
-    found = linprog(
-        np.append(np.zeros(arms), 1.0),
-        A_ub=within,
-        b_ub=np.concatenate([means, -means]),
-        A_eq=np.hstack([forms, np.zeros((len(forms), 1))]),
-        b_eq=levels,
-        bounds=(None, None),
-    )
-    if found.x is None:
-        return None
-    values = np.asarray(found.x[:arms])
-    # the program is solved to 1e-7; one projection brings the point onto the hyperplanes
-    return np.asarray(values + np.linalg.lstsq(forms, levels - forms @ values, rcond=None)[0])
+def _listed(names: Sequence[str], kind: str) -> str:
+    """How many there are, and the first of them."""
+    return f"{len(names)} {kind}s ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''})"
 
 
 def _checked_forms(forms: ArrayLike, names: Sequence[str], kind: str) -> tuple[Floats, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from roundwise.questions.base import (
     Answer,
     Complexity,
     Halfspaces,
+    Wording,
     at_least_two,
     column,
     complexity_where,
@@ -98,6 +99,10 @@ class MinimumBelow:
         """'The smallest mean is below 0.6.'"""
         return f"the smallest mean is {'' if answer else 'not '}below {self.level:g}"
 
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Is the lowest mean of 4 arms below 0.5?'"""
+        return f"Is the lowest {wording.mean} of {len(names)} arms below {wording.value(self.level)}?"
+
     def plain(self, answer: Answer) -> object:
         """True or false."""
         return bool(answer)
@@ -164,6 +169,10 @@ class AnyAbove:
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'Some mean is above 0.6.'"""
         return f"{'some' if answer else 'no'} mean is above {self.level:g}"
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Does any of 4 arms have a mean above 0.5?'"""
+        return f"Does any of {len(names)} arms have a {wording.mean} above {wording.value(self.level)}?"
 
     def plain(self, answer: Answer) -> object:
         """True or false."""

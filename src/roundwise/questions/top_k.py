@@ -16,6 +16,7 @@ from roundwise.questions.base import (
     Complexity,
     Halfspaces,
     Pieces,
+    Wording,
     at_least_two,
     complexity_where,
     finite,
@@ -121,6 +122,10 @@ class TopK:
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'The top 2 are x, y.'"""
         return f"the top {self.k}: {set_words(answer, names)}"
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """'Which 2 of 4 arms have the highest means?'"""
+        return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s?"
 
     def plain(self, answer: Answer) -> object:
         """The indices of the top arms."""

@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike
 
 from roundwise import noise
 from roundwise.arrays import Floats, zeros
+from roundwise.dealing import added, cut
 from roundwise.errors import InputError
 from roundwise.noise import Needs
 from roundwise.questions.base import finite
 from roundwise.simulation.tables import read_outcomes
 from roundwise.spec import Given, kind_of, made, settings, worded
-from roundwise.state import Batch, Table
+from roundwise.state import Batch, Parts, Table, joined
 
 if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
     from typing_extensions import TypeVar
@@ -72,29 +73,18 @@ Means = ArrayLike | Callable[[Generator, int], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianArms:
-    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances.
-
-    >>> GaussianArms([1.0, 0.5]).arms
-    2
-    """
+class Arms:
+    """What worlds share whose `means` are K numbers, or a function (rng, runs) -> (runs, K) for random instances."""
 
     means: Means
-    sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        noise.Gaussian(self.sigma)
         object.__setattr__(self, "means", _checked_means(self.means))
 
     @property
     def arms(self) -> int:
         """How many arms there are."""
         return _arms(self.means)
-
-    @property
-    def noise(self) -> noise.Noise:
-        """Gaussian with this sigma."""
-        return noise.Gaussian(self.sigma)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,6 +94,26 @@ class GaussianArms:
     def world(self, rng: Generator, runs: int) -> World:
         """The means of each run."""
         return World(_drawn(self.means, rng, runs))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianArms(Arms):
+    """Normal rewards. `means` are K numbers, or a function (rng, runs) -> (runs, K).
+
+    >>> GaussianArms([1.0, 0.5]).arms
+    2
+    """
+
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        noise.Gaussian(self.sigma)
+        super().__post_init__()
+
+    @property
+    def noise(self) -> noise.Noise:
+        """Gaussian with this sigma."""
+        return noise.Gaussian(self.sigma)
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
@@ -119,41 +129,32 @@ class GaussianArms:
         scatter = np.where(freedom > 0, rng.chisquare(np.maximum(freedom, 1.0)), 0.0) * self.sigma**2
         return Batch(pulls, totals, scatter.transpose()), world
 
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One normal draw for each part of each arm; other dealings of the same rows are bridges to their total."""
+        rows = counts.transpose()  # parts first, runs contiguous
+        totals = rng.standard_normal((*rows.shape[:2], 1, *rows.shape[3:]))
+        totals *= np.sqrt(rows) if self.sigma == 1.0 else self.sigma * np.sqrt(rows)
+        totals += rows * world.means.transpose()[:, None]
+        return _redealt(rng, self.noise, counts, totals, dealings), world
+
 
 @dataclass(frozen=True, eq=False)
-class BernoulliArms:
+class BernoulliArms(Arms):
     """0/1 outcomes. `means` are K rates, or a function (rng, runs) -> (runs, K) for random instances.
 
     >>> BernoulliArms([0.02, 0.03]).noise.sigma
     0.5
     """
 
-    means: Means
-
     def __post_init__(self) -> None:
-        means = _checked_means(self.means)
-        object.__setattr__(self, "means", means)
-        if not callable(means) and not ((np.asarray(means) >= 0) & (np.asarray(means) <= 1)).all():
+        super().__post_init__()
+        if not callable(self.means) and not ((np.asarray(self.means) >= 0) & (np.asarray(self.means) <= 1)).all():
             raise InputError("The means of 0/1 outcomes are rates: they must lie between 0 and 1.")
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return _arms(self.means)
 
     @property
     def noise(self) -> noise.Noise:
         """0/1 outcomes."""
         return noise.Binary()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    def world(self, rng: Generator, runs: int) -> World:
-        """The rates of each run."""
-        return World(_drawn(self.means, rng, runs))
 
     @property
     def sigma(self) -> float:
@@ -165,23 +166,21 @@ class BernoulliArms:
         wins = rng.binomial(pulls.transpose().astype(np.int64), world.means.transpose())
         return Batch(pulls, wins.transpose().astype(np.float64)), world
 
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One binomial draw for each part of each arm, and other dealings of the same rows."""
+        rows = counts.transpose()
+        wins = rng.binomial(rows.astype(np.int64), world.means.transpose()[:, None]).astype(np.float64)
+        return _redealt(rng, self.noise, counts, wins, dealings), world
+
 
 @dataclass(frozen=True, eq=False)
-class PoissonArms:
+class PoissonArms(Arms):
     """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
 
-    means: Means
-
     def __post_init__(self) -> None:
-        means = _checked_means(self.means)
-        object.__setattr__(self, "means", means)
-        if not callable(means) and not (np.asarray(means) >= 0).all():
+        super().__post_init__()
+        if not callable(self.means) and not (np.asarray(self.means) >= 0).all():
             raise InputError("The means of counts are rates: they must not be negative.")
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return _arms(self.means)
 
     @property
     def noise(self) -> noise.Noise:
@@ -189,23 +188,19 @@ class PoissonArms:
         return noise.Poisson()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    @property
     def sigma(self) -> float:
         """The standard deviation at the largest rate: lower bounds with it are approximate."""
         return float(np.sqrt(_drawn(self.means, np.random.default_rng(0), 1).max()))
-
-    def world(self, rng: Generator, runs: int) -> World:
-        """The rates of each run."""
-        return World(_drawn(self.means, rng, runs))
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One Poisson draw for the total of each arm."""
         events = rng.poisson((pulls * world.means).transpose())
         return Batch(pulls, events.transpose().astype(np.float64)), world
+
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One Poisson draw for each part of each arm, and other dealings of the same events."""
+        events = rng.poisson(counts.transpose() * world.means.transpose()[:, None]).astype(np.float64)
+        return _redealt(rng, self.noise, counts, events, dealings), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,6 +283,30 @@ class Replay:
         values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
         table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
         return Batch(counts, totals, scatter, table)
+
+
+def pulled_in_parts(
+    environment: Environment, rng: Generator, world: Any, pulls: Floats, parts: int, dealings: int, needs: Needs
+) -> tuple[Batch, Any]:
+    """A batch in parts, dealt so many times if rows can be dealt anew from their sums; in general, pull by pull."""
+    own = getattr(environment, "pull_parts", None)
+    if own is not None and needs == "sums":
+        found: tuple[Batch, Any] = own(rng, world, cut(pulls, parts), dealings)
+        return found
+    pulled = []
+    counts = cut(pulls, parts)[..., 0, :, :]
+    for p in range(parts):
+        batch, world = environment.pull(rng, world, counts[..., p], needs)
+        pulled.append(batch)
+    return joined(pulled), world
+
+
+def _redealt(rng: Generator, law: Any, counts: Floats, totals: Floats, dealings: int) -> Batch:
+    """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
+    rows, whole = counts.transpose(), added(totals)
+    if dealings > 1:
+        totals = np.concatenate([totals, law.dealt(rng, rows, whole, dealings - 1)], axis=2)
+    return Batch(added(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
 
 def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Floats, stacked, take
+from roundwise.arrays import Array, stacked, take
+from roundwise.dealing import FIRST_PARTS
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import known_sigma
+from roundwise.noise.family import family_of
 from roundwise.policies import Policy
 from roundwise.policies.rounds import within
 from roundwise.problem import Problem
 from roundwise.questions.claims import Claims
-from roundwise.simulation.environments import Environment, Now, mismatch
-from roundwise.simulation.summary import Runs, lower_bound_at
-from roundwise.state import Batch, Trial, joined
+from roundwise.simulation.environments import Environment, Now, mismatch, pulled_in_parts
+from roundwise.simulation.summary import Runs, lower_bound_at, own_lower_bound
+from roundwise.state import Batch, Plan, Trial
 from roundwise.trial import advance, begin, conclusion, stuck
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 Watch = Mapping[str, Callable[[Trial], Array]]
 
 LOT = 160_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
+FIRST_DEALINGS, DEALINGS = 4, 1  # of the first batch, and of later ones: live studies deal more often
 
 
 class Setting(NamedTuple):
@@ -141,6 +144,9 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         complexity = question.complexity(truth, sigma=sigma).value
     bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
     exact = environment.noise.outcome.normal and sigma == environment.sigma
+    family = family_of(environment.noise)
+    if family is not None and (own := own_lower_bound(question, truth, problem.delta, family)) is not None:
+        (complexity, bound), exact = own, True
     ends = np.cumsum([job.size for job in lot])
     size = int(ends[-1])
     samples, batches = np.empty(size), np.empty(size)
@@ -156,8 +162,8 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         pulled = []
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
             if start < end:
-                pulls = trial.plan.pulls[start:end]
-                batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], pulls, trial.plan.parts)
+                plan = trial.plan._replace(pulls=trial.plan.pulls[start:end])
+                batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], plan)
                 pulled.append(batch)
         batch = stacked(pulled)
         before = trial.record.batches
@@ -229,15 +235,11 @@ def _looked(key: str, seen: object, runs: int) -> Array:
 
 
 def drawn(
-    problem: Problem, environment: Environment[Now], rng: np.random.Generator, world: Now, pulls: Floats, parts: int
+    problem: Problem, environment: Environment[Now], rng: np.random.Generator, world: Now, plan: Plan
 ) -> tuple[Batch, Now]:
     """What comes back for a plan, in the detail and the parts that are asked for."""
     needs = problem.noise.needs
-    if parts == 1:
-        return environment.pull(rng, world, pulls, needs)
-    pulled = []
-    for i in range(parts):
-        part = np.floor(pulls * (i + 1) / parts) - np.floor(pulls * i / parts)
-        batch, world = environment.pull(rng, world, part, needs)
-        pulled.append(batch)
-    return joined(pulled), world
+    if plan.parts == 1:
+        return environment.pull(rng, world, plan.pulls, needs)
+    dealings = FIRST_DEALINGS if plan.parts == FIRST_PARTS else DEALINGS
+    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)

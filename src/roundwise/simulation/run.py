@@ -12,6 +12,7 @@ import numpy as np
 
 from roundwise.noise import Noise
 from roundwise.policies import Policy
+from roundwise.policies.rounds import in_rounds
 from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
@@ -34,6 +35,9 @@ def simulate(
     keep_counts: bool = False,
     max_samples: float = np.inf,
     max_batches: float = np.inf,
+    budget: float | None = None,
+    round: float | None = None,
+    split: Sequence[float] | None = None,
     watch: Watch | None = None,
     workers: int = 1,
     cluster: Cluster | None = None,
@@ -43,8 +47,10 @@ def simulate(
 
     `noise` is what the algorithms assume of the rewards, by default what is true of the environment. A run that reaches
     `max_samples` (at most 2^53, beyond which numbers are not exact) or `max_batches`, or whose data is used up, ends
-    undecided. `workers` is how many processes to use, `cluster` the address, the scheduler file or a client of a dask
-    cluster to use instead; the numbers stay the same. `progress` is called with the number of runs done.
+    undecided. With a `budget` nothing is asked for beyond it, and plans say how many results are left: claims are bet
+    on towards it. A `round` is the size of every batch, a `split` the shares of the arms in it. `workers` is how many
+    processes to use, `cluster` the address, the scheduler file or a client of a dask cluster to use instead; the
+    numbers stay the same. `progress` is called with the number of runs done.
 
     >>> from roundwise import BestArm, GaussianArms, PET
     >>> (runs,) = simulate(BestArm(), GaussianArms([1.0, 0.0]), [PET()], runs=10)
@@ -54,6 +60,7 @@ def simulate(
     check_place(workers, cluster)
     problem = Problem(question, environment.arms, delta, environment.noise if noise is None else noise)
     named = policies if isinstance(policies, Mapping) else dict(_labelled(policies))
+    named = {name: in_rounds(policy, budget, round, split) for name, policy in named.items()}
     for policy in named.values():
         policy.check(problem)
     jobs = [

@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Array, Bools, Floats, Plain, total
+from roundwise.errors import RoundwiseError
 from roundwise.problem import Problem
+from roundwise.questions import divergence
 from roundwise.questions.base import Question, Tolerant
 from roundwise.questions.claims import Claims
+from roundwise.questions.families import Family
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -139,7 +142,7 @@ def summarised(runs: Runs) -> Summary:
         bound_for=runs.bound_for,
         true_shown_mean=None if runs.true_shown is None else float(runs.true_shown.mean()),
         true_shown_se=None if runs.true_shown is None else standard_error(runs.true_shown),
-        each_shown=() if runs.true_shown is None else tuple(runs.answer.mean(axis=0).tolist()),
+        each_shown=() if runs.true_shown is None or runs.answer.ndim < 2 else tuple(runs.answer.mean(axis=0).tolist()),
     )
 
 
@@ -225,6 +228,36 @@ def lower_bound_at(
     found = np.zeros(len(rows))
     found[~guessing] = shared_lower_bound(question.complexities(rows[~guessing], sigma), delta)
     return np.broadcast_to(found, math.prod(values.shape[:-1])).reshape(values.shape[:-1]).copy()
+
+
+def own_lower_bound(question: Question, means: ArrayLike, delta: float, family: Family) -> tuple[Floats, Floats] | None:
+    """T~* with the divergences of the rewards' own family, and the lower bound that follows; None where there is none.
+
+    There is none for claims, for questions that are not made of half-spaces, and where it cannot be solved for.
+
+    >>> from roundwise.questions import BestArm
+    >>> from roundwise.questions.families import BinaryFamily
+    >>> found = own_lower_bound(BestArm(), [0.05, 0.04, 0.03], 0.05, BinaryFamily())
+    >>> round(float(found[1]))
+    9696
+    """
+    values = np.asarray(means, dtype=np.float64)
+    if isinstance(question, Claims):
+        return None
+    rows = values.reshape(-1, values.shape[-1])
+    if (rows == rows[:1]).all():  # the same instance in every run
+        rows = rows[:1]
+    try:
+        needed = divergence.complexity(question, rows, family).value
+        bound = sample_lower_bound(needed, delta)
+        several = several_right(question, rows)
+        if several.any():
+            bound[several] = shared_lower_bound(divergence.complexities(question, rows[several], family), delta)
+    except (RoundwiseError, AttributeError):
+        return None
+    runs = values.shape[:-1]
+    number = math.prod(runs)
+    return tuple(np.broadcast_to(each, number).reshape(runs).copy() for each in (needed, bound))  # type: ignore[return-value]
 
 
 def several_right(question: Question, means: ArrayLike) -> Bools:

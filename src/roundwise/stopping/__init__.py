@@ -2,13 +2,14 @@
 
 from roundwise.stopping.base import Exacting, Stopping, exacting
 from roundwise.stopping.declared import Declared
-from roundwise.stopping.explained import Claim, Explained, explained
+from roundwise.stopping.explained import About, Claim, Explained, explained
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold
 
 __all__ = [
     "GLR",
     "THRESHOLDS",
+    "About",
     "Claim",
     "Counts",
     "Declared",

@@ -15,6 +15,15 @@ from roundwise.stopping.base import Stopping
 from roundwise.stopping.thresholds import Counts, Threshold
 
 
+class About(NamedTuple):
+    """The quantity that a claim is about, a form of the means, and what it is said to lie above (or below)."""
+
+    arms: tuple[int, ...]
+    factors: tuple[float, ...]
+    level: float
+    below: bool = False
+
+
 class Claim(NamedTuple):
     """Something that must be shown: in logs, what was won for it and the bar it must pass."""
 
@@ -24,6 +33,16 @@ class Claim(NamedTuple):
     shown: bool
     spare: float | None = None  # by how much it holds, at least, where that was computed
     left: str | None = None  # the arm that may be the best as long as it is not shown, if it says so of one
+    about: About | None = None  # where it is about one form of the means
+    label: str | None = None  # its shortest name
+    shown_at: int | None = None  # the batch after which it was shown, where that is kept
+    samples: int | None = None  # after how many results
+    estimate: float | None = None  # of what it is about
+    lower: float | None = None
+    upper: float | None = None
+    chance: float | None = None  # that it is shown by the end: a forecast
+    margin: float | None = None  # what it says is exceeded (or not)
+    given_up: bool = False  # whether no more results go to it, as things stand
 
 
 class Standing(NamedTuple):
@@ -55,6 +74,7 @@ class Bounds(NamedTuple):
     means: Callable[[], Interval]  # of the mean of each arm
     spare: Callable[[], Floats | None] = lambda: None  # by how much each claim holds, at least, in their order
     behind: Callable[[int | None, Floats], Behind | None] = lambda leader, spare: None  # if the best arm is asked for
+    against: Callable[[int], Interval | None] = lambda control: None  # how far each arm is above the control
 
 
 @runtime_checkable

@@ -14,14 +14,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, Plain
 from roundwise.betting import above, best_arm
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.errors import InputError
 from roundwise.estimates import Past
 from roundwise.policies import Wager
 from roundwise.problem import Problem
-from roundwise.questions import Above, BestArm, TopK
+from roundwise.questions import Above, BestArm, Claims, TopK
 from roundwise.state import Batch, Trial
 from roundwise.studies.rounds import of_arms
 from roundwise.studies.settings import Settings, arm_names
@@ -40,7 +40,7 @@ class Change:
     unrelated: bool  # whether the reason has nothing to do with any result
     after: int  # the number of the last batch before it
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The change as JSON."""
         return dataclasses.asdict(self)
 
@@ -63,8 +63,13 @@ def first_arms(first: Settings, changes: Sequence[Change]) -> Settings:
 
 
 def with_arms(settings: Settings, names: Sequence[str]) -> Settings:
-    """The settings of a study of other arms."""
-    return dataclasses.replace(settings, arms=arm_names(names))
+    """The settings of a study of other arms; one that joins gets the smallest share of a fixed split."""
+    found, split = arm_names(names), settings.split
+    if split is not None:
+        known = dict(zip(settings.arms, split, strict=True))
+        least = min((each for each in split if each > 0), default=1.0)
+        split = tuple(known.get(name, least) for name in found)
+    return dataclasses.replace(settings, arms=found, split=split)
 
 
 def check(settings: Settings, change: Change) -> None:
@@ -74,6 +79,9 @@ def check(settings: Settings, change: Change) -> None:
         raise InputError(f"There is no arm '{change.arm}': there are {', '.join(settings.arms)}. Nothing was changed.")
     if change.kind == "added" and change.arm in settings.arms:
         raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
+    if isinstance(question, Claims):
+        _check_claims(question, settings, change)
+        return
     if not isinstance(settings.policy, Wager):
         raise InputError(
             f"The arms of a study with --policy {settings.policy.name} are fixed: its rule is proved for all of them "
@@ -94,14 +102,35 @@ def check(settings: Settings, change: Change) -> None:
     with_arms(settings, names_after(settings, change))  # too few arms, or a name that cannot be one
 
 
+def _check_claims(question: Claims, settings: Settings, change: Change) -> None:
+    """Of claims an arm may always be left out, but for one that all of them are about; none may be added."""
+    if change.kind == "added":
+        raise InputError(
+            "The claims of a study are fixed before its first result. Nothing was changed; start a new study with the "
+            "other claims, and let `roundwise import-past` teach it."
+        )
+    if change.arm in settings.left_out:
+        raise InputError(f"{change.arm} is left out already. Nothing was changed.")
+    if (question.forms[:, settings.arms.index(change.arm)] != 0).all():
+        raise InputError(
+            f"Every claim compares with {change.arm}: without it nothing can be shown. Nothing was changed; close the "
+            "study, if it is to end."
+        )
+
+
 def effect(settings: Settings, change: Change) -> str:
     """What a change does to the guarantee, in one sentence."""
     check(settings, change)
     arm, question = change.arm, settings.question
+    if isinstance(question, Claims):
+        return (
+            f"The guarantee is kept: nothing more is asked of {arm}, its claims stay open as they are, and what was "
+            "shown stays shown."
+        )
     if change.unrelated:
         joined = "had never been there" if change.kind == "dropped" else "had been there from the beginning"
         return (
-            f"All batches are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
+            f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
             "reason has nothing to do with any result."
         )
     if isinstance(question, Above):
@@ -125,6 +154,8 @@ def effect(settings: Settings, change: Change) -> str:
 def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) -> tuple[Settings, Trial]:
     """The study after a change that may have to do with results; `batches` are those that were counted."""
     check(settings, change)
+    if isinstance(settings.question, Claims):
+        return dataclasses.replace(settings, left_out=(*settings.left_out, change.arm)), trial
     after = with_arms(settings, names_after(settings, change))
     problem, rule = after.problem, after.policy.stopping
     assert isinstance(rule, Betting)
@@ -147,6 +178,8 @@ def _kept(problem: Problem) -> bool:
 
 def names_after(settings: Settings, change: Change) -> list[str]:
     """The arms after a change."""
+    if isinstance(settings.question, Claims):
+        return list(settings.arms)
     if change.kind == "dropped":
         return [name for name in settings.arms if name != change.arm]
     return [*settings.arms, change.arm]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from roundwise.errors import InputError, whole_number
+from roundwise.questions import Claims
 from roundwise.studies import change
 from roundwise.studies.change import Change
 from roundwise.studies.results import read_results
@@ -46,9 +46,14 @@ class Changing(Written):
             self._teachable(state)
             settings = state.settings
             results = read_results(
-                source, settings.arms, settings.noise, parts=1, seed=settings.seed, file=len(state.taught) + 1
+                source,
+                settings.arms,
+                settings.noise,
+                seed=settings.seed,
+                file=len(state.taught) + 1,
+                columns=settings.columns,
             )
-            slim = dataclasses.replace(results, values=None, labels=None, parts=())
+            slim = results.slim
             if slim.digest in {each.digest for _, each in state.taught}:
                 raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
             return [("past", {"results": slim.payload()})], self._report
@@ -118,10 +123,12 @@ class Changing(Written):
             raise InputError(f"The study '{self.name}' is decided: its arms are fixed. Nothing was changed.")
         if state.waiting is not None:
             raise InputError(
-                f"Batch {state.waiting.batch} is open and has results. Complete it, or close the round "
+                f"Round {state.waiting.batch} is open and has results. Complete it, or close it "
                 f"(`roundwise tell {self.name} --round-over REASON`), before arms change. Nothing was changed."
             )
         open_ = state.outstanding is not None
+        if isinstance(state.settings.question, Claims):  # by one rule, whatever the reason
+            unrelated = False
         return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 
     def _extension(self, state: State, budget: int) -> None:
@@ -130,8 +137,8 @@ class Changing(Written):
             raise InputError(f"The study '{self.name}' is decided. Nothing was changed.")
         if state.waiting is not None:
             raise InputError(
-                f"Batch {state.waiting.batch} is open and has results, and what is still to come must be said before "
-                "those are seen. Complete it, or close the round, and then extend the budget. Nothing was changed."
+                f"Round {state.waiting.batch} is open and has results, and what is still to come must be said before "
+                "those are seen. Complete it, or close it, and then extend the budget. Nothing was changed."
             )
         whole_number("budget", budget, 1)
         old, came = state.settings.budget, int(state.trial.record.samples)
@@ -156,7 +163,7 @@ class Changing(Written):
 
 def _ending(state: State) -> str:
     waiting = state.waiting
-    lost = "" if waiting is None else f" The {waiting.results} results told of batch {waiting.batch} are not counted."
+    lost = "" if waiting is None else f" The {waiting.results} results told of round {waiting.batch} are not counted."
     if state.decided is not None:
         return f"The study is decided; closing it changes nothing about the verdict.{lost}"
     return f"The guarantee is kept: nothing is claimed but what was shown so far.{lost}"
@@ -173,7 +180,7 @@ EFFECTS = {
     "note": "A note does nothing to the guarantee.",
     "close_round": "The guarantee then rests on the assumption that what is missing has nothing to do with its values.",
     "amend": (
-        "All batches are counted anew; the guarantee then rests on the assumption that the correction has nothing to "
+        "All rounds are counted anew; the guarantee then rests on the assumption that the correction has nothing to "
         "do with what results showed."
     ),
 }

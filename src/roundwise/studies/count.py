@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, Plain
 from roundwise.betting.claims import Claiming
-from roundwise.estimates import Past
 from roundwise.policies import Rounds
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping import explained
@@ -27,7 +26,7 @@ from roundwise.studies.packing import Unreadable, packed, unpacked
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
-from roundwise.studies.so_far import SoFar
+from roundwise.studies.so_far import SoFar, well_formed
 from roundwise.trial import advance, begin
 
 
@@ -35,7 +34,7 @@ def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]
     """The trial before its first batch; earlier data `taught` are known, and are no evidence (Proposition 24)."""
     trial = begin(settings.problem, settings.acting)
     for names, results in taught:
-        batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=(), table=None)
+        batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=None, table=None)
         trial = learned(settings, trial, batch)
     return trial
 
@@ -103,7 +102,7 @@ def recut(settings: Settings, trial: Trial) -> Trial:
     return trial._replace(plan=acting.again(trial.plan, trial.record)) if isinstance(acting, Rounds) else trial
 
 
-def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, Any]) -> dict[str, Any]:
+def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, Any]) -> Plain:
     """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
     won, bars, shown = evidence(settings, trial)
     return {
@@ -150,7 +149,12 @@ def restored(settings: Settings, payload: Mapping[str, Any]) -> Trial:
         start = settings.policy.stopping.start(settings.problem, ())
         if type(kept) is not type(start):
             raise Unreadable("another rule")
+        _alike(kept, start, shaped=False)
         _alike(getattr(kept, "won", None), getattr(start, "won", None))
+        if not (np.isfinite(record.counts).all() and np.isfinite(record.totals).all() and np.isfinite(record.batches)):
+            raise Unreadable("numbers that are none")
+        if hasattr(kept, "known") and not well_formed(kept.known.past):
+            raise Unreadable("no past")
         nothing = np.zeros(arms)
         return Trial(record, Batch(nothing, nothing), plan, kept, np.asarray(bool(state["done"])))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -163,7 +167,7 @@ def carried(settings: Settings, kept: Any) -> Any:
     if not hasattr(rule, "carried"):
         return unpacked(kept)
     won, past = unpacked(kept["won"]), unpacked(kept["known"]["past"])
-    if not isinstance(past, Past):
+    if not well_formed(past):
         raise Unreadable("no past")
     _shaped((len(settings.arms),), past.counts, past.totals)
     _alike(won, rule.start(settings.problem, ()).won)
@@ -175,14 +179,17 @@ def _shaped(shape: tuple[int, ...], *arrays: Floats | Bools) -> None:
         raise Unreadable("arrays of another shape")
 
 
-def _alike(found: Any, like: Any) -> None:
-    """Raise unless a tree has the classes and the last axes of another."""
+def _alike(found: Any, like: Any, shaped: bool = True) -> None:
+    """Raise unless a tree has the classes of another, and the last axes if it is to be `shaped` like it."""
     if isinstance(like, tuple) and hasattr(like, "_fields"):
         if type(found) is not type(like):
             raise Unreadable(f"a {type(found).__name__} in the place of a {type(like).__name__}")
         for one, other in zip(found, like, strict=True):
-            _alike(one, other)
+            _alike(one, other, shaped)
+    elif isinstance(like, tuple):
+        if not isinstance(found, tuple):
+            raise Unreadable("no list")
     elif isinstance(like, np.ndarray | np.generic):
         fits = isinstance(found, np.ndarray | np.generic) and found.dtype == like.dtype
-        if not fits or np.shape(found)[-1:] != np.shape(like)[-1:]:
+        if not fits or (shaped and np.shape(found)[-1:] != np.shape(like)[-1:]):
             raise Unreadable("arrays of another shape")

@@ -59,25 +59,33 @@ def guarantee_of(state: State) -> Guarantee:
     for entry in state.amendments:
         what = "withdrawal" if entry["withdrawn"] else "correction"
         conditions.append(
-            f"the {what} of {entry['name']} in batch {entry['batch']} has nothing to do with what results showed"
+            f"the {what} of {entry['name']} in round {entry['batch']} has nothing to do with what results showed"
         )
     for change in state.changes:
         if change.unrelated:
             what = "left out" if change.kind == "dropped" else "added"
             conditions.append(f"{change.arm} was {what} for a reason that has nothing to do with any result")
     if state.so_far.refolded:
-        conditions.append("the rules by which earlier batches were counted anew were not chosen because of them")
+        conditions.append("the rules by which earlier rounds were counted anew were not chosen because of them")
+    if state.shares_items:
+        conditions.append("results of different arms on the same item have nothing to do with each other")
     if disagreeing(state) is not None:
-        conditions.append("the batches differ from each other by chance")
+        conditions.append("the rounds differ from each other by chance")
     return Guarantee(tuple(conditions), tuple(reasons))
 
 
 def missing(state: State) -> list[str]:
     """What must be true of results that never came."""
-    short = state.short
-    found = [f"what is missing of batch {each['batch']} has nothing to do with its values" for each in short]
-    if state.so_far.more_short:
-        found.append(f"what is missing of {state.so_far.more_short} more batches has nothing to do with its values")
+    short, more = [str(each["batch"]) for each in state.short], state.so_far.more_short
+    found = []
+    if short:
+        which = short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
+        which += f" and {more} more" if more else ""
+        rounds = "round" if len(short) == 1 else "rounds"
+        found.append(f"what is missing of {rounds} {which} has nothing to do with its values")
+    lost = sum(state.lost.values())
+    if lost:
+        found.append(f"the reasons why {lost} outcomes are missing have nothing to do with what they would have been")
     return found
 
 

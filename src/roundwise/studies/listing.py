@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import RoundwiseError
 from roundwise.studies.guarantee import VOID
 from roundwise.studies.replay import replayed
@@ -14,7 +14,7 @@ from roundwise.studies.writing import overview
 UNKNOWN = {"question": "?", "arms": 0, "answer": None, "results": 0, "waiting": 0, "budget": None, "since": None}
 
 
-def list_studies(storage: str | None = None) -> list[dict[str, Any]]:
+def list_studies(storage: str | None = None) -> list[Plain]:
     """A line about each study, by name, without reading their logs."""
     rows = []
     with open_store(storage, create=False) as store:

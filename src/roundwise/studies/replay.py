@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, whole_number
+from roundwise.noise import Noise
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.change import Change, names_after, with_arms
-from roundwise.studies.results import Part, Results
+from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked, of_arms, pulls_of
-from roundwise.studies.settings import Settings
+from roundwise.studies.settings import Settings, arm_names
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 
@@ -68,7 +70,12 @@ def begun(name: str, settings: Settings, created: str = "") -> State:
 
 def _created(entry: Entry) -> State:
     try:
-        return begun(entry.study, Settings.from_payload(entry.payload), str(entry.at))
+        settings = Settings.from_payload(entry.payload)
+        if not all(isinstance(name, str) for name in settings.arms) or arm_names(settings.arms) != settings.arms:
+            raise TypeError("names of arms")
+        return begun(entry.study, settings, str(entry.at))
+    except InputError as error:  # a sentence, for instance on a module that is not imported
+        raise DataError(f"The study '{entry.study}' cannot be made from its record: {error}") from None
     except (*WRONG, RecursionError) as error:
         raise _senseless(entry.study, entry, error) from None
 
@@ -80,7 +87,7 @@ def _senseless(name: str, entry: Entry, error: BaseException) -> DataError:
     )
 
 
-def _asked(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _asked(state: State, payload: Plain, entry: Entry) -> None:
     arms = len(state.settings.arms)
     planned = payload.get("planned")
     number = whole_number("batch", payload["batch"], 1)
@@ -98,16 +105,16 @@ def _asked(state: State, payload: dict[str, Any], entry: Entry) -> None:
     )
 
 
-def _told(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.recent[-1].files.append(_results(state, payload["results"]))
+def _told(state: State, payload: Plain, entry: Entry) -> None:
+    state.recent[-1].files.append(_results(state.settings.noise, state.recent[-1].arms, payload["results"]))
     state.files_since += 1
 
 
-def _round_over(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _round_over(state: State, payload: Plain, entry: Entry) -> None:
     state.recent[-1].closed_early = str(payload["why"])
 
 
-def _counted(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _counted(state: State, payload: Plain, entry: Entry) -> None:
     for key in ("state", "so_far", "rules"):
         payload[key]
     changed = payload["settings"]
@@ -126,26 +133,42 @@ def _counted(state: State, payload: dict[str, Any], entry: Entry) -> None:
     state.returns(payload)
 
 
-def _decided(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    if not isinstance(payload["words"], str) or "answer" not in payload:
+def _decided(state: State, payload: Plain, entry: Entry) -> None:
+    if not isinstance(payload["words"], str):
         raise TypeError("no answer")
+    _check_answer(state.settings, payload["answer"])
     state.decided = payload
 
 
-def _later(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.later.append((state.settings.arms, _results(state, payload["results"])))
+def _check_answer(settings: Settings, answer: Any) -> None:
+    """Raise an error unless an answer has the form of those to the question."""
+    question, arms = settings.question, settings.arms
+    like = question.plain(question.answer(np.zeros(len(arms))))
+    if type(answer) is not type(like):
+        raise TypeError("an answer to another question")
+    sets = [answer] if isinstance(answer, list) else list(answer.values()) if isinstance(answer, dict) else [[answer]]
+    most = max(len(getattr(question, "names", ()) or arms), getattr(question, "number", 0))
+    for each in sets:
+        if not all(isinstance(number, bool) or (type(number) is int and 0 <= number < most) for number in each):
+            raise ValueError("an answer that there is not")
+
+
+def _later(state: State, payload: Plain, entry: Entry) -> None:
+    state.later.append((state.settings.arms, _results(state.settings.noise, state.settings.arms, payload["results"])))
     state.files_since += 1
 
 
-def _amended(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _amended(state: State, payload: Plain, entry: Entry) -> None:
     """Put the corrected results in the place of the old ones; what was counted must be counted anew."""
     corrected = payload["results"]
-    results = None if corrected is None else _results(state, corrected)
-    for asked in state.asked:
+    here = any(each.digest == payload["replaces"] for asked in state.recent for each in asked.files)
+    for asked in state.recent if here else state.asked:
         for i, each in enumerate(asked.files):
             if each.digest == payload["replaces"]:
                 complete = asked.complete
-                asked.files[i : i + 1] = [] if results is None else [results]
+                asked.files[i : i + 1] = (
+                    [] if corrected is None else [_results(state.settings.noise, asked.arms, corrected)]
+                )
                 asked.amended |= complete  # what was complete stays so
                 state.stale |= complete
                 state.files_since += corrected is not None
@@ -154,7 +177,7 @@ def _amended(state: State, payload: dict[str, Any], entry: Entry) -> None:
     state.decided = None
 
 
-def _changed(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _changed(state: State, payload: Plain, entry: Entry) -> None:
     change = Change.from_payload({**payload, "kind": entry.kind})
     state.changes.append(change)
     state.stale |= change.unrelated
@@ -166,41 +189,45 @@ def _changed(state: State, payload: dict[str, Any], entry: Entry) -> None:
         asked.pulls, asked.arms, asked.planned = pulls, names, None
 
 
-def _extended(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _extended(state: State, payload: Plain, entry: Entry) -> None:
     settings = dataclasses.replace(state.settings, budget=payload["budget"])
     state.becomes(settings, count.recut(settings, state.trial), state.so_far)
 
 
-def _past(state: State, payload: dict[str, Any], entry: Entry) -> None:
-    state.taught.append((state.settings.arms, _results(state, payload["results"])))
+def _past(state: State, payload: Plain, entry: Entry) -> None:
+    state.taught.append((state.settings.arms, _results(state.settings.noise, state.settings.arms, payload["results"])))
     state.becomes(state.settings, count.started(state.settings, state.taught), count.begun(state.settings))
 
 
-def _noted(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _noted(state: State, payload: Plain, entry: Entry) -> None:
     state.remarks.append({"at": str(entry.at), "by": entry.by, "text": str(payload["text"])})
 
 
-def _closed(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _closed(state: State, payload: Plain, entry: Entry) -> None:
     state.closed = str(payload["why"])
 
 
-def _reopened(state: State, payload: dict[str, Any], entry: Entry) -> None:
+def _reopened(state: State, payload: Plain, entry: Entry) -> None:
     state.closed = None
 
 
-def _results(state: State, payload: Any) -> Results:
+def _results(noise: Noise, arms: tuple[str, ...], payload: Any) -> Results:
     """What a file brought, for the arms there are."""
     results = Results.from_payload(payload)
-    every: list[Results | Part] = [results, *results.parts]
-    arrays = [each for sums in every for each in (sums.counts, sums.totals, sums.scatter) if each is not None]
-    if any(np.shape(each) != (len(state.settings.arms),) for each in arrays):
+    if len(results.counts) != len(arms):
         raise ValueError("results of other arms")
-    if not all(np.isfinite(each).all() for each in (results.counts, results.totals)) or (results.counts < 0).any():
-        raise ValueError("numbers that are none")
+    counts, totals = results.counts, results.totals
+    low, high = noise.outcome.low, noise.outcome.high
+    with np.errstate(invalid="ignore"):
+        slack = 1e-9 * (1.0 + np.abs(totals))
+        if (totals < low * counts - slack).any() or (totals > high * counts + slack).any():
+            raise ValueError("results that there cannot be")
+        if any(((each < low) | (each > high)).any() for each in results.values or ()):
+            raise ValueError("results that there cannot be")
     return results
 
 
-KINDS: dict[str, Callable[[State, dict[str, Any], Entry], None]] = {
+KINDS: dict[str, Callable[[State, Plain, Entry], None]] = {
     "asked": _asked,
     "told": _told,
     "round_over": _round_over,

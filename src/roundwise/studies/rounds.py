@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.policies.limited import limited
-from roundwise.state import Batch, Table
+from roundwise.state import Batch, Parts, Table
 from roundwise.studies.results import Results, batch_of
 
 
@@ -40,14 +40,20 @@ class Asked:
         return np.sum([each.counts for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
 
     @property
+    def lost(self) -> Floats:
+        """How many came back without an outcome, for each arm."""
+        return sum((each.missing for each in self.files if each.missing is not None), np.zeros_like(self.pulls))
+
+    @property
     def outstanding(self) -> Floats:
         """How much is still to come, for each arm."""
         if self.closed_early is not None or self.amended:
             return np.zeros_like(self.pulls)
-        missing = np.maximum(self.pulls - self.counts, 0.0)
+        came = self.counts + self.lost
+        missing = np.maximum(self.pulls - came, 0.0)
         if not self.by_number:
             return missing
-        return limited(missing, max(float(self.pulls.sum() - self.counts.sum()), 0.0), 0.0)
+        return limited(missing, max(float(self.pulls.sum() - came.sum()), 0.0), 0.0)
 
     @property
     def complete(self) -> bool:
@@ -74,9 +80,9 @@ class Asked:
     def batch(self) -> Batch:
         """What came back, as one batch."""
         nothing = np.zeros_like(self.pulls)
-        return batch_of(self.files) if self.files else Batch(nothing, nothing)
+        return batch_of(self.files, self.number) if self.files else Batch(nothing, nothing)
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The batch as JSON."""
         return {
             "number": self.number,
@@ -127,7 +133,14 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
         return np.where((at >= 0).reshape(-1, *(1,) * (values.ndim - 1)), found, 0.0)
 
     table = None if batch.table is None else Table(batch.table.values, _some(taken(batch.table.counts)))
-    parts = tuple(of_arms(part, names, wanted) for part in batch.parts)
+
+    def of_parts(values: Floats | None) -> Floats | None:
+        return None if values is None else _some(taken(values.swapaxes(0, 1))).swapaxes(0, 1)
+
+    parts, inside = None, batch.parts
+    if inside is not None:
+        of_part = None if inside.table is None else Table(inside.table.values, _some(of_parts(inside.table.counts)))
+        parts = Parts(_some(of_parts(inside.counts)), _some(of_parts(inside.totals)), of_parts(inside.scatter), of_part)
     return batch._replace(
         counts=_some(taken(batch.counts)),
         totals=_some(taken(batch.totals)),

@@ -15,6 +15,7 @@ from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.spec import made, plain
+from roundwise.studies.results.columns import NAMELESS, Columns
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Settings:
     round: int | None = None  # results that make a batch, whatever the split
     split: tuple[float, ...] | None = None  # shares of the arms in every batch
     left_out: tuple[str, ...] = ()  # arms that are no longer asked for, although claims speak of them
+    columns: Columns = NAMELESS  # what the columns of its files are called
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("round", self.round)):
@@ -86,6 +88,7 @@ class Settings:
             **({} if self.round is None else {"round": self.round}),
             **({} if self.split is None else {"split": list(self.split)}),
             **({"left_out": list(self.left_out)} if self.left_out else {}),
+            **({"columns": self.columns.payload()} if self.columns != NAMELESS else {}),
         }
 
     @classmethod
@@ -105,6 +108,7 @@ class Settings:
             payload.get("round"),
             None if payload.get("split") is None else tuple(payload["split"]),
             tuple(payload.get("left_out", ())),
+            Columns.from_payload(payload.get("columns", {})),
         )
 
 

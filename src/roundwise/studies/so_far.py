@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from roundwise.arrays import Plain
+from roundwise.estimates import Past, Within
 from roundwise.problem import Problem
-from roundwise.studies.drift import Agreement, agreement
+from roundwise.studies.drift import Agreement, Apart, agreement
 from roundwise.studies.packing import Unreadable, packed, unpacked
 from roundwise.studies.rounds import Asked, of_arms
 
@@ -27,6 +31,9 @@ class SoFar:
     other: str | None = None  # how a batch first came back otherwise than it was planned
     agreement: Agreement | None = None  # None if it cannot be read
     refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
+    lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
+    ends: tuple[Mapping[str, Any], ...] = ()  # what the first and the last file brought, and their arms
+    shared: bool = False  # whether several arms were tried on the same items
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
         """With one more batch."""
@@ -36,6 +43,9 @@ class SoFar:
             notes=with_notes(self.notes, asked),
             sums_only=self.sums_only or sums_only(asked),
             other=self.other or other_than_planned(asked),
+            lost=with_lost(self.lost, asked),
+            ends=_ends(self.ends, asked),
+            shared=self.shared or shares_items(asked),
         )
         if self.agreement is not None:
             batch = of_arms(asked.batch, asked.arms, names)
@@ -46,7 +56,7 @@ class SoFar:
             return replace(found, more_short=self.more_short + 1)
         return replace(found, short=(*self.short, shortfall(asked)))
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The facts as JSON."""
         return {
             "batches": self.batches,
@@ -58,6 +68,9 @@ class SoFar:
             "other": self.other,
             "agreement": packed(self.agreement),
             "refolded": self.refolded,
+            **({"lost": dict(self.lost)} if self.lost else {}),
+            "ends": [dict(each) for each in self.ends],
+            "shared": self.shared,
         }
 
     @classmethod
@@ -75,12 +88,38 @@ class SoFar:
             tuple(payload["notes"]),
             bool(payload["sums_only"]),
             payload["other"],
-            kept if isinstance(kept, Agreement) else None,
+            kept if _agrees(kept) else None,
             bool(payload["refolded"]),
+            {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
+            tuple(payload["ends"]),
+            bool(payload["shared"]),
         )
 
 
-def shortfall(asked: Asked) -> dict[str, Any]:
+def _agrees(kept: Any) -> bool:
+    """Whether what was read is an agreement."""
+    if not isinstance(kept, Agreement) or not (well_formed(kept.sums) and well_formed(kept.used)):
+        return False
+    numbers = [each for apart in (kept.shifted, kept.plain) if isinstance(apart, Apart) for each in apart]
+    return len(numbers) == 2 * len(Apart()) and all(type(each) in (int, float) for each in numbers)
+
+
+def well_formed(past: Any) -> bool:
+    """Whether what was read is a past: sums, and batches one by one, of one number of arms."""
+    if not isinstance(past, Past):
+        return False
+    pairs = past.history
+    if not isinstance(pairs, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
+        return False
+    arrays = [*past[:4], *(one for each in pairs for one in each)]
+    if past.earlier is not None:
+        if not isinstance(past.earlier, Within) or not isinstance(past.earlier.batches, int):
+            return False
+        arrays += [past.earlier.right, past.earlier.first, np.diagonal(past.earlier.system)]
+    return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
+
+
+def shortfall(asked: Asked) -> Plain:
     """How short a batch was closed."""
     return {
         "batch": asked.number,
@@ -89,6 +128,22 @@ def shortfall(asked: Asked) -> dict[str, Any]:
         "missing": asked.missing,
         "why": asked.closed_early,
     }
+
+
+def with_lost(lost: Mapping[str, int], asked: Asked) -> dict[str, int]:
+    """The results without an outcome with those of a batch."""
+    found = dict(lost)
+    for arm, number in zip(asked.arms, asked.lost.tolist(), strict=True):
+        if number:
+            found[arm] = found.get(arm, 0) + int(number)
+    return found
+
+
+def _ends(ends: tuple[Mapping[str, Any], ...], asked: Asked) -> tuple[Mapping[str, Any], ...]:
+    """The first and the last file, by which a running total is known."""
+    new = [{"arms": list(asked.arms), "results": replace(each.slim, notes=()).payload()} for each in asked.files]
+    every = [*ends, *new]
+    return tuple(every if len(every) < 2 else (every[0], every[-1]))
 
 
 def with_notes(notes: tuple[str, ...], asked: Asked) -> tuple[str, ...]:
@@ -102,10 +157,17 @@ def sums_only(asked: Asked) -> bool:
     return any(each.values is None for each in asked.files)
 
 
+def shares_items(asked: Asked) -> bool:
+    """Whether some item stands in several rows: arms that were tried on the same one."""
+    items = [each.lots.items for each in asked.files if each.lots is not None and each.lots.items is not None]
+    every = np.concatenate(items) if items else np.zeros(0)
+    return len(np.unique(every)) < len(every)
+
+
 def other_than_planned(asked: Asked) -> str | None:
     """How a batch came back otherwise than it was planned, in words; None if it did not."""
     planned, came = asked.pulls if asked.planned is None else asked.planned, asked.counts
     if (planned == came).all():
         return None
     how = "less" if (came <= planned).all() else "more" if (came >= planned).all() else "other results"
-    return f"batch {asked.number} brought {how} than was planned"
+    return f"round {asked.number} brought {how} than was planned"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
+from roundwise.errors import DataError
 from roundwise.policies.limited import limited
 from roundwise.policies.rounds import Round
 from roundwise.state import Batch, Record, Trial
@@ -19,7 +20,7 @@ from roundwise.studies.packing import Unreadable
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
-from roundwise.studies.so_far import SoFar, shortfall, sums_only, with_notes
+from roundwise.studies.so_far import SoFar, shares_items, shortfall, sums_only, with_lost, with_notes
 from roundwise.trial import conclusion, stuck
 
 
@@ -40,17 +41,17 @@ class State:
         self.name, self.created, self.seq = name, created, seq
         self.first = settings  # as the study was created
         self.settings = settings
-        self.decided: dict[str, Any] | None = None
+        self.decided: Plain | None = None
         self.closed: str | None = None
-        self.amendments: list[dict[str, Any]] = []
+        self.amendments: list[Plain] = []
         self.changes: list[Change] = []
         self.taught: list[tuple[tuple[str, ...], Results]] = []  # earlier data, with the names of their arms
         self.later: list[tuple[tuple[str, ...], Results]] = []  # what came after the decision
-        self.remarks: list[dict[str, Any]] = []
+        self.remarks: list[Plain] = []
         self.stale = False  # whether all batches must be counted anew
         self.pending: list[Change] = []  # changes that what was won was not carried over yet
         self.files_since = 0  # files told since the checkpoint
-        self.checkpoint: dict[str, Any] | None = None  # the last entry `counted`
+        self.checkpoint: Plain | None = None  # the last entry `counted`
         self.recent: list[Asked] = []  # the batches from the checkpoint on that it was read from
         self.whole: Callable[[], State] | None = None  # reads all of the log; None if that was done
         self._trial: Trial | None = trial
@@ -74,14 +75,20 @@ class State:
         """Facts about the batches that count."""
         if self._so_far is None:
             assert self.checkpoint is not None
-            self._so_far = SoFar.from_payload(self.checkpoint["so_far"])
+            try:
+                self._so_far = SoFar.from_payload(self.checkpoint["so_far"])
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise DataError(
+                    f"The last 'counted' of '{self.name}' cannot be read ({type(error).__name__}). Restore the study "
+                    "from a backup or an export."
+                ) from None
         return self._so_far
 
     def becomes(self, settings: Settings, trial: Trial, so_far: SoFar) -> None:
         """Put a trial in the place of the old one, with the facts that go with it."""
         self.settings, self._trial, self._so_far = settings, trial, so_far
 
-    def returns(self, payload: dict[str, Any]) -> None:
+    def returns(self, payload: Plain) -> None:
         """Go on from a checkpoint; what it holds is looked at when it is needed."""
         self.checkpoint, self._trial, self._so_far = payload, None, None
         self.stale, self.pending, self.files_since = False, [], 0
@@ -128,9 +135,9 @@ class State:
     @property
     def _folded(self) -> int:
         """The number of the last batch that was looked at, also if it was not counted because all was decided."""
-        return -1 if self.checkpoint is None else int(self.checkpoint["through"])
+        return 0 if self.checkpoint is None else int(self.checkpoint["through"])
 
-    def count(self) -> dict[str, Any]:
+    def count(self) -> Plain:
         """Count what is complete (all anew, where that is needed), and what to record of it."""
         files = self.files
         if self.stale:
@@ -147,7 +154,7 @@ class State:
         self.becomes(self.settings, self.trial, dataclasses.replace(self.so_far, files=files))
         return count.entry(self.settings, self.trial, self.so_far, self._extra())
 
-    def _extra(self) -> dict[str, Any]:
+    def _extra(self) -> Plain:
         """The facts that are not about counted batches."""
         waiting = self.outstanding
         return {
@@ -180,10 +187,18 @@ class State:
         return record
 
     @property
-    def short(self) -> list[dict[str, Any]]:
+    def short(self) -> list[Plain]:
         """The batches that were closed although results were missing."""
         new = [shortfall(each) for each in self._uncounted if each.short]
         return [*(dict(each) for each in self.so_far.short), *new]
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """How many results have no outcome, by the name of the arm."""
+        lost = dict(self.so_far.lost)
+        for each in self._uncounted:
+            lost = with_lost(lost, each)
+        return lost
 
     @property
     def notes(self) -> list[str]:
@@ -199,6 +214,11 @@ class State:
         return self.so_far.sums_only or any(sums_only(each) for each in self._uncounted)
 
     @property
+    def shares_items(self) -> bool:
+        """Whether several arms were tried on the same items."""
+        return self.so_far.shared or any(shares_items(each) for each in self._uncounted)
+
+    @property
     def _uncounted(self) -> Sequence[Asked]:
         return [each for each in self.recent if not each.counted]
 
@@ -208,10 +228,9 @@ class State:
         pulls, out = self.trial.plan.pulls, self.settings.left_out
         if not out:
             return pulls
-        kept = np.where(np.isin(self.settings.arms, out), 0.0, pulls)
-        alike = np.where(np.isin(self.settings.arms, out), 0.0, 1.0)
-        whole = pulls.sum()
-        return limited(np.ceil(whole * (kept / kept.sum() if kept.any() else alike / alike.sum())), whole, 0.0)
+        stays = ~np.isin(self.settings.arms, out)
+        wanted = np.where(stays, pulls if pulls[stays].any() else 1.0, 0.0)
+        return limited(wanted * pulls.sum(), float(pulls.sum()), 0.0)
 
     @property
     def whole_plan(self) -> Floats:
@@ -235,12 +254,12 @@ class State:
         if self.outstanding is not None or self.trial.done or self.decided is not None:
             return None
         policy, budget = self.settings.policy, self.settings.budget
-        needs = f"the rule of {policy.name} needs every batch just as it was planned"
+        needs = f"the rule of {policy.name} needs every round just as it was planned"
         if self.broken:
-            return f"{self.so_far.other or 'a batch did not come back as it was planned'}, and {needs}"
+            return f"{self.so_far.other or 'a round did not come back as it was planned'}, and {needs}"
         whole = self.whole_plan
         if exacting(policy.stopping) and not np.array_equal(self.planned, whole):
-            return f"the budget of {budget} results does not cover the next batch of {int(whole.sum())}, and {needs}"
+            return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
         return f"the budget of {budget} results is used up" if self.spent else None
 
     def holds(self, digest: str) -> int | None:
@@ -250,7 +269,7 @@ class State:
                 return asked.number
         return None
 
-    def verdict(self) -> dict[str, Any] | None:
+    def verdict(self) -> Plain | None:
         """The answer as an entry, if there is one."""
         if not self.trial.done:
             return None

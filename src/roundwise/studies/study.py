@@ -7,18 +7,21 @@ import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from roundwise.arrays import Floats
-from roundwise.errors import InputError, whole_number
+from roundwise._version import RULES
+from roundwise.arrays import Plain
+from roundwise.dealing import PARTS
+from roundwise.errors import InputError, said, whole_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.studies.changing import Changing
-from roundwise.studies.replay import begun
-from roundwise.studies.results import Results, read_results
+from roundwise.studies.earlier import earlier_of
+from roundwise.studies.replay import begun, replayed
+from roundwise.studies.results import Columns, Options, Results, Words, read_results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings, arm_names, shares, within_limits
 from roundwise.studies.state import State
@@ -47,6 +50,7 @@ def create_study(
     storage: str | None = None,
     load_if_exists: bool = False,
     seed: int | None = None,
+    columns: Columns | None = None,
 ) -> Study:
     """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
 
@@ -55,12 +59,15 @@ def create_study(
     results, with a `split` ("equal", or shares such as "2:1:1") so many of each arm; it is then complete when their
     number is there. An old study must have been created with the same
     settings. `seed` deals the rows of the first batch into parts: it is drawn, unless it is given to have the same
-    study again, and must then be chosen before the results are known.
+    study again, and must then be chosen before the results are known. `columns` are what the columns of its files are
+    called, where they have names of their own.
     """
     names = arm_names(arms)
     chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
     drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
-    settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, shares(split, len(names)))
+    fixed = shares(split, len(names))
+    titles = columns or Columns()
+    settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles)
     settings.check_kept()
     store = open_store(storage)
     try:
@@ -105,7 +112,8 @@ class Study(Changing):
             if state.outstanding is not None:
                 return [], lambda after: (after.outstanding, after)
             planned, whole = state.planned, state.whole_plan
-            payload: dict[str, Any] = {"batch": state.number + 1, "pulls": [int(each) for each in planned]}
+            pulls = [int(each) for each in planned]
+            payload: Plain = {"batch": state.number + 1, "pulls": pulls, "rules": RULES}
             if not np.array_equal(planned, whole):
                 payload["planned"] = [int(each) for each in whole]
             if state.settings.by_number:
@@ -114,27 +122,33 @@ class Study(Changing):
 
         return self._write(asked)
 
-    def tell(self, *sources: Any, round_over: str | None = None, again: bool = False, key: str | None = None) -> Report:
+    def tell(
+        self, *sources: Any, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
+    ) -> Report:
         """Record results of the open batch: files or data frames; `round_over` says why the rest will not come.
 
-        What has the same contents as something recorded is refused, unless it is said that these are new results that
-        came out the same `again`. A request with the `key` of one that was recorded records nothing. After the
-        decision results are recorded, too: the verdict stands, and estimates improve.
+        What looks like results that are recorded is refused, unless it is said that it is a `cumulative` total, of
+        which the difference counts, or that these are new results that came out the same `again`. `columns`,
+        `ignore_arms`, `missing` and `average_ids` say more of the files. A request with the `key` of one that was
+        recorded records nothing. After the decision results are recorded, too: the verdict stands, and estimates
+        improve.
         """
+        options = Options(**words)
         if not sources and round_over is None:
             raise InputError("Give the results: a file or a data frame.")
         if round_over is not None:
             reasoned(round_over)
-        return self._write(lambda state: self._telling(state, sources, round_over, again, key)[1:])
+        return self._write(lambda state: self._telling(state, sources, round_over, options, key)[1:])
 
     def preview(
-        self, *sources: Any, round_over: str | None = None, again: bool = False
+        self, *sources: Any, round_over: str | None = None, **words: Unpack[Words]
     ) -> tuple[list[Results], Report]:
         """What these sources would bring, and the report after them; nothing is recorded."""
+        options = Options(**words)
         state, read = self.state, list[Results]()
 
         def step(state: State) -> tuple[New, Callable[[State], Report]]:
-            found, new, result = self._telling(state, sources, round_over, again, None)
+            found, new, result = self._telling(state, sources, round_over, options, None)
             read.extend(found)
             return new, result
 
@@ -146,17 +160,14 @@ class Study(Changing):
         return self.tell(round_over=why)
 
     def _telling(
-        self, state: State, sources: Sequence[Any], round_over: str | None, again: bool, key: str | None
+        self, state: State, sources: Sequence[Any], round_over: str | None, options: Options, key: str | None
     ) -> tuple[list[Results], New, Callable[[State], Report]]:
         """What was read, and what is to be recorded of it."""
         if key is not None and self.store.find(self.name, f"request {key}"):
             return [], [], self._report
-        alone = len(sources) == 1 and state.outstanding is not None and not state.outstanding.files
-        whole = state.recent[-1].pulls if alone else None
-        read = [  # a file told before says so
-            self._read(state, source, first=state.number <= 1, file=state.files + i, whole=whole, again=again)
-            for i, source in enumerate(sources, 1)
-        ]
+        read: list[Results] = []
+        for i, source in enumerate(sources, 1):  # a file told before says so
+            read.append(self._read(state, source, state.number <= 1, state.files + i, options, read))
         for i, results in enumerate(read):
             if results.digest in {each.digest for each in read[:i]}:
                 raise InputError(
@@ -167,21 +178,22 @@ class Study(Changing):
         self._not_closed(state)
         if state.decided is not None:
             if round_over is not None:
-                raise InputError(f"The study '{self.name}' is decided, and no batch is open. Nothing was changed.")
+                raise InputError(f"The study '{self.name}' is decided, and no round is open. Nothing was changed.")
             return read, [("later", {"results": each.payload(), **request}) for each in read], self._report
         number = self._open(state).number
-        new: list[tuple[str, dict[str, Any]]] = [
+        new: list[tuple[str, Plain]] = [
             ("told", {"batch": number, "results": results.payload(), **request}) for results in read
         ]
         if round_over is not None:
             new.append(("round_over", {"batch": number, "why": round_over}))
         return read, new, self._report
 
-    def amend(self, replaces: str, source: Any | None, why: str) -> Report:
+    def amend(self, replaces: str, source: Any | None, why: str, **words: Unpack[Words]) -> Report:
         """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased.
 
         All batches are then counted anew, by the present rules.
         """
+        options = Options(**words)
         reasoned(why)
 
         def amended(state: State) -> tuple[New, Callable[[State], Report]]:
@@ -192,7 +204,11 @@ class Study(Changing):
                     "Nothing was changed."
                 )
             batch, old = self._recorded(state, replaces)
-            results = None if source is None else self._read(state, source, batch == 1, file=state.files + 1)
+            arms = next(each.arms for each in state.asked if each.number == batch)
+            file = state.files + 1
+            results = None
+            if source is not None:
+                results = self._read(state, source, batch == 1, file, options, replaces=old, arms=arms)
             payload = {
                 "replaces": old.digest,
                 "name": old.name,
@@ -219,7 +235,18 @@ class Study(Changing):
         """Everything there is to say, with intervals."""
         from roundwise.studies.report import report_of
 
-        return report_of(self.state, intervals=True)
+        entries = self.entries()
+        return report_of(replayed(entries) if entries else self.state, intervals=True, entries=entries)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Study '{self.name}': {self._report(self.state).headline}>"
+        except Exception:  # closed, unreachable or unreadable: a repr must not fail
+            return f"<Study '{self.name}'>"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the report."""
+        return self.report()._repr_html_()
 
     def batches(self) -> Any:
         """All batches as a data frame: batch, arm, asked, count, total, mean (needs pandas)."""
@@ -239,25 +266,43 @@ class Study(Changing):
         if state.over is not None:
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.outstanding is None:
-            raise InputError(f"No batch is open. Run `roundwise ask {self.name}` first. Nothing was changed.")
+            first = said("Call `study.ask()`", f"Run `roundwise ask {self.name}`")
+            raise InputError(f"No round is open. {first} first. Nothing was changed.")
         return state.outstanding
 
     def _read(
-        self, state: State, source: Any, first: bool, file: int, whole: Floats | None = None, again: bool = False
+        self,
+        state: State,
+        source: Any,
+        first: bool,
+        file: int,
+        options: Options,
+        before: Sequence[Results] = (),
+        replaces: Results | None = None,
+        arms: tuple[str, ...] | None = None,
     ) -> Results:
-        """What a file brought; it is dealt by its number, unless it is all by itself the `whole` first batch."""
+        """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
-        parts = settings.policy.first(settings.problem, ()).parts if first else 1
+        parts = settings.policy.first(settings.problem, ()).parts
+        parts = PARTS if parts > 1 and not first else parts
         results = read_results(
-            source, settings.arms, settings.noise, parts=parts, seed=settings.seed, file=file, whole=whole
+            source,
+            arms or settings.arms,
+            settings.noise,
+            parts=parts,
+            seed=settings.seed,
+            file=file,
+            columns=settings.columns,
+            options=options,
+            earlier=earlier_of(state, arms or settings.arms, options, before, replaces),
         )
         recorded = self._held(state, results.digest)
         if recorded is None:
             return results
-        if not again:
+        if not options.again:
             raise InputError(
                 f"{results.name} was already recorded {recorded} (same contents). Nothing was changed. If "
-                "these are new results that came out the same, say so: `--again` (in Python `again=True`)."
+                f"these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
             )
         note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
         digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
@@ -273,7 +318,7 @@ class Study(Changing):
                 batch = told[-1].payload.get("batch", 0)
         if batch is None and any(each.digest == digest for _, each in state.later):
             batch = 0
-        return None if batch is None else f"as batch {batch}" if batch else "after the decision"
+        return None if batch is None else f"in round {batch}" if batch else "after the decision"
 
     def _recorded(self, state: State, name: str) -> tuple[int, Results]:
         """The batch and the results of a file that was told, by its name or the start of its digest."""

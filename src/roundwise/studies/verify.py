@@ -7,12 +7,12 @@ another version recorded it: rules change from version to version, and what was 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.studies.count import evidence
 from roundwise.studies.packing import Unreadable, unpacked
 from roundwise.studies.replay import apply, replayed
@@ -59,18 +59,18 @@ def verified(entries: Sequence[Entry]) -> Audit:
     rules: int | None = RULES
     for i, entry in enumerate(entries[1:], 1):
         words: list[str] = []
+        rules = entry.payload.get("rules", rules)
         if entry.kind == "asked":
             plans += 1
             words = _plan(state, entry.payload)
         elif entry.kind == "counted":
             counts += 1
-            rules = entry.payload.get("rules")
             words = _count(state, entry.payload)
         elif entry.kind == "decided":
             verdicts += 1
             words = _verdict(state, entry.payload)
         elif state.ready and _following(entries[i:], "counted") is None:
-            words = ["a batch was complete, but was not counted"]
+            words = ["a round was complete, but was not counted"]
         found += [Difference(entry.seq, entry.version, rules, each) for each in words]
         apply(state, entry)
         if entry.kind == "counted":
@@ -80,33 +80,33 @@ def verified(entries: Sequence[Entry]) -> Audit:
     return Audit(state, plans, counts, verdicts, tuple(found))
 
 
-def _plan(state: State, payload: dict[str, Any]) -> list[str]:
+def _plan(state: State, payload: Plain) -> list[str]:
     recorded = np.asarray(payload["pulls"], dtype=np.float64)
     if np.array_equal(recorded, state.planned):
         return []
     number = payload["batch"]
-    return [f"batch {number} was planned as {_few(recorded)}, this version plans {_few(state.planned)}"]
+    return [f"round {number} was planned as {_few(recorded)}, this version plans {_few(state.planned)}"]
 
 
-def _count(state: State, payload: dict[str, Any]) -> list[str]:
+def _count(state: State, payload: Plain) -> list[str]:
     """Count the batch from what was recorded before it, and compare what was won and what is planned next."""
     if not state.ready:
-        return ["something was counted although no batch was complete"]
+        return ["something was counted although no round was complete"]
     number = payload["batch"]
     again = state.count()
     words = []
     try:
         mine, other = (unpacked(each["claims"]["log_e"]) for each in (again, payload))
         if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
-            words.append(f"after batch {number} the log evidence was {_few(other)}, this version finds {_few(mine)}")
+            words.append(f"after round {number} the log evidence was {_few(other)}, this version finds {_few(mine)}")
         mine, other = (unpacked(each["plan"]) for each in (again, payload))
         if not np.array_equal(mine, other):
-            words.append(f"after batch {number} {_few(other)} was planned, this version plans {_few(mine)}")
+            words.append(f"after round {number} {_few(other)} was planned, this version plans {_few(mine)}")
         mine, other = (unpacked(each["state"]["record"]).totals for each in (again, payload))
         if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE):
-            words.append(f"after batch {number} the totals were {_few(other)}, the files add up to {_few(mine)}")
-    except (AttributeError, Unreadable) as error:
-        words.append(f"what was recorded after batch {number} cannot be read by this version ({error})")
+            words.append(f"after round {number} the totals were {_few(other)}, the files add up to {_few(mine)}")
+    except (AttributeError, LookupError, TypeError, Unreadable) as error:
+        words.append(f"what was recorded after round {number} cannot be read by this version ({error})")
     return words
 
 
@@ -116,14 +116,14 @@ def _readable(state: State) -> list[str]:
     assert payload is not None
     try:
         mine, other = evidence(state.settings, state.trial)[0], unpacked(payload["claims"]["log_e"])
-    except Unreadable:
+        if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            return []
+    except (AttributeError, LookupError, TypeError, Unreadable):
         return []
-    if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
-        return []
-    return [f"after batch {payload['batch']} the state that was recorded holds other evidence than was said"]
+    return [f"after round {payload['batch']} the state that was recorded holds other evidence than was said"]
 
 
-def _verdict(state: State, payload: dict[str, Any]) -> list[str]:
+def _verdict(state: State, payload: Plain) -> list[str]:
     found = state.verdict()
     if found is not None and found["answer"] == payload["answer"]:
         return []

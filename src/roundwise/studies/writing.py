@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.studies.guarantee import guarantee_of
 from roundwise.studies.replay import apply, replayed
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from roundwise.studies.store.database import Store
 
 Made = TypeVar("Made")
-New = Sequence[tuple[str, dict[str, Any]]]
+New = Sequence[tuple[str, Plain]]
 Step = Callable[[State], tuple[New, Callable[[State], Made]]]
 
 TRIES = 20  # times that a step is made anew because another writer was first
@@ -78,9 +79,9 @@ class Written:
         self._foresee(state, new)
         return [*before, *new, *self._followed(state)], result
 
-    def _followed(self, state: State) -> list[tuple[str, dict[str, Any]]]:
+    def _followed(self, state: State) -> list[tuple[str, Plain]]:
         """What follows from the state: the count of what is complete, and the verdict."""
-        found: list[tuple[str, dict[str, Any]]] = []
+        found: list[tuple[str, Plain]] = []
         if state.ready:
             found.append(("counted", state.count()))
             kept = state.settings, state.trial, state.so_far
@@ -107,7 +108,7 @@ class Written:
             raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
 
 
-def overview(state: State) -> dict[str, Any]:
+def overview(state: State) -> Plain:
     """A line about a study, for lists of them."""
     verdict, waiting = state.decided, state.outstanding
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"

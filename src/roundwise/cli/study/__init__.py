@@ -6,7 +6,7 @@ They are registered in the order of the help.
 from importlib import import_module
 
 for _name in (
-    *("new", "ask", "tell", "status", "list", "report", "export", "importing", "verify", "amend", "close"),
+    *("new", "ask", "tell", "status", "list", "report", "log", "export", "importing", "verify", "amend", "close"),
     *("drop", "add", "extend", "import_past", "reopen", "note", "remove"),
 ):
     import_module(f"roundwise.cli.study.{_name}")

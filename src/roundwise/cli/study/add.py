@@ -8,7 +8,8 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
-from roundwise.cli.study.common import Name, Storage, Unrelated, Yes, agreed, show
+from roundwise.cli.output import recorded
+from roundwise.cli.study.common import Name, Storage, Unrelated, Yes, agreed, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -25,6 +26,8 @@ def add(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("add", arm=arm, why=why, unrelated=unrelated), yes)
+        effect = agreed(study.effect("add", arm=arm, why=why, unrelated=unrelated), yes)
         found = study.add(arm, why, unrelated)
-    show(found.plain() if as_json else None, found.text())
+        recorded(f"{arm} is added")
+        found = whole(study, found)
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

@@ -9,7 +9,8 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
-from roundwise.cli.study.common import Name, Storage, Why, show
+from roundwise.cli.output import recorded
+from roundwise.cli.study.common import Name, Storage, Why, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -28,4 +29,6 @@ def amend(
 
     with load_study(name, storage) as study:
         found = study.amend(file, by, why)
+        recorded(f"the amendment of {file} is recorded")
+        found = whole(study, found)
     show(found.plain() if as_json else None, found.text())

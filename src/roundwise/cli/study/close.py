@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
-from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show
+from roundwise.cli.output import recorded
+from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -16,4 +17,6 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
         if study.state.waiting is not None:
             agreed(study.effect("end"), yes)
         found = study.end(why)
+        recorded(f"'{name}' is closed")
+        found = whole(study, found)
     show(found.plain() if as_json else None, found.text())

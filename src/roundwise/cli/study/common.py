@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roundwise.cli.output import print_json
-from roundwise.errors import InputError, RoundwiseError
+from roundwise.cli.output import print_json, say
+from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
+    from roundwise.studies import Study
+    from roundwise.studies.report import Report
     from roundwise.studies.store import Entry
 
 Name = Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")]
@@ -28,15 +30,27 @@ Unrelated = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 
 
-def agreed(effect: str, yes: bool) -> None:
-    """Say what something does to the guarantee, and ask; where nobody can answer, `--yes` must be said."""
+def agreed(effect: str, yes: bool) -> str:
+    """Say what something does to the guarantee, and ask; where nobody can answer, `--yes` must be said.
+
+    Returns what is left to be said once it is done: the same, if nobody was asked.
+    """
     if yes:
-        return
+        return effect
     if not sys.stdin.isatty():
         raise InputError(f"{effect} Nothing was changed; to do it, say --yes.")
-    sys.stderr.write(f"{effect}\n")
+    sys.stderr.write(f"{visible(effect)}\n")
     if not typer.confirm("Do it?", err=True):
         raise InputError("Nothing was changed.")
+    return "Done."
+
+
+FEW = 100  # rounds up to which a command that records ends with the whole report; it takes longer with every round
+
+
+def whole(study: Study, found: Report) -> Report:
+    """The whole report after something was recorded, with intervals and dates, unless the study is long."""
+    return study.report() if found.rounds <= FEW else found
 
 
 def show(plain: dict[str, object] | None, text: str) -> None:
@@ -44,7 +58,7 @@ def show(plain: dict[str, object] | None, text: str) -> None:
     if plain is not None:
         print_json(plain)
     else:
-        sys.stdout.write(text + "\n")
+        say(text)
 
 
 def show_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from roundwise.cli.app import STUDIES, app
+from roundwise.cli.files import check_output, file_name
 from roundwise.cli.options import Json
-from roundwise.cli.output import check_output
 from roundwise.cli.study.common import Name, Storage, show_of
 
 
@@ -24,8 +24,8 @@ def export(
     """Write the whole record of a study to a file, for an archive or another machine."""
     from roundwise.studies.store import open_store, write_log
 
-    target = Path(f"{name}.jsonl") if out is None else out
-    check_output(target)
+    target = file_name(name, ".jsonl") if out is None else out
+    check_output(target, theirs=False)
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     write_log(target, entries)

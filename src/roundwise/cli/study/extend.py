@@ -8,7 +8,8 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
-from roundwise.cli.study.common import Name, Storage, Yes, agreed, show
+from roundwise.cli.output import recorded
+from roundwise.cli.study.common import Name, Storage, Yes, agreed, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -23,6 +24,8 @@ def extend(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("extend", budget=budget), yes)
+        effect = agreed(study.effect("extend", budget=budget), yes)
         found = study.extend(budget)
-    show(found.plain() if as_json else None, found.text())
+        recorded("the budget is recorded")
+        found = whole(study, found)
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

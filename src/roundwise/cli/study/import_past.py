@@ -9,7 +9,8 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
-from roundwise.cli.study.common import Name, Storage, Yes, agreed, show
+from roundwise.cli.output import recorded
+from roundwise.cli.study.common import Name, Storage, Yes, agreed, show, whole
 
 
 @app.command("import-past", rich_help_panel=STUDIES)
@@ -24,6 +25,8 @@ def import_past(
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("import_past"), yes)
+        effect = agreed(study.effect("import_past"), yes)
         found = study.import_past(file)
-    show(found.plain() if as_json else None, found.text())
+        recorded(f"{file} is recorded")
+        found = whole(study, found)
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

@@ -10,6 +10,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import recorded
 from roundwise.cli.study.common import Storage, show_of
 
 
@@ -23,6 +24,7 @@ def import_study(
     from roundwise.studies.listing import import_log
 
     entries, listing = import_log(file, storage)
+    recorded(f"'{listing.name}' is imported")
     next_ = f"`roundwise verify {quote(listing.name)}` recomputes it."
     plain = {"study": listing.name, "entries": listing.entries, "next": next_} if as_json else None
     show_of(entries, plain, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
-from roundwise.cli.output import print_json, print_table
+from roundwise.cli.output import print_json, print_table, say
 from roundwise.cli.study.common import Storage
 
 
@@ -18,7 +18,7 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
         print_json(found)
         return
     if not found:
-        print("There are no studies. Next: `roundwise new NAME --question best-arm --arms a,b,c --binary` creates one.")
+        say("There are no studies. Next: `roundwise new NAME --question best-arm --arms a,b,c --binary` creates one.")
         return
     rows = []
     for each in found:
@@ -27,4 +27,4 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
         stands = each["answer"] or each["state"]
         rows.append((each["name"], stands, f"{each['results']}{budget}", waiting, each["changed"][:16], each["by"]))
     print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
-    print("Next: `roundwise status NAME` shows where one stands.")
+    say("Next: `roundwise status NAME` shows where one stands.")

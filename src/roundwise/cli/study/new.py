@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from roundwise.cli.app import STUDIES, app
-from roundwise.cli.options import Delta, FormsFile, Json, Level, Tolerance, TopSize, question_from
+from roundwise.cli.options import (
+    Against,
+    Delta,
+    EventCounts,
+    FormsFile,
+    Futility,
+    Json,
+    Level,
+    Margin,
+    MarginIs,
+    NoiseName,
+    NoiseSigma,
+    Normal,
+    Tolerance,
+    TopSize,
+    TwoSided,
+    ValueRange,
+    ZeroOne,
+    question_from,
+)
+from roundwise.cli.output import recorded
+from roundwise.cli.reading import ArmColumn, IdColumn, ItemColumn, OutcomeColumn, TimeColumn, columns_of
 from roundwise.cli.study.common import Name, Storage, show
-from roundwise.errors import DataError, InputError, unknown
+from roundwise.errors import DataError, InputError
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import Question, Statements
 from roundwise.spec import made
@@ -21,7 +41,12 @@ from roundwise.spec import made
 @app.command(rich_help_panel=STUDIES)
 def new(
     name: Name,
-    question: Annotated[str, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")],
+    question: Annotated[
+        str | None, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")
+    ] = None,
+    from_plan: Annotated[
+        Path | None, typer.Option("--from-plan", help="As a plan recommends, in place of all that follows.")
+    ] = None,
     arms: Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")] = None,
     arms_file: Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")] = None,
     k: TopSize = None,
@@ -29,28 +54,33 @@ def new(
     file: FormsFile = None,
     tolerance: Tolerance = None,
     control: Annotated[
-        str | None, typer.Option("--control", help="statements: which arms beat this one? (instead of --file)")
+        str | None,
+        typer.Option("--control", help="claims (or statements, instead of --file): who beats this arm?"),
     ] = None,
-    margin: Annotated[float, typer.Option("--margin", help="By more than this, with --control.")] = 0.0,
-    sigma: Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")] = None,
-    normal: Annotated[
-        bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")
-    ] = False,
-    value_range: Annotated[
-        tuple[float, float] | None, typer.Option("--range", help="Noise: results always lie in LOW HIGH.")
-    ] = None,
-    binary: Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")] = False,
-    counts: Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")] = False,
-    noise: Annotated[
-        str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")
-    ] = None,
+    margin: Margin = None,
+    futility: Futility = None,
+    two_sided: TwoSided = False,
+    margin_is: MarginIs = "difference",
+    sigma: NoiseSigma = None,
+    normal: Normal = False,
+    value_range: ValueRange = None,
+    binary: ZeroOne = False,
+    counts: EventCounts = False,
+    noise: NoiseName = None,
     delta: Delta = 0.05,
-    policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
-    max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a batch.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="How to sample: chances for claims, else wager; pet, ...")
+    ] = None,
+    max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")] = None,
     min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
     budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
-    round_: Annotated[int | None, typer.Option("--round", help="So many results make a batch.")] = None,
+    round_: Annotated[int | None, typer.Option("--round", help="So many results make a round.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
+    arm_column: ArmColumn = None,
+    outcome_column: OutcomeColumn = None,
+    id_column: IdColumn = None,
+    time_column: TimeColumn = None,
+    item_column: ItemColumn = None,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -62,30 +92,55 @@ def new(
     from roundwise.studies.guarantee import KEPT, guarantee_of
     from roundwise.studies.settings import arm_names
 
-    names = arm_names(_arm_list(arms, arms_file))
-    asked = _question(question, names, k, level, file, tolerance, control, margin)
-    found = _noise(sigma, normal, value_range, binary, counts, noise)
-    with create_study(
-        name,
-        question=asked,
-        arms=names,
-        noise=found,
-        delta=delta,
-        policy=None if policy is None else made("policy", policy, trusted=True),
-        max_batch=max_batch,
-        min_per_arm=min_per_arm,
-        budget=budget,
-        round=round_,
-        split=split,
-        storage=storage,
-    ) as study:
+    if from_plan is not None:
+        if question is not None or arms is not None or arms_file is not None:
+            raise InputError("Give either --from-plan FILE, or the words of a study; a plan has them all.")
+        words, forecast = _planned(from_plan)
+    elif question is None:
+        raise InputError("Give --question, or --from-plan FILE.")
+    else:
+        names = arm_names(_arm_list(arms, arms_file))
+        forecast = None
+        against = Against(control, margin, futility, two_sided, margin_is)
+        words = {
+            "question": _question(question, names, k, level, file, tolerance, against),
+            "arms": names,
+            "noise": _noise(sigma, normal, value_range, binary, counts, noise),
+            "delta": delta,
+            "policy": None if policy is None else made("policy", policy, trusted=True),
+            "max_batch": max_batch,
+            "min_per_arm": min_per_arm,
+            "budget": budget,
+            "round": round_,
+            "split": split,
+        }
+    columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column)
+    with create_study(name, storage=storage, columns=columns, **words) as study:
+        recorded(f"'{name}' is created")
         guarantee = str(guarantee_of(study.state))
+        settings = study.state.settings
+    asked, names, delta = settings.question, settings.arms, settings.delta
+    if forecast is None:
+        from roundwise.planning import first_line
+
+        forecast = first_line(settings)
     promise = f"error at most {delta:g}" if guarantee == KEPT else f"error aimed at {delta:g}"
     stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
     next_ = f"`roundwise ask {quote(name)}` says what to do first."
     plain = {"study": name, "question": asked.name, "arms": names, "delta": delta, "guarantee": guarantee}
-    text = f"Created '{name}': {asked.name} of {len(names)} arms, {promise}.\n{stands}Next: {next_}"
+    plain["forecast"] = forecast
+    ahead = "" if forecast is None else f"Forecast: {forecast}; `roundwise plan -h` says how to ask for more.\n"
+    text = f"Created '{name}': {asked.name} of {len(names)} arms, {promise}.\n{stands}{ahead}Next: {next_}"
     show({**plain, "next": next_} if as_json else None, text)
+
+
+def _planned(path: Path) -> tuple[dict[str, Any], str]:
+    """What a plan recommends, in the words of `create_study`, and its forecast."""
+    from roundwise.planning import read_plan
+
+    found, forecast = read_plan(path)
+    fields = ("question", "arms", "noise", "delta", "policy", "budget", "round", "split")
+    return {each: getattr(found, each) for each in fields}, forecast
 
 
 def _arm_list(arms: str | None, path: Path | None) -> list[str]:
@@ -108,20 +163,13 @@ def _question(
     level: float | None,
     file: Path | None,
     tolerance: float | None,
-    control: str | None,
-    margin: float,
+    against: Against,
 ) -> Question:
-    if control is None:
-        if margin:
-            raise InputError("--margin goes with --control.")
-        return question_from(name, k, level, file, tolerance)
-    if name != "statements" or file is not None:
-        raise InputError("--control goes with --question statements, in the place of --file.")
-    if control not in names:
-        raise unknown("arm", control, names)
-    by = f" by more than {margin:g}" if margin else ""
-    statements = Statements.against_control(len(names), names.index(control), margin)
-    return dataclasses.replace(statements, names=tuple(f"{arm} beats {control}{by}" for arm in names if arm != control))
+    if name == Statements.name and against.control is not None and file is None:
+        if against != Against(against.control, against.margin):
+            raise InputError("--futility, --two-sided and --margin-is go with --question claims.")
+        return Statements.against_control(names, against.control, against.margin or 0.0)
+    return question_from(name, k, level, file, tolerance, against, names)
 
 
 def _noise(

@@ -8,7 +8,8 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
-from roundwise.cli.study.common import Name, Storage, show
+from roundwise.cli.output import recorded
+from roundwise.cli.study.common import Name, Storage, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -23,4 +24,6 @@ def note(
 
     with load_study(name, storage) as study:
         found = study.note(text)
+        recorded("the note is recorded")
+        found = whole(study, found)
     show(found.plain() if as_json else None, f"Noted.\nNext: {found.next}")

@@ -13,7 +13,10 @@ def remove(name: Name, yes: Yes = False, storage: Storage = None, as_json: Json 
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("remove"), yes)
+        effect = agreed(study.effect("remove"), yes)
         study.remove()
     next_ = "`roundwise new` creates another."
-    show({"study": name, "removed": True, "next": next_} if as_json else None, f"Removed '{name}'.\nNext: {next_}")
+    show(
+        {"study": name, "removed": True, "next": next_} if as_json else None,
+        f"{effect}\nRemoved '{name}'.\nNext: {next_}",
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
-from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show
+from roundwise.cli.output import recorded
+from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -13,6 +14,8 @@ def reopen(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_j
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        agreed(study.effect("reopen"), yes)
+        effect = agreed(study.effect("reopen"), yes)
         found = study.reopen(why)
-    show(found.plain() if as_json else None, found.text())
+        recorded(f"'{name}' is open again")
+        found = whole(study, found)
+    show(found.plain() if as_json else None, f"{effect}\n{found.text()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -9,35 +10,62 @@ from typing import Annotated
 import typer
 
 from roundwise.cli.app import STUDIES, app
+from roundwise.cli.files import check_output, write_file
 from roundwise.cli.options import Json
-from roundwise.cli.output import check_output
-from roundwise.cli.study.common import Name, Storage, show
+from roundwise.cli.output import print_json, say
+from roundwise.cli.study.common import Name, Storage
 from roundwise.errors import InputError
+
+ENDINGS = (".html", ".md", ".pdf", ".xlsx", ".csv", ".json", ".txt")
 
 
 @app.command(rich_help_panel=STUDIES)
 def report(
     name: Name,
-    out: Annotated[Path | None, typer.Option("--out", help="Write it: .html, .md or .json.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help=f"Write it: {', '.join(ENDINGS)}.", show_default=False)
+    ] = None,
+    table: Annotated[
+        str, typer.Option("--table", help="Which table a .csv file has: arms, claims, rounds or files.")
+    ] = "arms",
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Everything there is to say about a study, with intervals."""
+    """Everything there is to say about a study: on the screen, or as a page, PDF, Excel workbook, CSV, ..."""
     from roundwise.studies import load_study
+    from roundwise.studies.report.pdf import browser
+    from roundwise.studies.report.sheets import TABLES
 
-    endings = (".html", ".md", ".json")
-    if out is not None and out.suffix.lower() not in endings:
-        raise InputError(f"'{out}' must end in {', '.join(endings)}.")
-    check_output(out)
+    kind = "" if out is None else out.suffix.lower()
+    if out is not None and kind not in ENDINGS:
+        raise InputError(f"'{out}' must end in {', '.join(ENDINGS)}.")
+    if table not in TABLES:
+        raise InputError(f"There is no table '{table}'. Give --table {', '.join(TABLES)}.")
+    check_output(out, theirs=False)
+    if kind == ".pdf":
+        browser()
     with load_study(name, storage) as study:
         found = study.report()
     if out is None:
-        show(found.plain() if as_json else None, found.text())
+        if as_json:
+            print_json(found.plain())
+        else:
+            say(found.text())
         return
-    kind = out.suffix.lower()
-    text = found.html() if kind == ".html" else found.markdown() if kind == ".md" else found.json()
-    out.write_text(text, encoding="utf-8")
+    forms: dict[str, Callable[[], str | bytes]] = {
+        ".html": found.html,
+        ".md": found.markdown,
+        ".pdf": found.pdf,
+        ".xlsx": found.xlsx,
+        ".csv": lambda: found.csv(table),
+        ".json": found.json,
+        ".txt": lambda: f"A report of roundwise\n\n{found.text()}\n",
+    }
+    write_file(out, forms[kind]())
     next_ = found.next
     if found.status != "undecided":
         next_ = f"keep it with the record, which `roundwise export {quote(name)}` writes."
-    show(found.plain() if as_json else None, f"{found.top()}.\nThe report is in {out}.\nNext: {next_}")
+    if as_json:
+        print_json(found.plain())
+    else:
+        say(f"{found.top()}\nThe report is in {out}.\nNext: {next_}")

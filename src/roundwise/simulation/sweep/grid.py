@@ -23,11 +23,12 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Noise
 from roundwise.policies import Policy
+from roundwise.policies.rounds import in_rounds
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment, assumed
 from roundwise.simulation.sweep.instances import Instance, instances
-from roundwise.simulation.sweep.settings import LIMITS, limit, several
+from roundwise.simulation.sweep.settings import LIMITS, limit, several, shares
 from roundwise.spec import Thing, is_number, made, plain, settings
 
 Made = TypeVar("Made")
@@ -44,10 +45,15 @@ class Cell:
     policy: Policy
     runs: int
     seed: int
-    limits: dict[str, float]  # max_samples, max_batches
+    limits: Plain  # max_samples, max_batches, budget, round, split
     world: Plain  # the instance as plain data
     question: str  # what the question is called
     instance: str  # what the instance is called
+
+    @property
+    def limited(self) -> Policy:
+        """The policy within the budget, the rounds and the split that all cells share."""
+        return in_rounds(self.policy, **{key: self.limits.get(key) for key in ("budget", "round", "split")})
 
     @cached_property
     def content(self) -> Plain:
@@ -114,12 +120,14 @@ def read_grid(path: Path) -> Grid:
 
 def _grid(found: Plain, path: Path) -> Grid:
     for key in found:
-        if key not in (*TABLES, *LISTS, *LIMITS):
-            raise unknown("setting of a sweep", key, (*TABLES, *LISTS, *LIMITS))
+        if key not in (*TABLES, *LISTS, *LIMITS, "split"):
+            raise unknown("setting of a sweep", key, (*TABLES, *LISTS, *LIMITS, "split"))
     lists = {key: several(key, found.get(key, default)) for key, default in LISTS.items()}
     for delta in lists["delta"]:
         checked_delta(delta)
-    limits = {key: limit(key, found[key]) for key in LIMITS if key in found}
+    limits: Plain = {key: limit(key, found[key]) for key in LIMITS if key in found}
+    if "split" in found:
+        limits["split"] = shares(found["split"])
     questions = _questions(_read(found, "question", path, lambda table: made("question", table, trusted=True)))
     worlds = _apart(_read(found, "instance", path, lambda table: instances(table, lists["sigma"], path)))
     noises = _read(found, "noise", path, _assumption) if "noise" in found else [lambda world: world.noise]
@@ -135,7 +143,7 @@ def _grid(found: Plain, path: Path) -> Grid:
         for policy, runs, seed in product(policies, lists["runs"], lists["seed"]):
             cell = Cell(problem, one.environment, policy, runs, seed, limits, one.plain, asked, one.name)
             try:
-                policy.check(problem)
+                cell.limited.check(problem)
             except InputError as error:
                 impossible[f"{cell.labels['policy']} on {asked}: {error}"] = None
             else:

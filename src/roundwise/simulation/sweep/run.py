@@ -17,6 +17,7 @@ import numpy as np
 
 from roundwise.arrays import Array, Plain
 from roundwise.errors import DataError, InputError
+from roundwise.questions.claims import Claims
 from roundwise.simulation.lockstep import Job, blocks, check_place, computed, number_of_blocks
 from roundwise.simulation.summary import Runs, Summary, joined_runs
 from roundwise.simulation.sweep.grid import Cell
@@ -88,7 +89,7 @@ def _jobs(cells: Sequence[Cell]) -> Iterator[Job]:
             cell.problem,
             cell.environment,
             cell.digest,
-            cell.policy,
+            cell.limited,
             runs=cell.runs,
             seed=cell.seed,
             max_samples=cell.limits.get("max_samples", np.inf),
@@ -157,7 +158,9 @@ def _read(cell: Cell, folder: Path, columns: str, which: str = "") -> dict[str, 
 def _stored(cell: Cell, folder: Path) -> Runs:
     """The runs of a finished cell, as far as a summary needs them."""
     path = _path(cell, folder)
-    found = _read(cell, folder, "samples, batches, decided, correct, complexity, lower_bound, caveat, lower_bound_for")
+    claims = isinstance(cell.problem.question, Claims)
+    wanted = "samples, batches, decided, correct, complexity, lower_bound, caveat, lower_bound_for"
+    found = _read(cell, folder, f"{wanted}, true_shown" if claims else wanted)
     if len(found["samples"]) != cell.runs:
         raise DataError(
             f"{path} holds {len(found['samples'])} runs instead of {cell.runs}; delete it and run the sweep again."
@@ -174,6 +177,7 @@ def _stored(cell: Cell, folder: Path) -> Runs:
         lower_bound=found["lower_bound"],
         doubt=str(found["caveat"][0]) or None,
         bound_for=str(found["lower_bound_for"][0]) or None,
+        true_shown=found["true_shown"].astype(np.float64) if claims else None,
     )
 
 
@@ -181,6 +185,8 @@ def _numbers(summary: Summary) -> Plain:
     plain = summary.plain()
     samples, batches = plain.pop("samples"), plain.pop("batches")
     plain.pop("policy")
+    shown = plain.pop("claims", None)
+    plain |= {} if shown is None else {f"true_shown_{key}": value for key, value in shown["true_shown"].items()}
     return (
         {"runs": plain.pop("runs"), "samples_mean": samples["mean"], "samples_se": samples["se"]}
         | {f"samples_{key}": value for key, value in samples["quantiles"].items()}

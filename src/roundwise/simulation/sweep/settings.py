@@ -8,7 +8,7 @@ from typing import Any
 from roundwise.errors import InputError
 from roundwise.spec import is_number
 
-LIMITS = ("max_samples", "max_batches")
+LIMITS = ("max_samples", "max_batches", "budget", "round")
 WHOLE = {"runs": (1, 10**9), "seed": (0, 2**63 - 1)}  # a cell is in memory until it is stored, so runs have a limit
 
 
@@ -31,10 +31,18 @@ def limit(key: str, value: Any) -> float:
         raise InputError(
             f"`{key}` is a list, but all cells share one limit: give one number; for another limit write another file."
         )
-    kind = "a whole number of at least 1" if key == "max_batches" else "a number of at least 1"
-    if not is_number(value) or value < 1 or (key == "max_batches" and value % 1 != 0):
+    whole = key != "max_samples"
+    kind = "a whole number of at least 1" if whole else "a number of at least 1"
+    if not is_number(value) or value < 1 or (whole and value % 1 != 0):
         raise InputError(f"`{key}` is {shown(value)}, but must be {kind}; for no limit leave it out.")
     return float(value)
+
+
+def shares(value: object) -> list[float]:
+    """The shares of the arms that a split is."""
+    if not isinstance(value, list) or not all(is_number(each) and each >= 0 for each in value) or not any(value):
+        raise InputError(f"`split` is {shown(value)}, but must be a list of numbers, for example [2, 1, 1].")
+    return [float(each) for each in value]
 
 
 def text(key: str, value: object) -> str:

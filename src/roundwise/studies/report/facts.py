@@ -2,228 +2,193 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from datetime import datetime
 from shlex import quote
 from typing import Any
 
-import numpy as np
-
 from roundwise._version import __version__
-from roundwise.stopping import Claim, exacting, explained
-from roundwise.studies.drift import SURPRISING
-from roundwise.studies.guarantee import (
-    Guarantee,
-    compares,
-    disagreeing,
-    disagreement_of,
-    emptied,
-    guarantee_of,
-    standing,
-)
-from roundwise.studies.report.report import Arm, Report
-from roundwise.studies.report.words import batches, clause, ends, number, sentence
+from roundwise.arrays import Plain
+from roundwise.errors import said
+from roundwise.questions.base import Wording, asks, cells_of
+from roundwise.stopping import exacting
+from roundwise.studies.guarantee import Guarantee, guarantee_of, standing
+from roundwise.studies.report.course import cells_of as cells_of_rounds
+from roundwise.studies.report.course import courses_of
+from roundwise.studies.report.events import Event, events_of
+from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
+from roundwise.studies.report.model import Told
+from roundwise.studies.report.notes import conclusion_of, dangers_of, extent, notes_of
+from roundwise.studies.report.report import Report
+from roundwise.studies.report.sizes import measured
+from roundwise.studies.report.words import clause, ends, share, units_of
+from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State
+from roundwise.studies.store import Entry
+from roundwise.studies.store.log import stamp
 
-MANY = 1000  # arms up to which intervals are computed
-MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 
+def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
+    """The report of a study; `intervals` takes up to a few seconds.
 
-def report_of(state: State, intervals: bool) -> Report:
-    """The report of a study; `intervals` takes up to a few seconds."""
-    settings, trial = state.settings, state.trial
-    record, name = trial.record, quote(state.name)
+    Dates, people and what came before the last checkpoint come from all `entries`; without them nothing old is read.
+    """
+    rounds = state.asked if entries or intervals else state.recent
+    settings, record, events = state.settings, state.record, events_of(entries)
+    question = settings.question
     verdict = state.decided or state.verdict()
     status = "decided" if verdict is not None else "undecided" if state.closed is None else "closed"
-    outstanding = state.outstanding
-    missing = {} if outstanding is None else _by_name(settings.arms, outstanding.outstanding)
-    claimed = explained(settings.policy.stopping).claims(settings.problem, trial, settings.arms)
-    shown, arms = _bounds(state, claimed, intervals)
-    open_answers = _open(state, shown)
+    courses = courses_of(state, entries)
+    rows, claims = measured(state, None if verdict is None else verdict["answer"], courses, intervals)
+    courses = tuple(each._replace(claim=row.claim) for each, row in zip(courses, claims, strict=bool(courses)))
+    widths = [each.upper - each.lower for each in rows if each.lower is not None and each.upper is not None]
+    units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
+    rising = cells_of(question) != "some below a level"
+    control = getattr(question, "control", None)
+    waiting = state.outstanding
+    found = Findings(
+        question,
+        sorted(rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
+        claims,
+        units,
+        None if control is None else settings.arms[control],
+        answer_by_name(question, None if verdict is None else verdict["answer"], settings.arms),
+        None if verdict is None else str(verdict["words"]),
+    )
     guarantee = guarantee_of(state)
-    why = "" if state.over is None else f" ({state.over})"
-    headline = verdict["words"] if verdict is not None else f"undecided{why}; {open_answers}"
-    if state.closed is not None and verdict is None:
-        headline = f"closed undecided ({state.closed}); {open_answers}"
+    wording = Wording(units.mean, units.given, units.given_gap)
+    name = quote(state.name)
     return Report(
-        state.name,
-        settings.question.name,
-        status,
-        None if verdict is None else verdict["answer"],
-        headline,
-        settings.delta,
-        int(record.samples),
-        int(record.batches),
-        missing,
-        arms,
-        shown,
-        settings.noise.words,
-        getattr(settings.question, "level", None),
-        ends(settings.delta, standing(state).agrees),
-        _warnings(state, shown),
-        str(guarantee),
-        _sentence(state, verdict, open_answers, guarantee),
-        _next(state, verdict),
-        f"roundwise export {name} --out record.jsonl\nroundwise import record.jsonl --storage sqlite:///copy.db\n"
+        study=state.name,
+        question=question.name,
+        asks=asks(question, settings.arms, wording),
+        status=status,
+        answer=found.answer,
+        headline=headline_of(found, _why(state)),
+        delta=settings.delta,
+        results=int(record.samples),
+        waiting=0 if waiting is None else int(waiting.counts.sum()),
+        budget=settings.budget,
+        rounds=int(state.trial.record.batches),
+        still_to_come={} if waiting is None else _by_name(settings.arms, waiting.outstanding),
+        arm_rows=tuple(rows),
+        claim_rows=tuple(claims),
+        cells=cells_of_rounds(rounds),
+        files=_files(rounds, events),
+        courses=courses,
+        assumed=settings.noise.words,
+        units=units,
+        rising=rising,
+        level=getattr(question, "level", None),
+        control=found.control,
+        ends=ends(settings.delta, standing(state).agrees),
+        differences=ends(settings.delta, True),
+        dangers=tuple(dangers_of(state, bool(claims) and claims[0].arm is not None)),
+        notes=tuple(notes_of(state, rows)),
+        guarantee=str(guarantee),
+        sentence=_sentence(state, found, guarantee),
+        next=_next(state, verdict),
+        reproduce=f"roundwise export {name} --out record.jsonl\n"
+        f"roundwise import record.jsonl --storage sqlite:///copy.db\n"
         f"roundwise verify {name} --storage sqlite:///copy.db",
-        __version__,
+        policy=settings.policy.name,
+        created=events[0].at if events else _stamp(state.created),
+        changed=events[-1].at if events else None,
+        waiting_since=_waiting_since(state, status, events),
+        by=tuple(dict.fromkeys(each.by for each in events)),
+        digest=events[-1].digest if events else None,
+        version=__version__,
     )
 
 
-def _bounds(state: State, shown: list[Claim], intervals: bool) -> tuple[list[Claim], list[Arm]]:
-    """What is claimed, with what is to spare, and the arms with their bounds: the bets are folded once."""
-    settings, record, verdict = state.settings, state.record, state.decided or state.verdict()
-    lower = upper = best = least = most = unknown = np.full(len(settings.arms), np.nan)
-    if intervals and state.batches:
-        found = explained(settings.policy.stopping).bounds(settings.problem, record, state.batches)
-        spare = found.spare() if len(shown) <= MANY_CLAIMS else None
-        if spare is not None:
-            shown = [each._replace(spare=_known(one)) for each, one in zip(shown, spare, strict=True)]
-        if len(settings.arms) <= MANY:
-            lower, upper = found.means()
-            leader = None if verdict is None else verdict["answer"]
-            if spare is not None and (behind := found.behind(leader, spare)) is not None:
-                best, least, most = (unknown if each is None else each for each in behind)
-    return shown, [
-        Arm(name, int(n), float(mean) if n else None, *map(_known, others))
-        for name, n, mean, *others in zip(
-            settings.arms, record.counts, record.means, lower, upper, best, least, most, strict=True
-        )
-    ]
+def _stamp(created: str) -> str | None:
+    try:
+        return stamp(datetime.fromisoformat(created))
+    except ValueError:
+        return None
 
 
-def _open(state: State, shown: list[Claim]) -> str:
-    """What has not been ruled out."""
-    settings = state.settings
-    if _of_arms(shown):
-        left = [str(each.left) for each in shown if not each.shown]
-        if len(left) == len(shown):
-            return "any arm may be the best"
-        return f"may still be the best: {', '.join(left[:20])}{', ...' if len(left) > 20 else ''}"
-    if not state.trial.record.samples:
-        return "no results yet"
-    waiting = [each.words for each in shown if not each.shown]
-    if waiting:
-        return f"still to be shown: {'; '.join(waiting[:6])}{'; ...' if len(waiting) > 6 else ''}"
-    if state.over is not None:
-        return "nothing has been ruled out"
-    return f"{settings.policy.name} has its own times at which it decides"
+def _why(state: State) -> str:
+    """Why there is no answer."""
+    if state.closed is not None:
+        return f"Closed undecided ({state.closed})"
+    return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
-def _of_arms(shown: list[Claim]) -> bool:
-    """Whether what is shown rules out arms, one by one."""
-    return bool(shown) and shown[0].left is not None
+def _files(rounds: Sequence[Asked], events: Sequence[Event]) -> tuple[Told, ...]:
+    """Every file whose results are in the study, with when and by whom it was recorded."""
+    recorded = {each.sha256: each for each in events if each.sha256 is not None}
+    found = []
+    for asked in rounds:
+        for each in asked.files:
+            event = recorded.get(each.digest)
+            found.append(
+                Told(
+                    name=each.name,
+                    round=asked.number,
+                    results=int(each.counts.sum()),
+                    rows=each.rows,
+                    digest=each.digest,
+                    at=None if event is None else event.at,
+                    by=None if event is None else event.by,
+                )
+            )
+    return tuple(found)
 
 
-def _warnings(state: State, shown: list[Claim]) -> list[str]:
-    """What endangers the guarantee, or should be known."""
-    said = []
-    rule = state.settings.policy.stopping
-    doubt = rule.doubt(state.settings.problem)
-    if doubt is not None:
-        said.append(sentence(doubt))
-    if exacting(rule):
-        said.append(
-            f"{state.settings.policy.name} stops by a rule of its own, which needs every batch just as it was planned: "
-            "with less or more than that the study ends undecided."
-        )
-    for each in state.amendments:
-        what = "withdrawn" if each["withdrawn"] else "corrected"
-        said.append(
-            f"{each['name']} of batch {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
-            "nothing to do with what the results were; it is void if they were corrected because of what they showed."
-        )
-    for each in state.short:
-        said.append(
-            f"Batch {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
-            f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
-        )
-    if emptied(state):
-        said.append(
-            f"Every {'arm' if _of_arms(shown) else 'answer'} has been ruled out, which happens to the right one with "
-            "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
-            "each other, and at results that were chosen by their values."
-        )
-    said += _disagreement(state)
-    needs = state.settings.noise.needs
-    if needs == "rows" and state.sums_only:
-        said.append("Some results came as sums only: for those the range alone is used, which needs more samples.")
-    if state.later:
-        came = int(sum(float(each.counts.sum()) for _, each in state.later))
-        said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")
-    return [*said, *state.notes]
+def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | None:
+    """Since when results of the open round, or the next step, are waited for."""
+    if status != "undecided" or state.over is not None or not events:
+        return None
+    asked = [each.at for each in events if each.kind == "asked"]
+    return asked[-1] if state.outstanding is not None and asked else events[-1].at
 
 
-def _disagreement(state: State) -> list[str]:
-    """That the batches differ by more than chance allows, if they do."""
-    settings, shifts = state.settings, compares(state)
-    found = disagreeing(state)
-    if found is None:
-        moved = disagreement_of(state, False) if shifts else None
-        if moved is None or moved.chance >= SURPRISING:
-            return []
-        return [
-            "All arms moved together between batches (a season, another grader). The decision compares arms within "
-            "batches, so it does not mind; means and their intervals mix the batches and do not hold."
-        ]
-    beyond = ", beyond a shift of all arms together," if shifts else ""
-    return [
-        f"The batches do not agree: the means of the same arm differ between batches{beyond} as chance does once in "
-        f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in batch "
-        f"{found.batch} most of all. If something other than chance moved "
-        f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
-        "guarantee does not hold."
-    ]
-
-
-def _sentence(state: State, verdict: dict[str, Any] | None, open_answers: str, guarantee: Guarantee) -> str:
+def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     """For a protocol or a paper."""
     settings, record = state.settings, state.trial.record
-    what = (
-        f"the study concluded that {verdict['words']}"
-        if verdict is not None
-        else f"the study has not concluded ({open_answers})"
-    )
     promise = (
-        f"the probability of a wrong conclusion is at most {settings.delta:g} at any number of batches, assuming that "
-        f"{clause(settings.noise.words)}"
+        f"the probability of a wrong conclusion is at most {share(settings.delta)} at any number of rounds, assuming "
+        f"that {clause(settings.noise.words)}"
     )
     if guarantee.reasons:
-        promise = f"an error probability of {settings.delta:g} was aimed at, but is not guaranteed"
+        promise = f"an error probability of {share(settings.delta)} was aimed at, but is not guaranteed"
     elif guarantee.conditions:
         promise += f", provided that {guarantee.provided}"
+    what = conclusion_of(found.words, "" if found.words is not None else open_words(found))
     return (
-        f"With {int(record.samples)} results of {len(settings.arms)} arms in {batches(int(record.batches))}, "
+        f"{extent(int(record.samples), len(settings.arms), int(record.batches))}, "
         f"allocated by {settings.policy.name} (roundwise {__version__}), {what}; {promise}."
     )
 
 
-def _next(state: State, verdict: dict[str, Any] | None) -> str:
+def _next(state: State, verdict: Plain | None) -> str:
     name = quote(state.name)
+    keep = said(
+        "`study.report().html()` makes a report to keep",
+        f"`roundwise report {name} --out report.html` makes a report to keep",
+    )
     if verdict is not None:
-        return f"`roundwise report {name} --out report.html` makes a report to keep."
+        return f"{keep}."
     if state.closed is not None:
-        return f"`roundwise report {name} --out report.html` makes a report to keep; the study is closed."
+        return f"{keep}; the study is closed."
     waiting = state.outstanding
     if exacting(state.settings.policy.stopping) and state.over is not None:
-        return (
-            f"`roundwise report {name} --out report.html` makes a report to keep; a new study with --policy wager "
-            "takes batches of any size."
-        )
+        wager = said("with `policy=Wager()`", "with --policy wager")
+        return f"{keep}; a new study {wager} takes rounds of any size."
     if state.over is not None:
-        return f"`roundwise report {name} --out report.html` makes a report to keep; what is open was not ruled out."
+        return f"{keep}; what is open was not ruled out."
     if waiting is None:
-        return f"`roundwise ask {name}` says what to do next."
+        return said("`study.ask()` says what to do next.", f"`roundwise ask {name}` says what to do next.")
+    tell = said("`study.tell(...)`", f"`roundwise tell {name} FILE`")
     if waiting.files:
+        give_up = said("`study.close_round(REASON)`", f"`roundwise tell {name} --round-over REASON`")
         return (
-            f"batch {waiting.number} lacks {int(waiting.outstanding.sum())} results: tell them with "
-            f"`roundwise tell {name} FILE`, or `roundwise tell {name} --round-over REASON` if they will not come."
+            f"{int(waiting.outstanding.sum())} results of round {waiting.number} are still to come: tell them with "
+            f"{tell}, or {give_up} if they will not."
         )
-    return f"do batch {waiting.number}, then `roundwise tell {name} FILE`."
+    return f"do round {waiting.number}, then {tell}."
 
 
 def _by_name(names: tuple[str, ...], values: Any) -> dict[str, int]:
     return {name: int(value) for name, value in zip(names, values, strict=True) if value > 0}
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

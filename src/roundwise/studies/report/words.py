@@ -3,11 +3,91 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from roundwise.noise import Noise
+
+Side = Literal["near", "down", "up"]  # how to round: bounds are rounded away from what they bound
+TINY = 1e-12  # a bound that is nearer than this just agrees with the decision: no number is worth saying
 
 
-def number(value: float | None) -> str:
-    """Four digits; "?" for what is not known."""
-    return "?" if value is None else f"{value:.4g}"
+class Units(NamedTuple):
+    """How values of a study are written: rates in per cent, everything else as it is."""
+
+    mean: str  # what the mean of results is called
+    value: Callable[[float, Side], str]
+    gap: Callable[[float, Side], str]  # a difference of two values, without a sign
+    given: Callable[[float], str] = "{:g}".format  # a value that somebody chose: a level
+    given_gap: Callable[[float], str] = "{:g}".format  # a margin
+
+
+def units_of(noise: Noise, width: float | None = None) -> Units:
+    """Per cent and points for 0/1 results, plain numbers for others: as many digits as bounds of this `width` allow."""
+    outcome = noise.outcome
+    if outcome.whole and (outcome.low, outcome.high) == (0.0, 1.0):
+        return Units("rate", per_cent, points, share, lambda gap: f"{100 * gap:.6g} points")
+    if not width or not math.isfinite(width) or not 1e-9 < width < 1e9:
+        return Units("mean", number, number)
+    decimals = max(0, 1 - math.floor(math.log10(width)))
+
+    def plain(value: float, side: Side = "near") -> str:
+        shown = rounded(value, decimals, side)
+        return f"{shown:.{decimals}f}" if shown or abs(value) < TINY else number(value, side)
+
+    return Units("mean", plain, plain)
+
+
+def per_cent(share: float, side: Side = "near") -> str:
+    """A rate in per cent: a tenth of a point, finer near 0 and 100.
+
+    >>> per_cent(0.3784), per_cent(0.03478), per_cent(0.0004321), per_cent(0.99952), per_cent(1.0), per_cent(-0.5)
+    ('37.8 %', '3.48 %', '0.0432 %', '99.9520 %', '100 %', '-50.0 %')
+    """
+    if min(abs(share), abs(1 - share)) < TINY:
+        return f"{100 * share:.0f} %"
+    near = 100 * min(abs(share), abs(1 - share))
+    decimals = 1 if near >= 10 else max(2, 2 - math.floor(math.log10(near)))
+    return f"{rounded(100 * share, decimals, side):.{decimals}f} %"
+
+
+def points(gap: float, side: Side = "near") -> str:
+    """A difference of two rates in percentage points.
+
+    >>> points(0.0214), points(0.1138), points(0.000321), points(0.01), points(0.0219, "down")
+    ('2.1 points', '11.4 points', '0.032 points', '1.0 points', '2.1 points')
+    """
+    if abs(gap) < TINY:
+        return "0 points"
+    decimals = 1 if abs(gap) >= 0.01 else 1 - math.floor(math.log10(100 * abs(gap)))
+    return f"{rounded(100 * gap, decimals, side):.{decimals}f} points"
+
+
+def number(value: float | None, side: Side = "near") -> str:
+    """Four digits; "?" for what is not known.
+
+    >>> number(1234.56), number(0.012345, "down"), number(None), number(2.0)
+    ('1235', '0.01234', '?', '2')
+    """
+    if value is None or not math.isfinite(value):
+        return "?"
+    if abs(value) < TINY or side == "near":
+        return f"{value:.4g}"
+    return f"{rounded(value, 3 - math.floor(math.log10(abs(value))), side):.4g}"
+
+
+def rounded(value: float, decimals: int, side: Side) -> float:
+    """To so many decimals, to the given side; what is written so already stays."""
+    scaled = value * 10.0**decimals
+    whole = round(scaled)
+    if side != "near" and abs(scaled - whole) > 1e-6:
+        whole = math.floor(scaled) if side == "down" else math.ceil(scaled)
+    return whole / 10.0**decimals
+
+
+def count(value: float) -> str:
+    """A number of things: 12 345."""
+    return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
 def odds(log: float) -> str:
@@ -15,30 +95,64 @@ def odds(log: float) -> str:
     if log > 30:
         return f"10^{log / math.log(10):.0f} : 1"
     value = math.exp(log)
-    return f"{value:,.0f} : 1".replace(",", " ") if value >= 10 else f"{value:.2g} : 1"
+    return f"{value:,.0f} : 1".replace(",", "\N{NO-BREAK SPACE}") if value >= 10 else f"{value:.2g} : 1"
 
 
 def ends(delta: float, level: bool) -> str:
     """What bounds of means are: intervals where arms are compared, single bounds for questions about a level."""
-    return f"{max(1 - 2 * delta, 0):.4g} bounds, each" if level else f"{1 - delta:.4g} interval"
+    return f"{share(max(1 - 2 * delta, 0))} bounds, each" if level else f"{share(1 - delta)} interval"
 
 
-SPARE = (
-    " What is shown holds with something to spare, in the units of the results: a bound on one side, each wrong with "
-    "at most twice the error probability of the study."
-)
+def share(probability: float) -> str:
+    """A probability in per cent, as short as it can be said.
+
+    >>> share(0.05), share(0.95), share(0.001), share(0.125)
+    ('5 %', '95 %', '0.1 %', '12.5 %')
+    """
+    return f"{100 * probability:.6g} %"
+
+
+def few(names: Sequence[str], most: int = 8, last: str = "and") -> str:
+    """Names in a row.
+
+    >>> few(["a"]), few(["a", "b"], last="or"), few(["a", "b", "c"]), few(list("abcdefghijk"), 3)
+    ('a', 'a or b', 'a, b and c', 'a, b, c and 8 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {count(len(names) - most)} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else "none"
 
 
 def sentence(text: str) -> str:
-    """With a capital and a full stop."""
-    return text[:1].upper() + text[1:] + "."
+    """With a capital and a full stop; a name at its start stays as it is written."""
+    return text if text.endswith((".", "?", "!")) else text + "."
 
 
-def batches(number: int) -> str:
-    """1 batch, 2 batches."""
-    return "1 batch" if number == 1 else f"{number} batches"
+def capital(text: str) -> str:
+    """With a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def rounds(number: int) -> str:
+    """1 round, 2 rounds."""
+    return "1 round" if number == 1 else f"{count(number)} rounds"
+
+
+def results(number: float) -> str:
+    """1 result, 2 results."""
+    return "1 result" if number == 1 else f"{count(number)} results"
 
 
 def clause(text: str) -> str:
     """A sentence, to go on with inside another."""
     return text[:1].lower() + text[1:].rstrip(".")
+
+
+def day(stamp: str | None) -> str:
+    """A time as people write it: 3 Nov 2026, 08:02 UTC."""
+    from datetime import UTC, datetime
+
+    if stamp is None:
+        return "?"
+    at = datetime.fromisoformat(stamp).astimezone(UTC)
+    return f"{at.day} {at:%b %Y, %H:%M} UTC"

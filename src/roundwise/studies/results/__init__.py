@@ -1,12 +1,30 @@
-"""Results of real experiments as they come in life: text tables, spreadsheets, Parquet, data frames; read whole or not.
+"""Results of real experiments as they come in life: text tables, JSON, spreadsheets, Parquet, data frames.
 
-`sheets` opens what was given, `columns` recognises what it holds, `checks` refuses what cannot be true, `tally` adds
-up, `deal` cuts the rows of a first batch into parts, `batches` joins files.
-Nothing heavy is imported before it is used.
+`reading` opens whatever was given and makes a `sheets.Sheet` of it (`text`, `objects`, `books`, `frames`); `columns`
+says which column is what, `lines` checks every line (`names`, `cells`, `checks`) and puts down what is wrong
+(`problems`); `ids`, `marks` and `earlier` see that nothing counts twice; `lots` keeps the rows, `recorded` all that a
+file brought; `batches` joins files and deals their rows into parts. Nothing heavy is imported before it is used.
 """
 
-from roundwise.studies.results.batches import batch_of
+from roundwise.studies.results.batches import batch_of, lots_of, parts_of
+from roundwise.studies.results.columns import Columns
+from roundwise.studies.results.earlier import Amounts, Earlier
+from roundwise.studies.results.lots import Lots
+from roundwise.studies.results.options import Options, Words
 from roundwise.studies.results.reading import read_results
-from roundwise.studies.results.told import Dealt, Form, Part, Results
+from roundwise.studies.results.recorded import Form, Results
 
-__all__ = ["Dealt", "Form", "Part", "Results", "batch_of", "read_results"]
+__all__ = [
+    "Amounts",
+    "Columns",
+    "Earlier",
+    "Form",
+    "Lots",
+    "Options",
+    "Results",
+    "Words",
+    "batch_of",
+    "lots_of",
+    "parts_of",
+    "read_results",
+]

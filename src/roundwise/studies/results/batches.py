@@ -1,26 +1,28 @@
-"""Several files of one batch as one batch."""
+"""Several files of one batch as one batch, and its parts: dealt at random from all rows, whatever file they came in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
+from roundwise.dealing import Rows, dealt_rows, dealt_sums
 from roundwise.errors import InputError
-from roundwise.state import Batch, Table, joined
-from roundwise.studies.results.told import Part, Results
+from roundwise.noise import Binary, Poisson
+from roundwise.state import Batch, Parts, Table, joined
+from roundwise.studies.results.lots import Lots, pooled
+from roundwise.studies.results.names import Index
+from roundwise.studies.results.recorded import Results
 
 _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at most, and over all arms
+_POINTS = 64  # of the tables of parts
+_DRAWN = 10**9 - 1  # results of an arm from which NumPy draws without replacement
+_WRITTEN_OUT = 1 << 20  # 0/1 results that are made rows again, to be dealt together with other rows
 
 
-def batch_of(results: Sequence[Results]) -> Batch:
-    """The files of one batch, joined: sums, scatter if all know them, values if all gave them, parts if all have them.
-
-    Parts of several files are joined only if every row drew its part by itself ("apart"). Files of old records, which
-    were all dealt "alike", are joined as they were then: their parts are batches only if the rows of each came in an
-    order that has nothing to do with their values.
+def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
+    """The files of one batch, joined: sums, scatter if all know it, values if all gave them, parts if all have them.
 
     >>> import numpy as np
     >>> one = Results("1.csv", "", "sums", 2, np.array([2.0, 1.0]), np.array([3.0, 1.0]))
@@ -29,57 +31,97 @@ def batch_of(results: Sequence[Results]) -> Batch:
     """
     if not results:
         raise InputError("A batch needs at least one file of results.")
-    whole = _joined([Part(each.counts, each.totals, each.scatter) for each in results])
-    sizes, ways = {len(each.parts) for each in results}, {each.dealt for each in results}
-    dealt = len(results) == 1 or ways in ({"apart"}, {"alike"})
-    parts = (
-        [_joined([each.parts[p] for each in results]) for p in range(len(results[0].parts))]
-        if dealt and len(sizes) == 1
-        else []
-    )
-    tables = _tables(results, len(parts))
-    if tables is None:
-        return whole._replace(parts=tuple(parts))
-    parts = [part._replace(table=table) for part, table in zip(parts, tables[1:], strict=True)]
-    return whole._replace(table=tables[0], parts=tuple(parts))
+    known = all(each.scatter is not None for each in results)
+    batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in results]
+    whole = batches[0] if len(batches) == 1 else joined(batches)._replace(parts=None)
+    if _values_known(results):
+        whole = whole._replace(table=_whole_table(results))
+    parts = min(each.parts for each in results)
+    return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
 
 
-def _joined(sums: Sequence[Part]) -> Batch:
-    known = all(each.scatter is not None for each in sums)
-    batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in sums]
-    return batches[0] if len(batches) == 1 else joined(batches)._replace(parts=())
+def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
+    """The batch of this number in so many parts, by random dealings of all its rows; None where sums alone are known.
 
-
-def _tables(results: Sequence[Results], parts: int) -> list[Table] | None:
-    """How often each arm had each value, in all and in each part; None unless every file tells the values."""
-    if not all(each.values is not None or each.form == "successes" for each in results):
+    The same files give the same dealings each time.
+    """
+    seed = results[0].seed
+    nothing = np.zeros(len(results[0].counts))
+    counts, totals = sum((each.counts for each in results), nothing), sum((each.totals for each in results), nothing)
+    if not any(each.lots is not None for each in results):
+        laws = {"binary" if each.form == "successes" and each.law is None else each.law for each in results}
+        if laws == {"binary"} and (counts <= _DRAWN).all():
+            return _zero_one(dealt_sums(Binary(), counts, totals, seed, number, parts), results[0].tables)
+        if laws == {"poisson"} and (totals <= _DRAWN).all():
+            return dealt_sums(Poisson(), counts, totals, seed, number, parts)
+    lots = lots_of(results)
+    if lots is None:
         return None
+    rows = Rows(lots.arms, lots.counts, lots.totals, lots.scatter, lots.items)
+    return dealt_rows(rows, len(counts), seed, number, parts, _POINTS if _values_known(results) else 0)
+
+
+def _zero_one(parts: Parts | None, tables: bool) -> Parts | None:
+    """Parts of 0/1 results with all that can be told of them."""
+    if parts is None:
+        return None
+    scatter = np.maximum(parts.totals - parts.totals**2 / np.maximum(parts.counts, 1.0), 0.0)
+    both = np.stack([parts.counts - parts.totals, parts.totals], axis=-1)
+    table = Table(np.array([0.0, 1.0]), both) if tables else None
+    return parts._replace(scatter=scatter, table=table)
+
+
+def lots_of(results: Sequence[Results]) -> Lots | None:
+    """All rows of a batch (or lots of them), arm after arm in random order; None if a file has sums only.
+
+    Sums of 0/1 results are rows: only their order is missing.
+    """
     size = len(results[0].counts)
-    arms: list[NDArray[np.int64]] = []
+    found = [each.lots if each.lots is not None else _zeros_and_ones(each) for each in results]
+    every = [each for each in found if each is not None]
+    return pooled(every, size, results[0].seed) if len(every) == len(results) else None
+
+
+def _zeros_and_ones(each: Results) -> Lots | None:
+    """The rows of 0/1 sums, in no special order: a dealing permutes them."""
+    zero_one = each.form == "successes" or each.law == "binary"
+    if not zero_one or each.counts.sum() > _WRITTEN_OUT:
+        return None
+    counts, ones = each.counts.astype(np.int64), each.totals.astype(np.int64)
+    arms = np.repeat(np.arange(len(counts)), counts)
+    places = np.arange(len(arms)) - np.repeat(np.cumsum(counts) - counts, counts)
+    values = (places < ones[arms]).astype(np.float64)
+    return Lots(arms, np.ones(len(arms)), values, np.zeros(len(arms)), _MOST)
+
+
+# --- tables of values
+
+
+def _values_known(results: Sequence[Results]) -> bool:
+    """Whether the noise model asks for the values of all rows, and every file tells them."""
+    return all(each.tables and (each.lots is not None or each.form == "successes") for each in results)
+
+
+def _whole_table(results: Sequence[Results]) -> Table:
+    """How often each arm had each value."""
+    size = len(results[0].counts)
+    arms: list[Index] = []
     values: list[Floats] = []
     weights: list[Floats] = []
-    labels: list[NDArray[np.uint8]] = []
     for each in results:
-        if each.values is not None:
-            arms.append(np.repeat(np.arange(size), each.counts.astype(np.int64)))
-            values.append(np.concatenate(each.values))
-            weights.append(np.ones(len(values[-1])))
-            labels.append(np.zeros(len(values[-1]), dtype=np.uint8) if each.labels is None else each.labels)
+        if each.lots is not None:
+            arms.append(each.lots.arms)
+            values.append(each.lots.totals)
+            weights.append(each.lots.counts)
         else:  # 0/1 outcomes: the sums are the values
             arms.append(np.tile(np.arange(size), 2))
             values.append(np.repeat([0.0, 1.0], size))
             weights.append(np.concatenate([each.counts - each.totals, each.totals]))
-            labels.append(np.zeros(2 * size, dtype=np.uint8))
-    arm, weight, label = np.concatenate(arms), np.concatenate(weights), np.concatenate(labels)
     points, columns, shares = _points(np.concatenate(values), size)
-    found = [_table(points, columns, shares, arm, weight, size)]
-    for part in range(parts):
-        mine = label == part
-        found.append(_table(points, columns[mine], shares[mine], arm[mine], weight[mine], size))
-    return found
+    return _table(points, columns, shares, np.concatenate(arms), np.concatenate(weights), size)
 
 
-def _points(values: Floats, arms: int) -> tuple[Floats, NDArray[np.int64], Floats]:
+def _points(values: Floats, arms: int) -> tuple[Floats, Index, Floats]:
     """The values of a table, the column each row falls in, and its share of the column after that.
 
     Up to some thousand distinct values the table is exact. Beyond, it has evenly spaced points and a row is shared
@@ -95,9 +137,7 @@ def _points(values: Floats, arms: int) -> tuple[Floats, NDArray[np.int64], Float
     return points, columns, shares
 
 
-def _table(
-    points: Floats, columns: NDArray[np.int64], shares: Floats, arms: NDArray[np.int64], weights: Floats, size: int
-) -> Table:
+def _table(points: Floats, columns: Index, shares: Floats, arms: Index, weights: Floats, size: int) -> Table:
     width = len(points)
     places = arms * width + columns
     counts = np.bincount(places, weights * (1.0 - shares), minlength=size * width)

@@ -1,19 +1,21 @@
-"""Which columns a table has, and so which of the three forms it takes."""
+"""Which column of a table is what: as the user said, by its name, or guessed from what is in it."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, NamedTuple
 
-from roundwise.errors import DataError
-from roundwise.studies.results.told import Form
+from roundwise.errors import DataError, InputError
+from roundwise.studies.results.words import listed, quoted, refusal
 
 ACCEPTED = (
-    "Give the columns arm,outcome (one row a result), arm,count,total (sums; also squares, the sum of squared values) "
-    "or arm,count,successes (0/1 outcomes)."
+    "Give the columns arm,outcome (one row a result), arm,count,total (sums; also squares, the sum of squared values), "
+    "arm,count,successes (0/1 outcomes), or one column for each arm; or name yours with --arm-column and "
+    "--outcome-column."
 )
-_NAMES = {
+_NAMES: dict[str, tuple[str, ...]] = {
     "arm": (),
     "outcome": ("value", "reward", "result"),
     "count": ("n",),
@@ -21,28 +23,97 @@ _NAMES = {
     "successes": (),
     "squares": (),
 }
+_SUMS = ("count", "total", "successes", "squares")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a user's tables are called, where they have names of their own.
+
+    >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted"))
+    Columns(arm='variant', outcome='converted', id=None, time=None, item=None)
+    """
+
+    arm: str | None = None
+    outcome: str | None = None
+    id: str | None = None  # of one row, user or patient: no id counts twice
+    time: str | None = None
+    item: str | None = None  # of what several arms were tried on: a question, a plate
+
+    def __post_init__(self) -> None:
+        named = [name.strip() if isinstance(name, str) else name for name in asdict(self).values() if name is not None]
+        for name in named:
+            if not isinstance(name, str) or not name:
+                raise InputError("The name of a column is empty. Give it as it stands in the header of the file.")
+        if len({name.casefold() for name in named}) < len(named):
+            raise InputError("One column is named twice. Give the arm, the outcome, ids, times and items one each.")
+
+    def over(self, other: Columns) -> Columns:
+        """These names, and those of `other` where there is none."""
+        own, rest = asdict(self), asdict(other)
+        return Columns(**{key: rest[key] if own[key] is None else own[key] for key in own})
+
+    def payload(self) -> dict[str, str]:
+        """The names as JSON."""
+        return {key: name for key, name in asdict(self).items() if name is not None}
+
+    @classmethod
+    def from_payload(cls, payload: Mapping[str, Any]) -> Columns:
+        """The names that `payload` was made of."""
+        return cls(**{each.name: payload.get(each.name) for each in fields(cls)})
+
+
+NAMELESS = Columns()  # names that every table may have
 
 
 class Layout(NamedTuple):
-    """Where the columns of a form are."""
+    """Where the columns are, by what they mean."""
 
-    form: Form
-    titles: tuple[str, ...]  # as the user wrote them, the arm first
-    places: tuple[int, ...]
+    form: Literal["rows", "sums", "successes", "wide"]
+    places: dict[str, int]  # "arm", "outcome", ..., "id", "time", "item"; in a wide table also the name of each arm
+    titles: dict[str, str]  # the same, as the user wrote them
     unused: tuple[str, ...]
+    guessed: tuple[str, ...] = ()  # what was found by the values alone
+
+    @property
+    def squares(self) -> bool:
+        """Whether sums of squares are there."""
+        return "squares" in self.places
 
 
-def problem(where: str, found: str, remedy: str) -> DataError:
-    """What was found and where; what to do."""
-    return DataError(f"{where}: {found}\n  {remedy}")
+Guess = Callable[[str, Sequence[int]], list[int]]  # "arm" or "outcome", and places -> those that could be it
 
 
-def layout(where: str, header: Sequence[str], arms: Collection[str] = (), hint: str = "") -> Layout:
-    """The form of a table with this header."""
+def known_titles(columns: Columns, arms: Collection[str]) -> set[str]:
+    """Everything a header may say, in small letters: it tells the delimiter of a text table."""
+    known = {name for name, others in _NAMES.items() for name in (name, *others)}
+    known |= {name.strip().casefold() for name in columns.payload().values()}
+    return known | {arm.casefold() for arm in arms}
+
+
+def layout(
+    where: str,
+    header: Sequence[str],
+    arms: Collection[str] = (),
+    hint: str = "",
+    columns: Columns | None = None,
+    guess: Guess | None = None,
+) -> Layout:
+    """The layout of a table with this header; `guess` looks at the cells where the header does not tell."""
+    columns = columns or Columns()
     titles = [title.strip() for title in header]
-    places = _places(where, titles)
-    has = places.keys()
-    complete: list[tuple[Form, tuple[str, ...]]] = []
+    places = {role: _place(where, titles, role, name) for role, name in columns.payload().items()}
+    named = set(places)
+    places |= _by_name(where, titles, places)
+    if columns.outcome is not None:  # then the others are only columns with a common name
+        places = {role: place for role, place in places.items() if role not in _SUMS}
+    wide = _wide(where, titles, arms, places)
+    if wide is not None:
+        return wide
+    guessed = {} if _no_header(titles, arms) else _guessed(where, titles, places, guess)
+    has = places.keys() | guessed.keys()
+    places |= guessed
+    complete: list[tuple[Literal["rows", "sums", "successes"], tuple[str, ...]]] = []
     if {"arm", "outcome"} <= has:
         complete.append(("rows", ("arm", "outcome")))
     if {"arm", "count", "total"} <= has:
@@ -51,58 +122,128 @@ def layout(where: str, header: Sequence[str], arms: Collection[str] = (), hint: 
         complete.append(("successes", ("arm", "count", "successes")))
     if not complete:
         raise _wrong(where, titles, has, arms, hint)
-    form, names = complete[0]
-    used = tuple(places[name] for name in names)
-    if len(complete) > 1 or (form == "rows" and "count" in has):
+    form, roles = complete[0]
+    if len(complete) > 1 or (form == "rows" and "count" in has and "outcome" not in named):
         mixed = [titles[places[n]] for n in ("outcome", "count", "total", "successes") if n in has]
-        raise problem(
+        raise refusal(
             where,
-            f"the columns {_listed(mixed)} can be read in more than one way.",
-            f"Remove or rename those that do not belong. {ACCEPTED}",
+            f"the columns {listed(mixed)} can be read in more than one way.",
+            f"Remove or rename those that do not belong, or name the one that counts: --outcome-column. {ACCEPTED}",
         )
-    unused = tuple(title for i, title in enumerate(titles) if title and i not in used)
-    return Layout(form, tuple(titles[i] for i in used), used, unused)
+    if form != "rows" and {"id", "item"} & named:
+        raise refusal(
+            where,
+            "sums have no ids and no items.",
+            "Give one row a result, or leave --id-column and --item-column out.",
+        )
+    return _layout(
+        form, (*roles, *(role for role in ("id", "time", "item") if role in places)), places, titles, guessed
+    )
 
 
-def recognised(header: Sequence[str]) -> int:
-    """How many of these names are known."""
-    known = {name for name, others in _NAMES.items() for name in (name, *others)}
-    return len({title.strip().casefold() for title in header} & known)
+def _layout(
+    form: Literal["rows", "sums", "successes", "wide"],
+    roles: Sequence[str],
+    places: Mapping[str, int],
+    titles: Sequence[str],
+    guessed: Collection[str] = (),
+) -> Layout:
+    used = {role: places[role] for role in roles}
+    unused = tuple(title for i, title in enumerate(titles) if title and i not in used.values())
+    return Layout(form, used, {role: titles[place] for role, place in used.items()}, unused, tuple(guessed))
 
 
-def _places(where: str, titles: list[str]) -> dict[str, int]:
+def _place(where: str, titles: Sequence[str], role: str, name: str) -> int:
+    """Where the column is that the user named."""
+    name = name.strip()
+    at = [i for i, title in enumerate(titles) if title == name]
+    at = at or [i for i, title in enumerate(titles) if title.casefold() == name.casefold()]
+    if len(at) == 1:
+        return at[0]
+    found = [title for title in titles if title]
+    near = difflib.get_close_matches(name[:100], [title[:100] for title in found[:500]], n=1, cutoff=0.6)
+    hint = f" Did you mean {quoted(near[0])}?" if near else ""
+    said = f"there is no column {quoted(name)}" if not at else f"there are {len(at)} columns {quoted(name)}"
+    raise refusal(
+        where, f"{said}, only {listed(found)}.{hint}" if not at else f"{said}.", f"Name it with --{role}-column NAME."
+    )
+
+
+def _by_name(where: str, titles: Sequence[str], named: Mapping[str, int]) -> dict[str, int]:
     """Where each known column is: under its own name, or else under another that means the same."""
     folded = [title.casefold() for title in titles]
     places: dict[str, int] = {}
     for name, others in _NAMES.items():
-        at = [i for i, title in enumerate(folded) if title == name]
-        at = at or [i for i, title in enumerate(folded) if title in others]
+        if name in named:
+            continue
+        at = [i for i, title in enumerate(folded) if title == name and i not in named.values()]
+        at = at or [i for i, title in enumerate(folded) if title in others and i not in named.values()]
         if len(at) > 1:
-            raise problem(
+            raise refusal(
                 where,
-                f"the columns {_listed([titles[i] for i in at])} all mean '{name}'.",
-                f"Keep one of them, called '{name}'.",
+                f"the columns {listed([titles[i] for i in at])} all mean '{name}'.",
+                f"Keep one of them, called '{name}'"
+                + (f", or say --{name}-column." if name in ("arm", "outcome") else "."),
             )
         if at:
             places[name] = at[0]
     return places
 
 
-def _wrong(where: str, titles: list[str], has: Collection[str], arms: Collection[str], hint: str) -> DataError:
+def _wide(where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]) -> Layout | None:
+    """One row an item and one column an arm, if no column has arms or outcomes and two arms or more have a column."""
+    if {"arm", "outcome"} & places.keys():
+        return None
+    extras = {role: places[role] for role in ("id", "time", "item") if role in places}
+    at = [(title, i) for i, title in enumerate(titles) if title in arms and i not in extras.values()]
+    if len(at) < 2:
+        return None
+    found = dict(at)
+    if len(found) < len(at):
+        twice = next(title for title, i in at if found[title] != i)
+        raise refusal(where, f"there are two columns {quoted(twice)}.", "Give every arm one column.")
+    every = {**{f"arm {title}": i for title, i in at}, **extras}
+    return _layout("wide", tuple(every), every, titles)
+
+
+def _no_header(titles: Sequence[str], arms: Collection[str]) -> bool:
+    """Whether the first line looks like results."""
+    return any(title in arms or title[:1].isdigit() for title in titles)
+
+
+def _guessed(where: str, titles: Sequence[str], places: Mapping[str, int], guess: Guess | None) -> dict[str, int]:
+    """The arm and the outcome where no header tells them and the cells of one column alone could be them."""
+    found: dict[str, int] = {}
+    if guess is None:
+        return found
+    sums = {"count", "total"} <= places.keys() or {"count", "successes"} <= places.keys()
+    for role in ("arm", "outcome"):
+        if role in places or (role == "outcome" and (sums or not {"arm"} <= places.keys() | found.keys())):
+            continue
+        taken = {*places.values(), *found.values()}
+        could = guess(role, [i for i, title in enumerate(titles) if title and i not in taken])
+        if len(could) > 1:
+            what = "has the arms" if role == "arm" else "is the outcome"
+            raise refusal(
+                where,
+                f"it is not clear which column {what}: it could be {listed([titles[i] for i in could])}.",
+                f"Say --{role}-column NAME.",
+            )
+        if could:
+            found[role] = could[0]
+    return found
+
+
+def _wrong(where: str, titles: Sequence[str], has: Collection[str], arms: Collection[str], hint: str) -> DataError:
     found = [title for title in titles if title]
     if "arm" not in has:
         missing = "arm"
     else:
         missing = "count" if {"total", "successes"} & set(has) else "total" if "count" in has else "outcome"
-    said = f"found {_listed(found)}, but no column '{missing}'." if found else "the header is empty."
+    said = f"found {listed(found)}, but no column '{missing}'." if found else "the header is empty."
     if found and found[0] in arms:
-        return problem(where, said, f"The first line must be the header. {ACCEPTED}")
-    near = difflib.get_close_matches(missing, [title.casefold() for title in found], n=1, cutoff=0.6)
+        return refusal(where, said, f"The first line must be the header. {ACCEPTED}")
+    near = difflib.get_close_matches(missing, [title.casefold()[:40] for title in found[:500]], n=1, cutoff=0.6)
     if near:
-        said += f" Did you mean '{missing}' by '{next(t for t in found if t.casefold() == near[0])}'?"
-    return problem(where, said, f"{hint}{ACCEPTED}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = [f"'{name if len(name) <= 40 else name[:39] + '…'}'" for name in names[:8]]
-    return ", ".join(shown) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        said += f" Did you mean '{missing}' by {quoted(next(t for t in found if t.casefold()[:40] == near[0]))}?"
+    return refusal(where, said, f"{hint}{ACCEPTED}")

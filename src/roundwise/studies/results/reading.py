@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
+import gzip
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from dataclasses import replace
+from itertools import chain
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Noise
-from roundwise.studies.results import checks, deal
-from roundwise.studies.results.columns import Layout, layout, problem
-from roundwise.studies.results.deal import Index
-from roundwise.studies.results.frames import excel_sheet, frame_sheet, parquet_sheet
-from roundwise.studies.results.sheets import Sheet, is_frame, is_path, opened, unreadable
-from roundwise.studies.results.tally import Tally
+from roundwise.noise import Binary, Noise, Poisson
+from roundwise.studies.results.books import excel_sheet
+from roundwise.studies.results.cells import Numbers, name_in
+from roundwise.studies.results.checks import form_allowed
+from roundwise.studies.results.columns import Columns, known_titles, layout
+from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
+from roundwise.studies.results.frames import frame_sheet, parquet_sheet
+from roundwise.studies.results.lines import RowLines, SumLines
+from roundwise.studies.results.lots import Spool, kept, width_for
+from roundwise.studies.results.marks import marks, surprising
+from roundwise.studies.results.names import EVERY, Names
+from roundwise.studies.results.objects import is_json, json_sheet
+from roundwise.studies.results.options import Options
+from roundwise.studies.results.recorded import Form, Law, Results, Start
+from roundwise.studies.results.sheets import Chunk, Sheet, damaged, is_frame, is_path, opened, unreadable
+from roundwise.studies.results.sums import Sums
 from roundwise.studies.results.text import text_sheet
-from roundwise.studies.results.told import Labels, Part, Results, split
+from roundwise.studies.results.words import listed, quoted, refusal, shown
+
+TEACHES = (
+    "sums cannot be dealt into parts, so this first batch only teaches: it counts if every result is a row of its own"
+)
 
 
 def read_results(
@@ -31,189 +47,246 @@ def read_results(
     parts: int = 1,
     seed: int = 0,
     file: int = 0,
-    whole: Floats | None = None,
+    columns: Columns | None = None,
+    options: Options | None = None,
+    earlier: Earlier | None = None,
 ) -> Results:
-    """The results in a file or data frame. With `parts`, rows are also dealt into so many parts (see `deal`).
+    """The results in a file or data frame; its batch is to be dealt into so many `parts`.
 
-    `file` is its number, from 1, if it may be one of several files of a batch. It is then dealt as the whole batch only
-    if it has all that is asked in `whole`, which depends on how many results it has, never on what they are.
+    `seed` is the study's, `file` the number of the file in it: rows are kept in an order drawn from both. `columns` are
+    those of the study; `options` say more of this file, and `earlier` what is recorded.
     """
     if not 1 <= parts <= 255:
         raise InputError(f"`parts` is {parts}, but must lie between 1 and 255.")
-    deals = _Deal(parts, seed, file, whole)
-    names = checks.Names(arms)
+    options, earlier = options or Options(), earlier or Earlier()
+    named = (options.columns or Columns()).over(columns or Columns())
+    names = Names(arms, options.ignored)
     with ExitStack() as stack:
-        name = os.fspath(source) if is_path(source) else "data frame"
+        path = str(os.fspath(source)) if is_path(source) else "data frame"
+        name = shown(path, 200)
         try:
-            sheet = _sheet(source, str(name), stack)
-            return _read(sheet, names, noise, deals, stack)
+            sheet = _sheet(source, path, name, known_titles(named, names.arms), stack)
+            sheet.problems.arms = names.arms
+            reader = _Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
+            found = replace(reader.results(), parts=parts, seed=seed)
         except OSError as error:
-            raise unreadable(str(name), error) from None
+            raise unreadable(path, error) from None
+    teaches = parts > 1 and not found.deals
+    return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
-class _Deal(NamedTuple):
-    """How rows are to be dealt."""
-
-    parts: int
-    seed: int
-    file: int  # its number, 0 if it stands alone
-    whole: Floats | None  # with so much of each arm it stands alone, too
-
-    def alone(self, counts: Floats) -> bool:
-        """Whether a file with so many results is dealt as the whole batch."""
-        return not self.file or (self.whole is not None and bool((counts >= self.whole).all()))
-
-
-def _sheet(source: Any, name: str, stack: ExitStack) -> Sheet:
-    if is_path(source):
-        file = stack.enter_context(opened(name))
-        start = file.peek(4)[:4] if hasattr(file, "peek") else b""
-        if start == b"PAR1":
-            return parquet_sheet(name, file)
-        if start == b"PK\x03\x04":
-            return excel_sheet(name, file)
-        for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):
-            if start and name.lower().endswith(suffix):
-                raise problem(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")
-        return text_sheet(name, file)
+def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
+    """The table in whatever was given."""
     if is_frame(source):
         return frame_sheet(name, source)
-    raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
+    if not is_path(source):
+        raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
+    file = stack.enter_context(opened(path))
+    start = _start(file)
+    if start.startswith(b"PAR1"):
+        return parquet_sheet(name, path, file)
+    if start.startswith(b"PK\x03\x04"):
+        return excel_sheet(name, file)
+    for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):
+        if start and path.lower().endswith(suffix):
+            raise refusal(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")
+    if start.startswith(b"\x1f\x8b"):
+        file = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
+        try:
+            start = _start(file)
+        except (OSError, EOFError, zlib.error) as error:
+            raise damaged(name, "a compressed file", error) from None
+    return json_sheet(name, file) if is_json(start) else text_sheet(name, file, known)
 
 
-def _read(sheet: Sheet, names: checks.Names, noise: Noise, deals: _Deal, stack: ExitStack) -> Results:
-    plan = layout(sheet.top, sheet.header, names.arms, sheet.hint)
-    if noise.needs == "squares" and plan.form == "sums" and len(plan.places) == 3:
-        raise problem(
-            sheet.top,
-            "with an unknown variance, sums need the column 'squares' (the sum of the squared values of each arm).",
-            "Add it, or give every result as a row arm,outcome.",
+def _start(file: Any) -> bytes:
+    return bytes(file.peek(64)[:64]) if hasattr(file, "peek") else b""
+
+
+class _Reader:
+    """One file on its way to results."""
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        names: Names,
+        noise: Noise,
+        columns: Columns,
+        options: Options,
+        earlier: Earlier,
+        seed: int,
+        file: int,
+        stack: ExitStack,
+    ) -> None:
+        self.sheet, self.names, self.noise, self.options = sheet, names, noise, options
+        self.earlier, self.seed, self.file, self.stack = earlier, seed, file, stack
+        self._first: Chunk | None = None
+        self._rest: Iterator[Chunk] | None = None
+        self.plan = layout(sheet.top, sheet.header, names.index, sheet.hint, columns, self._guess)
+        form_allowed(sheet, noise, self.plan)
+
+    def results(self) -> Results:
+        """What the file brought."""
+        plan = self.plan
+        found = self._rows() if plan.form in ("rows", "wide") else self._sums()
+        if plan.unused:
+            self.sheet.notes.insert(0, f"{self.sheet.name}: not used: {listed(plan.unused, 20)}.")
+        for role in plan.guessed:
+            self.sheet.notes.append(
+                f"{self.sheet.name}: {quoted(plan.titles[role])} was taken for the {role}, by what is in it; "
+                f"--{role}-column says so for good."
+            )
+        left_out = self.names.note(self.sheet.name)
+        notes = [*self.sheet.notes, *([] if left_out is None else [left_out])]
+        return replace(found, notes=tuple(notes))
+
+    # --- columns
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """The cells of the columns that are used."""
+        places = list(self.plan.places.values())
+        if self._rest is None:
+            return self.sheet.chunks(places)
+        at = {place: i for i, place in enumerate(self._titled())}
+        every = chain([] if self._first is None else [self._first], self._rest)
+        return (Chunk(chunk.lines, [chunk.columns[at[place]] for place in places]) for chunk in every)
+
+    def _titled(self) -> list[int]:
+        return [i for i, title in enumerate(self.sheet.header) if title.strip()]
+
+    def _guess(self, role: str, places: Sequence[int]) -> list[int]:
+        """The columns that could be the arm or the outcome, by what is in the first lines."""
+        if self._rest is None:
+            self._rest = self.sheet.chunks(self._titled())
+            self._first = next(self._rest, None)
+        if self._first is None:
+            return []
+        at = {place: i for i, place in enumerate(self._titled())}
+        could = self._could_be_arms if role == "arm" else self._could_be_outcomes
+        return [place for place in places if could(self._first.columns[at[place]])]
+
+    def _could_be_arms(self, cells: Sequence[Any]) -> bool:
+        found = {name_in(cell) for cell in cells} - {""}
+        known = [name in self.names.index for name in found]
+        return (
+            any(known)
+            if EVERY in self.options.ignored
+            else bool(known)
+            and all(name in self.names.index or name in self.options.ignored for name in found)
+            and any(known)
         )
-    size = len(names.arms)
-    tally, lines = Tally(size), 0
-    digest = _Contents(plan) if sheet.digest is None else None
-    keep = plan.form == "rows" and (deals.parts > 1 or noise.needs == "rows")
-    spool = deal.Spool()
-    stack.callback(spool.close)
-    for index, counts, totals, within in _lines(sheet, plan, names, noise):
-        tally.add(index, counts, totals, within)
-        lines += len(index)
-        if keep:
-            spool.put(index, totals)
-        if digest is not None:
-            digest.add([names.arms[i] for i in index.tolist()], counts, totals, within)
-    if not lines:
-        raise DataError(f"{sheet.name} has a header but no results. Give one line for each result or arm.")
-    dealt, values, labels = _dealt(spool, tally, deals, noise.needs == "rows") if keep else ((), None, None)
-    if plan.unused:
-        shown = ", ".join(f"'{title}'" for title in plan.unused[:20])
-        sheet.notes.insert(0, f"{sheet.name}: not used: {shown}.")
-    known = plan.form != "sums" or len(plan.places) == 4
-    return Results(
-        sheet.name,
-        sheet.digest() if sheet.digest is not None else digest.hex() if digest is not None else "",
-        plan.form,
-        lines,
-        tally.counts,
-        tally.totals,
-        tally.scatter if known else None,
-        values,
-        dealt,
-        labels,
-        "alone" if deals.alone(tally.counts) else "apart",
-        tuple(sheet.notes),
-    )
 
+    def _could_be_outcomes(self, cells: Sequence[Any]) -> bool:
+        values, missing = Numbers("", self.sheet.decimal_comma, outcome=True).read(range(len(cells)), cells)
+        low, high, whole, *_ = self.noise.outcome
+        there = values[~missing]
+        fits = (there >= low) & (there <= high)
+        return bool(len(there)) and bool(fits.all()) and (not whole or bool((there == np.floor(there)).all()))
 
-def _lines(
-    sheet: Sheet, plan: Layout, names: checks.Names, noise: Noise
-) -> Iterator[tuple[Index, Floats, Floats, Floats | None]]:
-    """Checked lines in chunks: arms, counts, totals, and the spread within each line where it is known."""
-    points = commas = ""  # where a number was first seen with each
-    for raw in sheet.chunks(plan.places):
-        index, chunk = names.found(sheet, raw)
-        if not len(index):
-            continue
-        if sheet.decimal_comma:
-            points, commas = _one_decimal_sign(sheet, chunk.columns[1:], chunk.lines, points, commas)
-        columns = [
-            checks.numbers(sheet, chunk, c, plan.titles[c], chunk.columns[0]) for c in range(1, len(plan.places))
-        ]
-        if plan.form == "rows":
-            checks.outcomes(sheet, chunk, noise, plan.titles[1], columns[0])
-            yield index, np.ones(len(index)), columns[0], None
-            continue
-        counts, totals = columns[:2]
-        checks.sums(sheet, chunk, noise, plan.titles, counts, totals)
-        within = None
-        if plan.form == "successes":
-            checks.zero_one_allowed(sheet, noise, plan.titles[2])
-            within = np.maximum(totals - totals * (totals / np.maximum(counts, 1.0)), 0.0)
-        elif len(columns) == 3:
-            within = checks.scatter(sheet, chunk, plan.titles, counts, totals, columns[2])
-        yield index, counts, totals, within
+    # --- sums
 
-
-def _one_decimal_sign(
-    sheet: Sheet, columns: Sequence[Sequence[Any]], lines: Sequence[int], points: str, commas: str
-) -> tuple[str, str]:
-    """In one file 1.234 and 1,5 cannot both be trusted: the point may separate thousands."""
-    for cells in columns:
-        for sign in ".,":
-            seen = points if sign == "." else commas
-            if not seen and sign in "".join(cells):
-                seen = sheet.at(next(line for line, cell in zip(lines, cells, strict=True) if sign in cell))
-                points, commas = (seen, commas) if sign == "." else (points, seen)
-    if points and commas:
-        raise problem(
-            commas, f"a number has a decimal comma, but there is a number with a point ({points}).", "Use one of them."
+    def _sums(self) -> Results:
+        size, plan, sheet = len(self.names.arms), self.plan, self.sheet
+        reader = SumLines(sheet, self.names, self.noise, plan)
+        sums, lines = Sums(size), 0
+        for index, counts, totals, within in reader.read(self._chunks()):
+            sums.add(index, counts, totals, within)
+            lines += len(index)
+        reader.refuse()
+        if not lines:
+            raise DataError(f"{sheet.name} has a header but no results. Give one line for each result or arm.")
+        zero_one = plan.form == "successes"
+        low, high = (0.0, 1.0) if zero_one else self.noise.outcome[:2]
+        known = plan.form != "sums" or plan.squares
+        amounts = Amounts(sums.counts, sums.totals, sums.scatter if known else None)
+        if not self.options.again and not self.earlier.holds(reader.digest()):
+            new = self.earlier.new_sums(sheet.name, amounts, low, high, self.options.cumulative)
+            if new is not amounts:
+                if not new.counts.any():
+                    raise nothing_new(sheet.name, lines)
+                self._note_cumulative(int(amounts.counts.sum() - new.counts.sum()), int(new.counts.sum()))
+                amounts = new
+        return Results(
+            sheet.name,
+            reader.digest(),
+            cast(Form, plan.form),
+            lines,
+            amounts.counts,
+            amounts.totals,
+            amounts.scatter,
+            law=self._law(),
+            tables=self.noise.needs == "rows",
         )
-    return points, commas
 
+    # --- rows
 
-def _dealt(
-    spool: deal.Spool, tally: Tally, deals: _Deal, keep: bool
-) -> tuple[tuple[Part, ...], tuple[Floats, ...] | None, Labels | None]:
-    """The sums of each part; if asked to keep them the values of each arm, and their parts."""
-    size, parts, seed = len(tally.counts), deals.parts, deals.seed
-    file = 0 if deals.alone(tally.counts) else deals.file
-    by_part = [Tally(size) for _ in range(parts)]
-    cut = deal.cuts(seed, tally.counts, parts, file)
-    seen = np.zeros(size, dtype=np.int64)
-    kept: list[tuple[Index, Floats, Labels]] = []
-    for index, values in spool:
-        label = deal.labels(seed, cut, index, seen, file)
-        if parts > 1:
-            for part, own in enumerate(by_part):
-                mine = label == part
-                own.add(index[mine], np.ones(int(mine.sum())), values[mine])
-        if keep:
-            kept.append((index, values, label))
-    dealt = tuple(Part(own.counts, own.totals, own.scatter) for own in by_part) if parts > 1 else ()
-    if not keep:
-        return dealt, None, None
-    index, values, label = (np.concatenate(each) for each in zip(*kept, strict=True))
-    order = np.argsort(index, kind="stable")
-    return dealt, split(values[order], tally.counts), label[order] if parts > 1 else None
-
-
-class _Contents:
-    """The digest of a data frame: of the arms and numbers in it, whatever its other columns and types."""
-
-    def __init__(self, plan: Layout) -> None:
-        self._names, self._numbers = hashlib.sha256(), [hashlib.sha256() for _ in range(3)]
-        self._form = f"{plan.form} {len(plan.places)}"
-
-    def add(self, names: Sequence[str], *numbers: Floats | None) -> None:
-        """Lines in their order."""
-        self._names.update(
-            b"".join(len(name).to_bytes(4, "little") + name.encode("utf-8", "surrogatepass") for name in names)
+    def _rows(self) -> Results:
+        sheet, size = self.sheet, len(self.names.arms)
+        spool = self._spool()
+        reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
+        for index, values, items in reader.read(self._chunks()):
+            spool.put(index, values, items)
+        reader.refuse(spool.rows)
+        same = not self.options.again and self.earlier.holds(reader.digest())  # which the study refuses
+        if reader.repeated and self.options.average_ids:
+            every, spool = spool, self._spool()
+            reader.average(every, spool)
+        skipped = 0
+        if self.earlier.told and not self.options.again and not reader.with_ids and not same:
+            skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
+            if skipped:
+                self._note_cumulative(skipped, spool.rows - skipped)
+        missing = reader.missing - self._recorded_missing(size) * bool(skipped)
+        missing = np.maximum(missing, 0.0)
+        if spool.rows <= skipped and not missing.any() and not same:
+            raise nothing_new(sheet.name, skipped + reader.skipped)
+        sums = Sums(size)
+        zero_one = True
+        for index, values, _ in spool.after(skipped):
+            sums.add(index, np.ones(len(index)), values)
+            zero_one &= bool(((values == 0) | (values == 1)).all())
+        law = self._law()
+        keep = law is None or reader.has_items
+        width = None if self.noise.needs == "rows" or reader.has_items else width_for(size)
+        start = None
+        if not reader.with_ids and spool.rows:
+            mark = marks(spool.after(), [spool.rows], self.names.arms, self.seed)[spool.rows]
+            start = Start(spool.rows, mark, surprising(sums.counts, sums.totals, zero_one))
+        return Results(
+            sheet.name,
+            reader.digest(),
+            "rows",
+            spool.rows - skipped,
+            sums.counts,
+            sums.totals,
+            sums.scatter,
+            kept(spool.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
+            law,
+            self.noise.needs == "rows",
+            missing=missing if missing.any() else None,
+            why=self.options.missing if missing.any() else None,
+            skipped=skipped + reader.skipped,
+            ids=reader.packed_ids(),
+            start=start,
+            times=reader.times,
         )
-        for digest, column in zip(self._numbers, numbers, strict=True):
-            if column is not None:
-                digest.update((column + 0.0).astype("<f8").tobytes())
 
-    def hex(self) -> str:
-        """Of everything added."""
-        every = [self._form.encode(), self._names.digest(), *(digest.digest() for digest in self._numbers)]
-        return hashlib.sha256(b"".join(every)).hexdigest()
+    def _spool(self) -> Spool:
+        found = Spool()
+        self.stack.callback(found.close)
+        return found
+
+    def _recorded_missing(self, size: int) -> Floats:
+        found = np.zeros(size)
+        for each in self.earlier.told:
+            if each.missing is not None:
+                found = found + each.missing
+        return found
+
+    def _law(self) -> Law | None:
+        return "binary" if isinstance(self.noise, Binary) else "poisson" if isinstance(self.noise, Poisson) else None
+
+    def _note_cumulative(self, old: int, new: int) -> None:
+        self.sheet.notes.append(
+            f"{self.sheet.name}: a running total: {old} results were recorded before, and {new} are new."
+        )

@@ -1,4 +1,4 @@
-"""What a table is before anything is known of its columns, and how to open whatever the user gave."""
+"""A table before anything is known of its columns: the one form into which every kind of file is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from roundwise.errors import DataError, InputError
-from roundwise.studies.results.columns import problem
+from roundwise.studies.results.problems import Problems
+from roundwise.studies.results.words import refusal, shown
 from roundwise.studies.store.files import not_open
 
 
@@ -25,7 +26,7 @@ class Chunk(NamedTuple):
 class Sheet:
     """A table: its header, and its cells in chunks."""
 
-    name: str
+    name: str  # as messages say it
     header: Sequence[str]
     chunks: Callable[[Sequence[int]], Iterator[Chunk]]  # the places of the columns -> their cells, in order
     digest: Callable[[], str] | None = None  # of the whole contents, once all chunks are read; None: of what is read
@@ -34,15 +35,15 @@ class Sheet:
     decimal_comma: bool = False
     hint: str = ""  # what to say if the columns are wrong
     notes: list[str] = field(default_factory=list)
+    problems: Problems = field(init=False)
 
-    def at(self, line: int) -> str:
-        """Where a line is."""
-        return f"{self.name}, {self.unit} {line}"
+    def __post_init__(self) -> None:
+        self.problems = Problems(self.name, self.unit)
 
     @property
     def top(self) -> str:
         """Where the header is."""
-        return self.name if self.header_line is None else self.at(self.header_line)
+        return self.name if self.header_line is None else f"{self.name}, {self.unit} {self.header_line}"
 
 
 def opened(path: str) -> BinaryIO:
@@ -55,9 +56,9 @@ def opened(path: str) -> BinaryIO:
     except InputError:
         raise
     except FileNotFoundError:
-        raise DataError(f"There is no file {path}.{_nearest(Path(path))}") from None
+        raise DataError(f"There is no file {shown(path, 200)}.{_nearest(Path(path))}") from None
     except IsADirectoryError:
-        raise DataError(f"{path} is a directory. Give the file with the results in it.") from None
+        raise DataError(f"{shown(path, 200)} is a directory. Give the file with the results in it.") from None
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
 
@@ -65,7 +66,19 @@ def opened(path: str) -> BinaryIO:
 def unreadable(name: str, error: Exception) -> DataError:
     """The operating system refused."""
     reason = getattr(error, "strerror", None) or str(error)
-    return problem(name, f"cannot be read ({reason}).", "Nothing was recorded; make it readable and try again.")
+    remedy = "Nothing was recorded; make it readable and try again."
+    return refusal(shown(name, 200), f"cannot be read ({shown(reason, 200)}).", remedy)
+
+
+def damaged(name: str, what: str, error: Exception) -> DataError:
+    """A file of a known kind that cannot be read as such."""
+    reason = shown(str(error).strip().partition("\n")[0] or type(error).__name__, 160)
+    return refusal(name, f"cannot be read as {what} ({reason}).", "If the file was cut or damaged, write it again.")
+
+
+def empty(name: str) -> DataError:
+    """A file without a table."""
+    return DataError(f"{name} is empty. Give a table with a header and one line for each result or arm.")
 
 
 def is_frame(source: object) -> bool:
@@ -83,6 +96,6 @@ def _nearest(path: Path) -> str:
         with os.scandir(path.parent) as entries:
             names = [entry.name for _, entry in zip(range(1000), entries, strict=False)]
     except OSError:
-        return f" There is no directory {path.parent} either."
+        return f" There is no directory {shown(path.parent, 200)} either."
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
-    return f" Did you mean {path.with_name(near[0])}?" if near else " Check the name and the directory."
+    return f" Did you mean {shown(path.with_name(near[0]), 200)}?" if near else " Check the name and the directory."

@@ -1,29 +1,34 @@
 """Text tables: comma, semicolon or tab, UTF-8, quoted or not. Plain blocks are split at once, others by `csv`.
 
-A file is read once, and its digest is taken of the very bytes that were parsed.
+A file is read once, and its digest is taken of the very bytes that were parsed (of a compressed file, unpacked).
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
 
 from roundwise.errors import DataError
-from roundwise.studies.results.columns import problem, recognised
-from roundwise.studies.results.sheets import Chunk, Sheet
+from roundwise.studies.results.problems import Problems
+from roundwise.studies.results.sheets import Chunk, Sheet, damaged, empty
+from roundwise.studies.results.words import refusal
 
 BLOCK = 1 << 20  # bytes read at once
 ROWS = 2000  # rows that `csv` hands over at once; many more, and Python's garbage collector takes half of the time
 _LONGEST = 1 << 24  # bytes of one line, beyond which this is no table
 _KINDS = {
-    b"\x1f\x8b": ("is compressed (gzip)", "Unpack it first."),
+    b"\x1f\x8b": ("is compressed twice", "Unpack it first."),
+    b"PK\x03\x04": ("is a compressed workbook or archive", "Unpack it first."),
+    b"PAR1": ("is a compressed Parquet file", "Unpack it first."),
     b"\xd0\xcf\x11\xe0": ("is a workbook of an old Excel (.xls)", "Save it as .xlsx or as CSV UTF-8."),
     b"%PDF": ("is a PDF document", "Export the table as CSV UTF-8."),
     b"\xff\xfe": ("is text in UTF-16", "Save it as CSV UTF-8."),
@@ -69,7 +74,7 @@ class Blocks:
             return block.decode()
         except UnicodeDecodeError as error:
             line = self.line + breaks(block[: error.start].decode())
-            raise problem(
+            raise refusal(
                 f"{self.name}, line {line}", "this is not text in UTF-8.", "Save the table as CSV UTF-8."
             ) from None
 
@@ -83,7 +88,10 @@ class Blocks:
         return self._hash.hexdigest()
 
     def _more(self) -> bytes:
-        data = self._file.read(BLOCK)
+        try:
+            data = self._file.read(BLOCK)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise damaged(self.name, "a compressed file", error) from None
         kind = next((kind for magic, kind in _KINDS.items() if self.line == 1 and data.startswith(magic)), None)
         if kind is not None:
             raise DataError(f"{self.name} {kind[0]}. {kind[1]}")
@@ -101,19 +109,19 @@ class Blocks:
         return self._rest
 
 
-def text_sheet(name: str, file: BinaryIO) -> Sheet:
-    """The table in a text file. The delimiter is the one under which the header makes most sense."""
+def text_sheet(name: str, file: BinaryIO, known: Collection[str]) -> Sheet:
+    """The table in a text file. The delimiter is the one under which most of the header is `known`."""
     blocks = Blocks(name, file)
     line = ""
     while not line.strip(" \t,;") or re.fullmatch(r"sep=.", line.strip()):
         if blocks.done:
-            raise DataError(f"{name} is empty. Give a table with a header and one line for each result or arm.")
+            raise empty(name)
         at, line = blocks.line, blocks.first_line()
     headers = {delimiter: _fields(line, delimiter) for delimiter in ",;\t"}
-    delimiter = max(headers, key=lambda d: (recognised(headers[d]), len(headers[d])))
+    delimiter = max(headers, key=lambda d: (_recognised(headers[d], known), len(headers[d])))
     header = headers[delimiter]
     if not header:
-        raise problem(f"{name}, line {at}", "the header cannot be read (a quote is not closed?).", "Correct it.")
+        raise refusal(f"{name}, line {at}", "the header cannot be read (a quote is not closed?).", "Correct it.")
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         width = max((i for i, title in enumerate(header) if title.strip()), default=0) + 1
@@ -121,7 +129,7 @@ def text_sheet(name: str, file: BinaryIO) -> Sheet:
             text = blocks.decoded(block)
             flat = _plain(block, text, delimiter, len(header), width)
             if flat is None:
-                yield from _quoted(blocks, text, delimiter, width, places)
+                yield from _quoted(blocks, text, delimiter, width, places, sheet.problems)
                 break
             columns = [flat[place :: len(header)] for place in places]
             lines = range(blocks.line, blocks.line + len(columns[0]))
@@ -170,7 +178,9 @@ def _plain(block: bytes, text: str, delimiter: str, fields: int, width: int) -> 
     return flat
 
 
-def _quoted(blocks: Blocks, text: str, delimiter: str, width: int, places: Sequence[int]) -> Iterator[Chunk]:
+def _quoted(
+    blocks: Blocks, text: str, delimiter: str, width: int, places: Sequence[int], problems: Problems
+) -> Iterator[Chunk]:
     """The rest of the file, row by row."""
     first = blocks.line
 
@@ -197,33 +207,34 @@ def _quoted(blocks: Blocks, text: str, delimiter: str, width: int, places: Seque
             numbers = [start, *(start + np.cumsum([1 + sum(map(breaks, row)) for row in rows], dtype=int)).tolist()]
         lines_of = numbers[:-1]
         if set(map(len, rows)) != {width}:
-            kept = [k for k, row in enumerate(rows) if _is_row(f"{blocks.name}, line {numbers[k]}", row, width)]
+            kept = [k for k, row in enumerate(rows) if _is_row(problems, numbers[k], row, width)]
             lines_of, rows = [numbers[k] for k in kept], [rows[k][:width] for k in kept]
         if rows:
             turned = list(zip(*rows, strict=True))
             yield Chunk(lines_of, [turned[place] for place in places])
     if failure is not None:
-        raise problem(
+        raise refusal(
             f"{blocks.name}, line {numbers[-1]}",
             "a quote that opens here is not closed, or something follows the closing quote.",
             "If the file was cut, write it again; else correct the quotes.",
         )
 
 
-def _is_row(where: str, row: list[str], width: int) -> bool:
+def _is_row(problems: Problems, line: int, row: list[str], width: int) -> bool:
     """Whether a line has cells, and not one too many or too few."""
     if not any(cell.strip() for cell in row):
         return False
-    if len(row) < width:
-        raise problem(
-            where,
-            f"the header has {width} columns, but this line {len(row)}.",
-            "If the file was cut, write it again; else complete the line.",
+    few, many = len(row) < width, any(cell.strip() for cell in row[width:])
+    if few or many:
+        found = f"the header has {width} columns, but this line {len(row)}."
+        remedy = (
+            "If the file was cut, write it again; else complete the line."
+            if few
+            else "Quote cells that hold the delimiter; numbers with a decimal comma need semicolons between columns."
         )
-    if any(cell.strip() for cell in row[width:]):
-        raise problem(
-            where,
-            f"the header has {width} columns, but this line {len(row)}.",
-            "Quote cells that hold the delimiter; numbers with a decimal comma need semicolons between the columns.",
-        )
-    return True
+        problems.one("too few cells" if few else "too many cells", line, found, remedy)
+    return not (few or many)
+
+
+def _recognised(header: Sequence[str], known: Collection[str]) -> int:
+    return len({title.strip().casefold() for title in header} & set(known))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def parsed(text: str) -> Address:
     """The address that a storage URL means."""
     scheme = text.partition("://")[0]
     try:
-        url = make_url(text)
+        url = make_url(quoted(text))
     except (ArgumentError, ValueError):  # the text may hold a password: only a path without scheme is repeated
         shown = f"'{text}'" if "@" not in text and ":" not in text else f"The given text ({len(text)} characters)"
         raise InputError(f"{shown} is not a storage URL. {EXAMPLES}") from None
@@ -46,6 +47,27 @@ def parsed(text: str) -> Address:
     if scheme in ("postgresql", "postgres", "postgresql+psycopg"):
         return _postgresql(url)
     raise InputError(f"The storage URL begins with '{scheme}://', which roundwise does not know. {EXAMPLES}")
+
+
+HOST = re.compile(r"(\[[^\]@]*\]|[^:/?@\[\]]*)(:\d*)?(/[^?@]*)?(\?.*)?")
+
+
+def quoted(text: str) -> str:
+    """A URL whose password may hold @ as it is: it ends at the last one before something that can be a host.
+
+    >>> quoted("postgresql://user:p@ss/w@host/db"), quoted("postgresql://user:pw@host/db?sslpassword=a@b")
+    ('postgresql://user:p%40ss/w@host/db', 'postgresql://user:pw@host/db?sslpassword=a@b')
+    """
+    scheme, found, rest = text.partition("://")
+    user, colon, behind = rest.partition(":")
+    before = behind.partition("?")[0]
+    inside = before if "@" in before else behind  # a question mark may be in the password, or begin the options
+    if not found or not colon or "@" in user or inside.count("@") < 2:
+        return text
+    for i in reversed([i for i, letter in enumerate(inside) if letter == "@"]):
+        if HOST.fullmatch(behind[i + 1 :]):
+            return f"{scheme}://{user}:{behind[:i].replace('@', '%40')}{behind[i:]}"
+    return text
 
 
 def _sqlite(url: URL) -> Address:

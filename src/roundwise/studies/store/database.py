@@ -12,6 +12,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
 from roundwise.studies.store import schema, sharing
 from roundwise.studies.store.address import Address
@@ -284,7 +285,7 @@ class Store:
         )
 
 
-def _row(number: int, entry: Entry) -> dict[str, Any]:
+def _row(number: int, entry: Entry) -> Plain:
     return {
         "study_id": number,
         "seq": entry.seq,

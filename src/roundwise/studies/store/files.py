@@ -7,8 +7,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.studies.store.errors import Damaged
 from roundwise.studies.store.log import Entry, check, moment, stamp
@@ -93,7 +93,7 @@ def read_log(path: Path) -> list[Entry]:
 EXPECTED = "Give a file that `roundwise export` wrote."
 
 
-def _first(path: Path, line: str) -> dict[str, Any]:
+def _first(path: Path, line: str) -> Plain:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.studies.store.errors import Damaged
 
@@ -30,9 +31,9 @@ class Entry:
     digest: str
 
     @cached_property
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """What was recorded."""
-        found: dict[str, Any] = json.loads(self.text)
+        found: Plain = json.loads(self.text)
         return found
 
 
@@ -44,7 +45,7 @@ class Listing:
     created: datetime
     changed: datetime
     entries: int
-    overview: dict[str, Any] = field(default_factory=dict)  # what is known of it without reading its log
+    overview: Plain = field(default_factory=dict)  # what is known of it without reading its log
 
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)

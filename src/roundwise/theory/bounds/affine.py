@@ -23,7 +23,7 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.questions import Question
 from roundwise.questions.base import finite
-from roundwise.questions.linear import border_point
+from roundwise.questions.halfspaces import border_point
 from roundwise.simulation.summary import several_right
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.betting.claims import Claiming
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.errors import InputError
 from roundwise.policies import Policy
@@ -97,7 +98,7 @@ def times_harmed(
     world, trial = environment.world(rng, runs), begin(problem, policy, (runs,))
     happened = np.zeros(runs, dtype=np.bool_)
     for _ in range(batches):
-        batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
+        batch, world = drawn(problem, environment, rng, world, trial.plan)
         trial = advance(problem, policy, trial, batch)
         happened |= harmed(problem, policy, trial, means)
     return int(happened.sum())
@@ -114,6 +115,8 @@ def harmed(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Boo
     wrong = trial.done & ~problem.question.correct(conclusion(problem, policy, trial), truth)
     if isinstance(policy.stopping, Betting):
         return wrong | ledger_of(problem).struck(problem, trial.kept.won, means)
+    if isinstance(policy.stopping, Claiming):
+        return np.asarray(~problem.question.correct(trial.kept.shown, truth))
     return np.asarray(wrong)
 
 

@@ -15,8 +15,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.simulation.environments import Generator
 from roundwise.simulation.lockstep import drawn
-from roundwise.studies.report import report_of
-from roundwise.studies.report.report import Report
+from roundwise.studies.report import Report, report_of
 from roundwise.theory.calibration.cells import Cell, Refused
 from roundwise.theory.calibration.laws import LAWS, Law
 from roundwise.theory.calibration.live import SOURCES, Lived, Remembered, Source, Way
@@ -52,7 +51,7 @@ class Covered:
         environment = self.law.made(means)
         world, trial, batches = environment.world(rng, runs), begin(problem, POLICY, (runs,)), []
         for _ in range(10):
-            batch, world = drawn(problem, environment, rng, world, trial.plan.pulls, trial.plan.parts)
+            batch, world = drawn(problem, environment, rng, world, trial.plan)
             trial = advance(problem, POLICY, trial, batch)
             batches.append(batch)
         forms = FORMS[self.form](problem.arms)
@@ -67,12 +66,12 @@ class Covered:
 Missed = Callable[[Report, Floats], bool]
 MISSED: dict[str, tuple[Missed, float, str]] = {
     "interval of a mean, arms compared": (
-        lambda report, means: _out(report.arms[0].lower, means[0], report.arms[0].upper),
+        lambda report, means: _out(report.arm_rows[0].lower, means[0], report.arm_rows[0].upper),
         1.0,
         "best of 5, tie",
     ),
     "behind the best, at least": (
-        lambda report, means: _out(report.arms[0].behind, float(means.max() - means[0]), None),
+        lambda report, means: _out(report.arm_rows[0].behind, float(means.max() - means[0]), None),
         2.0,
         "best of 5, tie",
     ),
@@ -88,17 +87,17 @@ MISSED: dict[str, tuple[Missed, float, str]] = {
         "top 2 of 4, tie at the cut",
     ),
     "some mean above, to spare": (
-        lambda report, means: _out(report.claims[0].spare, float(means.max()) - (report.level or 0.0), None),
+        lambda report, means: _out(report.claim_rows[0].spare, float(means.max()) - (report.level or 0.0), None),
         2.0,
         "any above, just",
     ),
     "lower bound of a mean, level asked": (
-        lambda report, means: _out(report.arms[0].lower, means[0], None),
+        lambda report, means: _out(report.arm_rows[0].lower, means[0], None),
         2.0,
         "above, 5 on both sides",
     ),
     "upper bound of a mean, level asked": (
-        lambda report, means: _out(None, means[0], report.arms[0].upper),
+        lambda report, means: _out(None, means[0], report.arm_rows[0].upper),
         2.0,
         "above, 5 on both sides",
     ),
@@ -111,21 +110,21 @@ def _out(lower: float | None, truth: float, upper: float | None) -> bool:
 
 def _spare(report: Report, means: Floats) -> bool:
     """Arm 1 beats arm 0 by no margin, or not: by how much."""
-    first = report.claims[0]
+    first = report.claim_rows[0]
     lead = float(means[1] - means[0])
-    return _out(first.spare, lead if first.words.endswith("yes") else -lead, None)
+    return _out(first.spare, lead if first.claim.endswith("yes") else -lead, None)
 
 
 def _pair_spare(report: Report, means: Floats) -> bool:
     """'arm i beats arm j': by how much."""
-    first = report.claims[0]
-    one, other = (int(name.removeprefix("arm ")) for name in first.words.split(" beats "))
+    first = report.claim_rows[0]
+    one, other = (int(name.removeprefix("arm ")) for name in first.claim.split(" beats "))
     return _out(first.spare, float(means[one] - means[other]), None)
 
 
 def _behind_most(report: Report, means: Floats) -> bool:
-    leader = next((i for i, each in enumerate(report.arms) if each.trails_most == 0), 0)
-    return _out(None, float(means[leader] - means[0]), report.arms[0].trails_most)
+    leader = next((i for i, each in enumerate(report.arm_rows) if each.trails_most == 0), 0)
+    return _out(None, float(means[leader] - means[0]), report.arm_rows[0].trails_most)
 
 
 @dataclass(frozen=True)

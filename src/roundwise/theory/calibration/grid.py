@@ -31,6 +31,6 @@ def quick(every: Sequence[Cell | Refused]) -> list[Cell]:
         for i, cell in enumerate(found)
         if cell.part not in ("product", "bounds")
         or (cell.part == "bounds" and i % 5 == 0)
-        or (cell.column.endswith("; Wager") and cell.delta == 0.05)
-        or i % 13 == 0
+        or (cell.column.endswith(("; Wager", "; Chances, budget")) and cell.delta == 0.05)
+        or i % 29 == 0
     ]

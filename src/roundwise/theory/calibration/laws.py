@@ -14,7 +14,17 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.noise import Binary, Bounded, Gaussian, Needs, Noise, Poisson, SubGaussian, UnknownVariance
-from roundwise.simulation.environments import BernoulliArms, Environment, Generator, Now, PoissonArms, Replay, numbered
+from roundwise.simulation.environments import (
+    Arms,
+    BernoulliArms,
+    Environment,
+    Generator,
+    Now,
+    PoissonArms,
+    Replay,
+    World,
+    numbered,
+)
 from roundwise.state import Batch
 
 
@@ -82,32 +92,17 @@ class NormalArms:
 
 
 @dataclass(frozen=True, eq=False)
-class TwoPoint:
+class TwoPoint(Arms):
     """The mean plus or minus 1, each with probability 1/2: sub-Gaussian with sigma 1, and extremal."""
 
-    means: Floats
     sigma: float = 1.0
-
-    @property
-    def arms(self) -> int:
-        """How many there are."""
-        return len(self.means)
 
     @property
     def noise(self) -> Noise:
         """Sub-Gaussian with sigma 1."""
         return SubGaussian(1.0)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
-
-    def world(self, rng: Generator, runs: int) -> Moved:
-        """The means of each run."""
-        return Moved(zeros((runs, self.arms)) + self.means, np.zeros(runs))
-
-    def pull(self, rng: Generator, world: Moved, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Moved]:
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One binomial draw for the total of each arm."""
         heads = rng.binomial(pulls.astype(np.int64), 0.5)
         return Batch(pulls, pulls * world.means + 2.0 * heads - pulls), world

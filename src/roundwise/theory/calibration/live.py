@@ -44,6 +44,10 @@ class Nowhere:
     def append(self, name: str, new: Sequence[tuple[str, Plain]], expected: int, overview: object = None) -> None:
         """Nothing to do: the study holds its state."""
 
+    def read(self, name: str) -> list[Any]:
+        """Nothing was kept."""
+        return []
+
     def close(self) -> None:
         """Nothing to give back."""
 

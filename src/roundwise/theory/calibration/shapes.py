@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.theory.calibration.laws import Law
 
 TINY = 1e-6
@@ -54,6 +54,15 @@ def _level(kind: Callable[[float], Question], *offsets: float) -> Callable[[Law]
 def _control(margin: float, *offsets: float) -> Callable[[Law], Asked]:
     return lambda law: (
         Statements.against_control(len(offsets), 0, margin * law.unit),
+        _placed(law, *offsets),
+    )
+
+
+def _claims(margin: float, *offsets: float, futility: float | None = None) -> Callable[[Law], Asked]:
+    return lambda law: (
+        Claims.against_control(
+            len(offsets), 0, margin * law.unit, futility=None if futility is None else futility * law.unit
+        ),
         _placed(law, *offsets),
     )
 
@@ -110,6 +119,17 @@ SHAPES: tuple[Shape, ...] = (
     Shape("none of 300 above, just", 300, _level(AnyAbove, *[-TINY] * 300), separate=True),
     Shape("control, 4 ties", 5, _control(0.0, 0, -TINY, -TINY, TINY, TINY), compares=True),
     Shape("control, margin just missed", 3, _control(0.5, 0, 0.5 - TINY, 0.5 - TINY), compares=True),
+    Shape("claims, 4 nulls", 5, _claims(0.0, 0, 0, 0, 0, 0), compares=True),
+    Shape("claims, 2 nulls and 2 effects", 5, _claims(0.0, 0, 0, 0, 1, 1), compares=True),
+    Shape("claims, margin just met", 3, _claims(0.5, 0, 0.5, 0.5), compares=True),
+    Shape("claims, on both borders of futility", 4, _claims(0.0, 0, 0, 0.5, 0.5, futility=0.5), compares=True),
+    Shape("claims, 50 nulls", 51, _claims(0.0, *[0] * 51), compares=True),
+    Shape(
+        "claims about levels",
+        4,
+        lambda law: (Claims.above(4, law.centre), _placed(law, 0, 0, 0, 1)),
+        separate=True,
+    ),
     Shape("ranking of 4, ties", 4, _ranking(TINY, 0, 0.5, 0.5 + TINY), compares=True),
     Shape("statements on levels, ten arms", 10, _statements(np.eye(10).tolist(), *[-TINY] * 10), separate=True),
     Shape("statements on levels, scaled", 2, _statements([[2, 0], [0, -0.5]], -TINY, TINY), separate=True),

@@ -18,7 +18,7 @@ from roundwise.theory.bounds.affine import centre, instances, one_instance
 from roundwise.theory.bounds.curves import BatchCurve, TradeOff, batch_curve, trade_off
 from roundwise.theory.bounds.easing import hardest_corner
 from roundwise.theory.bounds.upper import estimation_radius
-from roundwise.theory.figures.canvas import new_figure, save
+from roundwise.theory.figures.canvas import Axes, Figure, new_figure, save
 
 LOWER, SEEN, UPPER = "tab:blue", "black", "tab:orange"
 
@@ -40,7 +40,7 @@ def draw(folder: Path) -> list[Path]:
     return paths
 
 
-def figure_for(name: str, problem: Problem, means: ArrayLike, policy: PET, runs: int, seed: int) -> Any:
+def figure_for(name: str, problem: Problem, means: ArrayLike, policy: PET, runs: int, seed: int) -> Figure:
     """The figure with this name for an instance: batches, trade-off, sequence or ball."""
     if name == "sequence":
         return sequence_figure(problem, means, ratio=0.25, steps=3)
@@ -57,7 +57,7 @@ def figure_for(name: str, problem: Problem, means: ArrayLike, policy: PET, runs:
     return batches_figure(batch_curve(problem, means, grid, policy, runs, seed))
 
 
-def batches_figure(curve: BatchCurve) -> Any:
+def batches_figure(curve: BatchCurve) -> Figure:
     """Batches against T*/T_min: the lower bound, PET as measured, and the upper bound."""
     figure, axes = new_figure(7.2, 4.4)
     pet = curve.pet
@@ -83,7 +83,7 @@ def batches_figure(curve: BatchCurve) -> Any:
     return figure
 
 
-def trade_off_figure(found: TradeOff) -> Any:
+def trade_off_figure(found: TradeOff) -> Figure:
     """Batches against gamma: what no algorithm can do better than, and PET with several growths."""
     figure, axes = new_figure(7.2, 4.4)
     floor = min(0.5, 0.8 * float(found.lower_stated.min()) or 0.5)
@@ -118,7 +118,7 @@ def trade_off_figure(found: TradeOff) -> Any:
     return figure
 
 
-def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int) -> Any:
+def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int) -> Figure:
     """Two arms: a sequence of instances, each harder than the one before, as in Figure 1 of the paper."""
     values = one_instance(means)
     if len(values) != 2:
@@ -168,7 +168,7 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
     return figure
 
 
-def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None) -> Any:
+def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None) -> Figure:
     """Two arms: a ball around the means and its hardest corner b, as in Figure 2 of the paper."""
     values, question = one_instance(means), problem.question
     if len(values) != 2:
@@ -208,7 +208,7 @@ def ball_figure(problem: Problem, means: ArrayLike, radius: float | None = None)
     return figure
 
 
-def _frame(axes: Any, points: Any, middle: Any, size: float) -> None:
+def _frame(axes: Axes, points: Any, middle: Any, size: float) -> None:
     """Room for the points, the centre, and the labels to the right of them."""
     low, high = (edge(np.vstack([points, middle]), axis=0) for edge in (np.min, np.max))
     below = max(0.3 * size, 0.55 * size - (high[1] - low[1]) / 2)  # a flat sequence has room, too
@@ -216,7 +216,7 @@ def _frame(axes: Any, points: Any, middle: Any, size: float) -> None:
     axes.set(aspect="equal", xlabel="mean of the second arm", ylabel="mean of the first arm")
 
 
-def _borders(axes: Any, question: Question) -> None:
+def _borders(axes: Axes, question: Question) -> None:
     """Where the answer changes."""
     level = getattr(question, "level", None)
     if level is not None:

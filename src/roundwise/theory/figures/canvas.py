@@ -7,8 +7,11 @@ from typing import Any
 
 from roundwise.errors import InputError
 
+Figure = Any  # of matplotlib, which is imported only to draw
+Axes = Any
 
-def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Any, Any]:
+
+def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Figure, Axes]:
     """An empty figure and its axes, in the style that all our figures share."""
     try:
         from matplotlib.figure import Figure
@@ -22,7 +25,7 @@ def new_figure(width: float = 6.4, height: float = 4.0) -> tuple[Any, Any]:
     return figure, axes
 
 
-def save(figure: Any, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     """Write a figure by the ending of its name; the same figure gives the same bytes."""
     import matplotlib as mpl
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from roundwise.simulation.summary import Runs
-from roundwise.theory.figures.canvas import new_figure, save
+from roundwise.theory.figures.canvas import Axes, Figure, new_figure, save
 from roundwise.theory.paper import Results
 
 BEST_ARM = {name: name for name in ("PET", "Round Robin", "Track-and-Stop", "Opt-BBAI")}
@@ -86,7 +85,7 @@ def _draw_front(results: Results, path: Path) -> Path:
     return path
 
 
-def _draw_lower_bound(axes: Any, bound: float) -> None:
+def _draw_lower_bound(axes: Axes, bound: float) -> None:
     axes.axhline(bound, color="tab:blue", linestyle="--", linewidth=1)
     axes.annotate(
         "lower bound for any method", (0.99, bound), xycoords=("axes fraction", "data"), ha="right", va="bottom",
@@ -94,7 +93,7 @@ def _draw_lower_bound(axes: Any, bound: float) -> None:
     )  # fmt: skip
 
 
-def _boxes(name: str, runs: list[Runs], labels: list[str]) -> Any:
+def _boxes(name: str, runs: list[Runs], labels: list[str]) -> Figure:
     figure, axes = new_figure()
     from matplotlib.cbook import boxplot_stats
 

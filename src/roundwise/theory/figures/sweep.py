@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roundwise.theory.figures.canvas import new_figure, save
+from roundwise.arrays import Plain
+from roundwise.theory.figures.canvas import Axes, Figure, new_figure, save
 
-Row = dict[str, Any]
+Row = Plain
 Problem = tuple[str, str, str]  # question, instance, noise
 
 MARKERS = "osD^vP*X"  # with ten colours: forty policies that look different
@@ -49,7 +50,7 @@ def draw(rows: Sequence[Row], folder: Path) -> Drawn:
     return Drawn(files, left_out)
 
 
-def sweep_figure(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Any:
+def sweep_figure(rows: Sequence[Row], left_out: Sequence[str] = ()) -> Figure:
     """The panels of the first problems of these rows."""
     problems = list(dict.fromkeys(_problem(row) for row in rows))[:MOST]
     rows = [row for row in rows if _problem(row) in problems]
@@ -95,7 +96,7 @@ def _comparable(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     return shown, reasons
 
 
-def _panel(panel: Any, rows: Sequence[Row], policies: list[str], x: str) -> None:
+def _panel(panel: Axes, rows: Sequence[Row], policies: list[str], x: str) -> None:
     """The points of one problem; those of the same policy, runs and seed are joined over delta."""
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(axis="y", color="0.9", linewidth=0.8)
@@ -114,7 +115,7 @@ def _panel(panel: Any, rows: Sequence[Row], policies: list[str], x: str) -> None
         )
 
 
-def _scales(panel: Any, rows: Sequence[Row], x: str, panels: int) -> None:
+def _scales(panel: Axes, rows: Sequence[Row], x: str, panels: int) -> None:
     """Ratios on a log scale with plain numbers; levels from easy to hard, each at a tick if there is room."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
@@ -166,7 +167,7 @@ def _title(problem: Problem, rows: Sequence[Row]) -> str:
     return "\n".join(textwrap.fill(line, LETTERS) for line in short)
 
 
-def _legend(figure: Any, policies: list[str], beside: bool, width: float) -> None:
+def _legend(figure: Figure, policies: list[str], beside: bool, width: float) -> None:
     """One entry for each policy: to the right of a single panel, else below all of them."""
     from matplotlib.lines import Line2D
 
@@ -177,7 +178,7 @@ def _legend(figure: Any, policies: list[str], beside: bool, width: float) -> Non
     figure.legend(handles=entries, loc=place, ncols=columns, frameon=False, fontsize=8)
 
 
-def _look(i: int) -> dict[str, Any]:
+def _look(i: int) -> Plain:
     """Colour and marker of a policy."""
     return {"color": f"C{i % 10}", "marker": MARKERS[i % len(MARKERS)], "linewidth": 1, "markersize": 5}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.studies.results.deal import Index
+from roundwise.studies.results.names import Index
 
 
-class Tally:
+class Sums:
     """Sums of lines for `size` arms. A line stands for `counts` results with their total and their own spread.
 
     Every addition is made in the order of the lines (`np.add.at`), so the bits do not depend on how a file is cut up.

@@ -1,0 +1,200 @@
+"""Candidates in the parts of a batch: who is one is asked before every part, and what was won waits for its return.
+
+A bank starts at 1. A candidate that was never visited is opened only once it is more likely right than wrong; its
+pieces then start with OPENING of what is in the bank, and the rest stays there for later ones
+(docs/why-the-guarantee-holds.md, Proposition 3). Each dealing has a bank and purses of its own within a batch; at its
+end they are averaged, a candidate that a dealing did not visit having nothing there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Bools, Floats
+from roundwise.betting.parts import Field, chunks, field_of, log_phi, possible, settled, summed
+from roundwise.estimates import Known
+from roundwise.noise.parts import Form, Index, Seen, columns, seen, tilts_of
+from roundwise.problem import Problem
+from roundwise.state import Parts
+
+OPENING = 0.8  # share of the bank that a new candidate gets
+
+
+class Purses(NamedTuple):
+    """What each column has: candidates in the order of their first visit, what was won against them, and the bank."""
+
+    answers: Floats  # (C, A, n), -1 where there is no such candidate
+    gains: Floats  # (C, Q, n), -inf where there is no such candidate
+    bank: Floats  # (n), log of what is left
+
+    def longer(self, candidates: int) -> Purses:
+        """With room for so many candidates."""
+        extra = candidates - len(self.answers)
+        if extra <= 0:
+            return self
+        return Purses(_extended(self.answers, extra, -1.0), _extended(self.gains, extra, -np.inf), self.bank)
+
+
+class Start(NamedTuple):
+    """The candidate before the batch, and what the shifts of earlier batches add to the variance of its pieces."""
+
+    answer: Floats  # (A, n)
+    without: Floats  # (Q, n), the variance if there were no shifts
+    extra: Floats  # (Q, n)
+
+
+def played(problem: Problem, purses: Purses, known: Known, start: Start | None, parts: Parts, shifts: bool) -> Purses:
+    """The purses of each run, (n) runs, after a batch in parts, averaged over its dealings."""
+    several, runs = parts.dealings, purses.bank.size
+    data, first = seen(known.past[:4], parts), not known.past.history
+    means = None if first else columns(known.means, several)
+    spread, beside = Purses(*_repeated(purses, several)), None if start is None else Start(*_repeated(start, several))
+    found = [
+        _of_columns(
+            problem,
+            Purses(*(each[..., here] for each in spread)),
+            data.at(here),
+            field_of(data.at(here), None if means is None else means[:, here], shifts),
+            None if beside is None else Start(*(each[..., here] for each in beside)),
+        )
+        for here in chunks((data.counts.shape[0], 2 * data.counts.shape[1], data.counts.shape[2]))
+    ]
+    most = max(len(each.answers) for each in found)
+    whole = Purses(*(np.concatenate(each, axis=-1) for each in zip(*(one.longer(most) for one in found), strict=True)))
+    return whole if several == 1 else _averaged(whole, several, runs)
+
+
+def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, start: Start | None) -> Purses:
+    """The purses of each column after all parts."""
+    question = problem.question
+    parts, arms, n = data.counts.shape
+    answer = question.answer(np.moveaxis(field.means, 1, -1))  # (P, n, ...)
+    names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
+    pieces = question.halfspaces(answer, arms)
+    offsets = np.ascontiguousarray(np.broadcast_to(pieces.offsets, (parts, n, pieces.offsets.shape[-1])).swapaxes(1, 2))
+    number = offsets.shape[1]
+    corner = (np.arange(parts) * (arms * n))[:, None, None] + np.arange(n)
+    places = [
+        (np.broadcast_to(pieces.arms[..., s], (parts, n, number)).swapaxes(1, 2) * n + corner).reshape(parts, -1)
+        for s in range(pieces.arms.shape[-1])
+    ]
+    factors, scale = None, np.ones_like(offsets)
+    if not pieces.pairs:
+        spread = np.broadcast_to(pieces.coefficients, (parts, n, *pieces.coefficients.shape[-2:]))
+        factors = [np.ascontiguousarray(spread[..., s].swapaxes(1, 2)).reshape(parts, -1) for s in range(len(places))]
+        largest = np.maximum.reduce([np.abs(each) for each in factors])  # a form means the same in any units
+        units = np.where(largest > 0, largest, 1.0)
+        factors, scale = [each / units for each in factors], units.reshape(offsets.shape)
+        offsets = offsets / scale
+    form = Form(places, factors, offsets.reshape(parts, -1))
+    tilts = tilts_of(problem.noise, data)
+    value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
+    if field.share is not None and field.weight is not None:
+        weight = np.broadcast_to(field.weight[:, None], offsets.shape).reshape(parts, -1)
+        before += form.of(field.share) ** 2 * weight
+    if start is not None:
+        same = (names == start.answer).all(axis=1)[:, None]
+        shrunk = form.squares(field.inverse).reshape(offsets.shape) / start.without * scale
+        before += np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
+    variances = tilts.variances
+    variance: Floats | float = float(variances.flat[0])
+    if variances.size > 1:
+        variance = form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
+    z = value / np.sqrt(before * variance)
+    chance = summed(log_phi(z).reshape(parts, number, n))
+    new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
+    good = possible(before, leverage)
+    tilt = tilts.forms(form, new, leverage)
+    confident = chance >= math.log(0.5)
+    if not data.before.counts.any():
+        confident[0] = False
+    ledger = _Ledger(purses, names, confident)
+    live = np.ones(z.shape, dtype=np.bool_) if good is None else good
+    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, live, ledger.switch)
+    ledger.put_back(gains)
+    return ledger.purses
+
+
+class _Ledger:
+    """Whose purse the bets on each part are paid from: kept while the parts are gone through."""
+
+    def __init__(self, purses: Purses, names: Floats, confident: Bools) -> None:
+        self.purses = Purses(*(each.copy() for each in purses))
+        self.names, self.confident = names, confident
+        self.current = np.full(purses.bank.size, -1)  # the candidate of each column, -1 if it was not opened
+
+    def switch(self, p: int, gains: Floats) -> None:
+        """Before part p: the money of those whose candidate is another now is put back, and that of the other taken."""
+        moved = self.current < 0
+        if p:
+            moved |= (self.names[p] != self.names[p - 1]).any(axis=0)
+        who = np.flatnonzero(moved)
+        if not who.size:
+            return
+        money = gains.reshape(-1, self.current.size)
+        self._put_back(money, who)
+        number = self._number(p, who)
+        self.current[who] = number
+        money[:, who] = np.where(number >= 0, self.purses.gains[np.maximum(number, 0), :, who].T, np.inf)  # inf: no bet
+
+    def put_back(self, gains: Floats) -> None:
+        """After the last part."""
+        self._put_back(gains.reshape(-1, self.current.size), np.arange(self.current.size))
+
+    def _put_back(self, money: Floats, who: Index) -> None:
+        who = who[self.current[who] >= 0]
+        self.purses.gains[self.current[who], :, who] = money[:, who].T
+
+    def _number(self, p: int, who: Index) -> Index:
+        """The candidate of part p in these columns, opened if it is new and likely enough; else -1."""
+        wanted = self.names[p][:, who]
+        match = (self.purses.answers[:, :, who] == wanted).all(axis=1)
+        number = np.where(match.any(axis=0), match.argmax(axis=0), -1)
+        new = np.flatnonzero((number < 0) & self.confident[p, who])
+        if new.size:
+            columns_ = who[new]
+            visited = (self.purses.answers[:, 0, columns_] >= 0).sum(axis=0)
+            self.purses = self.purses.longer(int(visited.max()) + 1)
+            self.purses.answers[visited, :, columns_] = wanted[:, new].T
+            self.purses.gains[visited, :, columns_] = (math.log(OPENING) + self.purses.bank[columns_])[:, None]
+            self.purses.bank[columns_] += math.log(1.0 - OPENING)
+            number[new] = visited
+        return number
+
+
+def _averaged(purses: Purses, dealings: int, runs: int) -> Purses:
+    """The purses of each run, averaged over its dealings: column m * runs + i is dealing m of run i."""
+    found = Purses(*(each[..., :runs].copy() for each in purses))
+    money = np.exp(found.gains)
+    bank = np.exp(found.bank)
+    for m in range(1, dealings):
+        here = slice(m * runs, (m + 1) * runs)
+        bank += np.exp(purses.bank[here])
+        for c in range(len(purses.answers)):
+            named = purses.answers[c][:, here]
+            some = np.flatnonzero(named[0] >= 0)
+            if not some.size:
+                continue
+            match = (found.answers[:, :, some] == named[:, some]).all(axis=1)
+            visited = (found.answers[:, 0, some] >= 0).sum(axis=0)
+            number = np.where(match.any(axis=0), match.argmax(axis=0), visited)
+            found = found.longer(int(number.max()) + 1)
+            money = _extended(money, len(found.answers) - len(money), 0.0)
+            found.answers[number, :, some] = named[:, some].T
+            money[number, :, some] += np.exp(purses.gains[c][:, here][:, some]).T
+    with np.errstate(divide="ignore"):
+        return Purses(found.answers, np.log(money / dealings), np.log(bank / dealings))
+
+
+def _repeated(arrays: tuple[Floats, ...], times: int) -> list[Floats]:
+    return [np.concatenate([each] * times, axis=-1) for each in arrays]
+
+
+def _extended(array: NDArray[Any], extra: int, value: float) -> NDArray[Any]:
+    if extra <= 0:
+        return array
+    return np.concatenate([array, np.full((extra, *array.shape[1:]), value)])

@@ -1,0 +1,117 @@
+"""What may change while claims are under way, and what each change does to the purses (Proposition 18).
+
+Budget, rounds, split, and who is fed may change at any time without any of this: they enter bets before their results.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.betting.claims import Claiming
+from roundwise.betting.closed import adjusted, money_of
+from roundwise.betting.purses import Kept, claims_of, weights_of
+from roundwise.errors import InputError
+from roundwise.estimates import Past
+from roundwise.problem import Problem
+
+
+def with_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, planned: bool = False) -> Kept:
+    """The purses of a question with more claims at its end, and arms that are new, if there are any, after the others.
+
+    A claim that is added because of what was seen starts with the smallest purse that is open, at most 1; one that was
+    `planned`, or that is added for reasons that have nothing to do with any result, before its first result, with 1.
+    """
+    old, new = claims_of(before), claims_of(after)
+    arms, more = old.forms.shape[-1], new.forms.shape[-1]
+    same = new.number >= old.number and more >= arms and new.opposites == old.opposites
+    first = new.forms[: old.number]
+    if not (same and np.array_equal(first[:, :arms], old.forms) and not first[:, arms:].any()):
+        raise InputError("Claims are added after those there are, and arms after those there are: keep their order.")
+    if not np.array_equal(weights_of(after)[: old.number], weights_of(before)):
+        raise InputError("The weights of claims are fixed before the first bet: keep those there are.")
+    start = np.zeros(kept.gains.shape[:-1])
+    if not planned:
+        start = np.minimum(np.where(kept.shown, np.inf, kept.gains).min(axis=-1), 0.0)
+    begun = rule.start(after, start.shape)
+    sides = len(new.lines.forms) // new.number
+
+    def placed(values: Floats | Bools, others: Floats | Bools) -> Floats:
+        found = np.array(others, copy=True).reshape(*start.shape, sides, new.number)
+        found[..., : old.number] = values.reshape(*start.shape, sides, old.number)
+        return np.asarray(found.reshape(*start.shape, sides * new.number), dtype=np.float64)
+
+    kept = begun._replace(
+        gains=placed(kept.gains, begun.gains + start[..., None]),
+        shown=placed(kept.shown, begun.shown).astype(np.bool_),
+        batch=placed(kept.batch, begun.batch),
+        samples=placed(kept.samples, begun.samples),
+        past=_widened(kept.past, more),
+        over=kept.over,
+        rounds=kept.rounds,
+    )
+    return rule.looked(after, kept, None)
+
+
+def without_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, gone: Bools) -> Kept:
+    """The purses without claims that are taken out for reasons that have nothing to do with any result.
+
+    For any other reason a claim stays in the sum of rule (R) as it is: stop feeding it, and change nothing here.
+    """
+    old, new = claims_of(before), claims_of(after)
+    if not np.array_equal(old.forms[~gone], new.forms):
+        raise InputError("The claims that stay must be those of the other question, in their order.")
+    stay = np.tile(~gone, kept.gains.shape[-1] // old.number)
+    begun = rule.start(after, kept.gains.shape[:-1])
+    kept = begun._replace(
+        gains=kept.gains[..., stay],
+        shown=kept.shown[..., stay],
+        batch=kept.batch[..., stay],
+        samples=kept.samples[..., stay],
+        past=kept.past,
+        over=kept.over,
+        rounds=kept.rounds,
+    )
+    return rule.looked(after, kept, None)
+
+
+def stricter(problem: Problem, kept: Kept, delta: float) -> Bools:
+    """Which lines hold at a stricter level, read at the end: adjusted e-values of at least 1/delta. (L)
+
+    If that level was not fixed beforehand, the promise stays that of the study.
+    """
+    if not 0 < delta <= problem.delta:
+        raise InputError(f"`delta` is {delta:g}, but a level can only be read more strictly than {problem.delta:g}.")
+    shape = (*kept.gains.shape[:-1], -1, claims_of(problem).number)
+    money = money_of(kept.gains.reshape(shape), problem.goal)
+    none = np.zeros(money.shape, dtype=np.bool_)
+    found = adjusted(money, none, weights_of(problem)) * delta >= problem.delta * (1.0 - 1e-12)
+    return np.asarray(found.reshape(kept.gains.shape))
+
+
+def reserved(delta: float, addition: int) -> float:
+    """The level of the k-th family of claims that is added, from a share of the error that was set aside for that."""
+    if addition < 1:
+        raise InputError(f"The number of the addition is {addition}, but they are counted from 1.")
+    return delta * 2.0**-addition
+
+
+def _widened(past: Past, arms: int) -> Past:
+    """The past of more arms, of which the last have no results."""
+
+    def padded(values: Floats) -> Floats:
+        more = np.zeros((*values.shape[:-1], arms - values.shape[-1]))
+        return np.concatenate([values, more], axis=-1)
+
+    if arms == past.counts.shape[-1]:
+        return past
+    if getattr(past, "earlier", None) is not None:
+        raise InputError("After this many batches no arm can be added: start a new study.")
+    history = tuple((padded(counts), padded(totals)) for counts, totals in past.history)
+    return past._replace(
+        counts=padded(past.counts),
+        totals=padded(past.totals),
+        scatter=padded(past.scatter),
+        freedom=padded(past.freedom),
+        history=history,
+    )

@@ -1,0 +1,66 @@
+"""What the rule of claims keeps between batches, and how it is looked at."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Array, Bools, Floats
+from roundwise.betting.claim_bounds import Step
+from roundwise.betting.closed import lacking, money_of
+from roundwise.estimates import Past
+from roundwise.problem import Problem
+from roundwise.questions.claims import Claims
+
+
+class Kept(NamedTuple):
+    """The purses, what was shown and when, what is known, and what can be expected. Lines: claims, then opposites."""
+
+    gains: Floats  # (L), log E
+    shown: Bools  # (L)
+    batch: Floats  # (L), after which it was shown, 0 if it was not
+    samples: Floats  # (L), after how many results, 0 if it was not
+    past: Past
+    value: Floats  # (L), what each line is estimated to hold by
+    leverage: Floats  # (L), the variance of that, per unit of the variance of a result
+    error: Floats  # (L), its standard error
+    spread: Floats  # (K), a guess at the variance of one result, on the scale of the forms
+    fed: Bools  # (J), which claims the next results should go to
+    chances: Floats  # (J), that each is shown by the end; a forecast
+    expected: Floats  # (), how many more will be; infinite without a budget
+    over: Bools  # (), the last batch was bet on
+    rounds: Floats  # (), how many batches had any result
+    steps: tuple[Step, ...] = ()  # only within a budget, so they are few
+
+
+def claims_of(problem: Problem) -> Claims:
+    """The question, which is of claims."""
+    question = problem.question
+    assert isinstance(question, Claims)
+    return question
+
+
+def weights_of(problem: Problem) -> Floats:
+    """The weights of the claims. (J)"""
+    return np.asarray(claims_of(problem).weights, dtype=np.float64)
+
+
+def compares(question: Claims) -> bool:
+    """Whether every claim compares arms, so that a shift of a whole batch cancels."""
+    forms = question.forms
+    return bool((np.abs(forms.sum(axis=-1)) <= 1e-12 * np.abs(forms).sum(axis=-1)).all())
+
+
+def sides_of(problem: Problem, lines: Array) -> Array:
+    """Lines with an axis of sides. (L)->(D, J)"""
+    return lines.reshape(*lines.shape[:-1], -1, claims_of(problem).number)
+
+
+def lines_of(problem: Problem, kept: Kept) -> tuple[Floats, Floats]:
+    """log of what was won for each line, and of what it must reach now. (L) each"""
+    weights, sides = weights_of(problem), sides_of(problem, kept.shown)
+    money = money_of(sides_of(problem, kept.gains), problem.goal)
+    bars = problem.goal + np.log1p(lacking(money, sides, weights) / weights)
+    bars = np.concatenate([bars] * sides.shape[-2], axis=-1)
+    return kept.gains, np.where(kept.shown, np.minimum(bars, kept.gains), bars)

@@ -1,0 +1,211 @@
+"""`roundwise plan`: what a study will take, before the first result, and from where it stands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roundwise.cli.app import PLANNING, app
+from roundwise.cli.files import check_output, write_file
+from roundwise.cli.options import (
+    Against,
+    Control,
+    Delta,
+    EventCounts,
+    FormsFile,
+    Futility,
+    Json,
+    Level,
+    Margin,
+    MarginIs,
+    NoiseName,
+    NoiseSigma,
+    Normal,
+    Tolerance,
+    TopSize,
+    TwoSided,
+    ValueRange,
+    ZeroOne,
+)
+from roundwise.cli.output import console_width, print_json, say
+from roundwise.cli.study.common import Storage
+from roundwise.cli.study.new import _arm_list, _noise, _question
+from roundwise.errors import InputError
+from roundwise.spec import made, quantity
+
+if TYPE_CHECKING:
+    from roundwise.planning import StudyPlan
+    from roundwise.planning.planner import Progress
+
+ENDINGS = (".json", ".html", ".txt", ".svg", ".png", ".pdf")
+
+
+@app.command(rich_help_panel=PLANNING)
+def plan(
+    name: Annotated[str, typer.Argument(help="What the study is to be called.", metavar="[NAME]")] = "study",
+    question: Annotated[
+        str | None, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")
+    ] = None,
+    arms: Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")] = None,
+    arms_file: Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")] = None,
+    around: Annotated[
+        str | None, typer.Option("--around", help="What results are like: 30%. Leads are chosen, or see --leads.")
+    ] = None,
+    leads: Annotated[str | None, typer.Option("--leads", help="A ladder of leads: 1%,2%,5%.", metavar="LIST")] = None,
+    means: Annotated[str | None, typer.Option("--means", help="Or what each arm is like: 30%,31%,35%.")] = None,
+    scenario: Annotated[
+        Path | None, typer.Option("--scenario", help="Or a CSV file with a column for each arm, a line a scenario.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="The lead (or scenario) that the settings are chosen for.")
+    ] = None,
+    sample_cost: Annotated[
+        str | None, typer.Option("--sample-cost", help="Price of a result: one number, or one for each arm.")
+    ] = None,
+    batch_cost: Annotated[str, typer.Option("--batch-cost", help="Price of a round.")] = "0",
+    batch_days: Annotated[str | None, typer.Option("--batch-days", help="Days that a round takes.")] = None,
+    missing: Annotated[str, typer.Option("--missing", help="Share of results that never come back: 10%.")] = "0",
+    deviation: Annotated[
+        str | None,
+        typer.Option("--deviation", help="Deviation of one result, where the noise model leaves it open."),
+    ] = None,
+    power: Annotated[str, typer.Option("--power", help="Power of the fixed design beside it.")] = "90%",
+    k: TopSize = None,
+    level: Level = None,
+    file: FormsFile = None,
+    tolerance: Tolerance = None,
+    control: Control = None,
+    margin: Margin = None,
+    futility: Futility = None,
+    two_sided: TwoSided = False,
+    margin_is: MarginIs = "difference",
+    sigma: NoiseSigma = None,
+    normal: Normal = False,
+    value_range: ValueRange = None,
+    binary: ZeroOne = False,
+    counts: EventCounts = False,
+    noise: NoiseName = None,
+    delta: Delta = 0.05,
+    policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
+    max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")] = None,
+    min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
+    budget: Annotated[str | None, typer.Option("--budget", help="No more than so many results in all.")] = None,
+    round_: Annotated[int | None, typer.Option("--round", help="So many results make a round.")] = None,
+    split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
+    runs: Annotated[int, typer.Option("--runs", help="Simulated studies for each row.")] = 2000,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same plan.")] = 1,
+    study: Annotated[
+        str | None, typer.Option("--study", help="Plan from here: what this running study will still take.")
+    ] = None,
+    storage: Storage = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write it: .json (for `new --from-plan`), .html, .txt, .svg, .png.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What a study will take: results, rounds, days and cost, and the settings to use.
+
+    Example: roundwise plan checkout --question best-arm --arms red,green,blue --binary --around 30%
+    """
+    from roundwise.planning import plan as planned
+    from roundwise.studies.settings import arm_names
+
+    if study is not None:
+        _from_here(study, storage, runs, seed, as_json)
+        return
+    if out is not None and out.suffix.lower() not in ENDINGS:
+        raise InputError(f"'{out}' must end in {', '.join(ENDINGS)}.")
+    check_output(out)
+    if question is None:
+        raise InputError("Give --question (for a new study), or --study NAME (for one that is running).")
+    names = arm_names(_arm_list(arms, arms_file))
+    against = Against(control, margin, futility, two_sided, margin_is)
+    asked = _question(question, names, k, level, file, tolerance, against)
+    with _refined() as progress:
+        found = planned(
+            asked,
+            arms=names,
+            noise=_noise(sigma, normal, value_range, binary, counts, noise),
+            delta=delta,
+            policy=None if policy is None else made("policy", policy, trusted=True),
+            max_batch=max_batch,
+            min_per_arm=min_per_arm,
+            budget=None if budget is None else int(quantity(budget, "--budget")),
+            round=round_,
+            split=split,
+            around=around,
+            leads=leads,
+            means=means,
+            scenario=scenario,
+            target=target,
+            sample_cost=sample_cost,
+            batch_cost=batch_cost,
+            batch_days=batch_days,
+            missing=missing,
+            deviation=None if deviation is None else quantity(deviation, "--deviation"),
+            power=power,
+            runs=runs,
+            seed=seed,
+            name=name,
+            progress=progress,
+        )
+    if out is not None:
+        _write(found, out)
+    if as_json:
+        print_json(found.plain())
+        return
+    next_ = "run that command, or change a number here; nothing was recorded."
+    if out is not None and out.suffix.lower() == ".json":
+        next_ = f"`roundwise new {quote(name)} --from-plan {quote(str(out))}` creates it."
+    written = "" if out is None else f"The plan is in {out}.\n"
+    say(f"{found.text()}\n{written}Next: {next_}")
+
+
+def _write(found: StudyPlan, out: Path) -> None:
+    kind = out.suffix.lower()
+    if kind in (".svg", ".png", ".pdf"):
+        from roundwise.theory.figures.canvas import save
+
+        save(found.figure(), out)
+        return
+    text = found.json() if kind == ".json" else found.html() if kind == ".html" else found.text()
+    write_file(out, text + "\n")
+
+
+def _from_here(study: str, storage: str | None, runs: int, seed: int, as_json: bool) -> None:
+    from roundwise.planning import replan
+    from roundwise.studies import load_study
+
+    with load_study(study, storage) as loaded:
+        found = replan(loaded.state, runs=runs, seed=seed)
+    if as_json:
+        print_json(found.plain())
+    else:
+        say(found.text())
+
+
+@contextmanager
+def _refined() -> Iterator[Progress | None]:
+    """On a terminal, the table as it gets better; the final one stays."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    from roundwise.planning.page import row_lines
+
+    with Live(console=Console(stderr=True, width=console_width()), transient=True, auto_refresh=False) as live:
+
+        def shown(found: StudyPlan, done: float) -> None:
+            live.update(Group(Text("\n".join(row_lines(found))), ProgressBar(total=1.0, completed=done)), refresh=True)
+
+        yield shown

@@ -1,0 +1,207 @@
+"""How the rows of a batch are cut into parts, and dealt: orders of the rows that have nothing to do with their values.
+
+A part is bet on with what the parts before it showed (docs/why-the-guarantee-holds.md, "Parts and dealings"). Parts
+shrink towards the end of a batch, where a bet must be re-planned most often: after a share x of the parts a share
+h(x) = 1 - (1-x)^2 of an arm's rows has come.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Floats
+from roundwise.state import Parts, Table
+
+FIRST_PARTS, PARTS = 4, 12  # of the first batch, and of every later one
+DEALINGS, FEWEST = 256, 8  # of a batch of a live study: so many, fewer where it has very many rows or arms
+_ROOM = 1_000_000  # rows times dealings that are sorted at once, and entries of tables that are made
+
+Index = NDArray[np.int64]
+
+
+class Rows(NamedTuple):
+    """Rows, or lots of rows, of all arms, arm after arm."""
+
+    arms: Index  # ascending
+    counts: Floats  # 1 for a single row
+    totals: Floats
+    scatter: Floats  # sum (x - mean)^2 within the lot: 0 for a single row
+    items: NDArray[np.uint64] | None = None  # rows of one item stay together, with all arms that were tried on it
+
+
+def dealt_rows(rows: Rows, arms: int, seed: int, batch: int, parts: int, points: int = 0) -> Parts:
+    """Rows dealt into parts: their order is drawn from the seed, the number of the batch and that of the dealing.
+
+    The rows of each arm are permuted and cut at `edges`. With `points`, a table of so many values at most is made for
+    each part (all values, if they are few).
+    """
+    size = max(len(rows.arms), 1)
+    several = int(np.clip(_ROOM // max(size, arms * parts * max(points, 1)), FEWEST, DEALINGS))
+    states = [mixed(_start(seed, batch) + np.uint64(m)) for m in range(several)]
+    place = rows.arms * parts + (_by_row if rows.items is None else _by_item)(rows, arms, states, parts)
+    mean = np.bincount(rows.arms, rows.totals, arms) / np.maximum(np.bincount(rows.arms, rows.counts, arms), 1.0)
+    off = rows.totals - rows.counts * mean[rows.arms]
+
+    def summed(values: Floats) -> Floats:
+        """(M, K, P)"""
+        found = [np.bincount(each, values, arms * parts).reshape(arms, parts) for each in place]
+        return np.stack(found)
+
+    counts, moved = summed(rows.counts), summed(off)
+    squares = summed(rows.scatter + off * off / np.maximum(rows.counts, 1e-300))
+    scatter = np.maximum(squares - moved * moved / np.maximum(counts, 1.0), 0.0)
+    totals = moved + counts * mean[:, None]
+    return Parts(counts, totals, scatter, _tables(rows, place, arms, parts, points) if points else None)
+
+
+def dealt_sums(law: Any, counts: Floats, totals: Floats, seed: int, batch: int, parts: int) -> Parts | None:
+    """Sums dealt into parts, where the law of the rows says how parts fall out given their sum (`law.dealt`)."""
+    if not hasattr(law, "dealt"):
+        return None
+    rng = np.random.Generator(np.random.PCG64([seed, batch]))
+    cuts = cut(counts, parts)
+    several = int(np.clip(_ROOM // (len(counts) * parts * 2), FEWEST, DEALINGS))
+    found: Floats = law.dealt(rng, cuts.transpose(), totals[:, None], several)
+    return Parts(cuts, found.transpose())
+
+
+def _start(seed: int, batch: int) -> NDArray[np.uint64]:
+    return mixed(mixed(np.full(1, seed % 2**64, dtype=np.uint64)) + np.uint64(batch))
+
+
+def _by_item(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int) -> Index:
+    """The part of each row in each dealing: items in a random order, cut at the edges. (M, rows)"""
+    assert rows.items is not None
+    items, which = np.unique(rows.items, return_inverse=True)
+    part = _part_of(np.arange(len(items)), np.full(len(items), len(items)), parts)
+    found = np.empty((len(states), len(rows.arms)), dtype=np.int64)
+    for m, state in enumerate(states):
+        label = np.empty(len(items), dtype=np.int64)
+        label[np.argsort(mixed(items ^ state), kind="stable")] = part
+        found[m] = label[which]
+    return found
+
+
+def _by_row(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int) -> Index:
+    """The same for the rows of each arm."""
+    sizes = np.bincount(rows.arms, minlength=arms)
+    starts = (np.cumsum(sizes) - sizes)[rows.arms]
+    places = np.arange(len(rows.arms)) - starts
+    part, bits, above = (
+        _part_of(places, sizes[rows.arms], parts),
+        int(sizes.max(initial=1)).bit_length(),
+        arms.bit_length(),
+    )
+    # arm, random bits, place in one number: sorting it puts the rows of each arm in a random order
+    arm, place = rows.arms.astype(np.uint64), places.astype(np.uint64)
+    first, low = arm << np.uint64(64 - above), np.uint64((1 << bits) - 1)
+    found = np.empty((len(states), len(rows.arms)), dtype=np.int64)
+    for m, state in enumerate(states):
+        number = first | (mixed(mixed(state ^ arm) + place) >> np.uint64(above) & ~low) | place
+        number.sort()
+        found[m, (number & low).astype(np.int64) + starts] = part
+    return found
+
+
+def _part_of(ranks: Index, sizes: Index, parts: int) -> Index:
+    """In which part the row of each rank falls, of so many."""
+    label = np.zeros(len(ranks), dtype=np.int64)
+    for edge in edges(parts)[1:-1]:
+        label += ranks >= np.floor(sizes * edge + 1e-9)
+    return label
+
+
+def _tables(rows: Rows, place: Index, arms: int, parts: int, points: int) -> Table:
+    """How often each arm had each value, in each part of each dealing. (M, K, P, V)
+
+    Of more values than there are points a row is shared between its two neighbours so that its mean stays. The bets
+    multiply 1 + slope (x - middle), whose logarithm is concave in x: sharing can only lower what a bet wins, so the
+    guarantee stands.
+    """
+    values = rows.totals / rows.counts
+    at = np.unique(values)
+    if len(at) > points:
+        at = np.unique(np.quantile(values, np.linspace(0.0, 1.0, points)))
+    left = np.clip(np.searchsorted(at, values, side="right") - 1, 0, max(len(at) - 2, 0))
+    width = np.where(len(at) > 1, at[np.minimum(left + 1, len(at) - 1)] - at[left], 1.0)
+    share = np.clip((values - at[left]) / width, 0.0, 1.0)
+    found = np.empty((len(place), arms * parts * len(at)))
+    for m, each in enumerate(place):
+        here = each * len(at) + left
+        found[m] = np.bincount(here, rows.counts * (1.0 - share), found.shape[1])
+        if len(at) > 1:
+            found[m] += np.bincount(here + 1, rows.counts * share, found.shape[1])
+    return Table(at, found.reshape(len(place), arms, parts, len(at)))
+
+
+def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """One step of SplitMix64, which spreads whole numbers over all 64 bits; the same on every machine."""
+    state = state + np.uint64(0x9E3779B97F4A7C15)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
+
+
+def edges(parts: int) -> Floats:
+    """The share of an arm's rows before each part, and 1 after the last. (P + 1)"""
+    left = np.arange(parts, -1, -1) / parts
+    return 1.0 - left * left
+
+
+def shares_of_rest(parts: int) -> Floats:
+    """kappa: what share each part has of what is left of its batch, itself included. (P)"""
+    left = np.arange(parts, -1, -1.0) ** 2
+    return 1.0 - left[1:] / left[:-1]
+
+
+def cut(counts: Floats, parts: int) -> Floats:
+    """How many rows of each arm are in each part: one dealing, runs contiguous. (K)->(1, K, P)"""
+    ends = np.floor(counts.transpose() * edges(parts).reshape(-1, *(1,) * counts.ndim) + 1e-9)
+    return np.expand_dims(np.diff(ends, axis=0).transpose(), -3)
+
+
+def bridged(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int, sigma: float) -> Floats:
+    """Totals of parts of normal rows given the total of all, dealt so many times: a law free of the means.
+
+    Counts of the parts with the parts first, (P, K, 1, ...), totals (K, 1, ...) -> (P, K, M, ...).
+    """
+    parts = rng.standard_normal((*counts.shape[:2], dealings, *counts.shape[3:]))
+    parts *= sigma * np.sqrt(counts)
+    found = totals - added(parts)
+    parts += counts / np.maximum(added(counts), 1.0) * found
+    return parts
+
+
+def hypergeometric(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
+    """The same for 0/1 results: how many ones are in each part of a random order of the rows."""
+    shape = (counts.shape[1], dealings, *counts.shape[3:])
+    ones, rows = np.broadcast_to(totals, shape).astype(np.int64), np.broadcast_to(added(counts), shape).astype(np.int64)
+    found = np.empty((counts.shape[0], *shape))
+    for part, size in enumerate(np.broadcast_to(counts, found.shape).astype(np.int64)):
+        drawn = rng.hypergeometric(ones, rows - ones, size)
+        found[part] = drawn
+        ones, rows = ones - drawn, rows - size
+    return found
+
+
+def multinomial(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
+    """The same for events of Poisson processes: each falls in a part with the part's share of the time."""
+    shape = (counts.shape[1], dealings, *counts.shape[3:])
+    events, left = np.broadcast_to(totals, shape).astype(np.int64), added(counts)
+    found = np.empty((counts.shape[0], *shape))
+    for part, time in enumerate(counts):
+        drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))
+        found[part] = drawn
+        events, left = events - drawn, left - time
+    return found
+
+
+def added(rows: Floats) -> Floats:
+    """The sum over the first axis, in the same order however many elements there are."""
+    found: Floats = rows[0].copy()
+    for row in rows[1:]:
+        found += row
+    return found

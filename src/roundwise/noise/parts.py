@@ -1,0 +1,216 @@
+"""Bets of one size on the parts of a batch: what a noise model offers for them, and what it sees.
+
+Arrays have the parts first, then the arms, then runs with their dealings as columns. A `Tilt` is a bet of one size, as
+a log factor, for given parts: exp(q D - q^2/2) for sub-Gaussian rewards. Its size q is in standard errors of the part,
+as the past knows them; q = 0 is no bet. Factors have mean at most 1 under their null for every q >= 0 that is known
+before the part: each is the bet of the model's proposition with all its weight on one drift
+(docs/why-the-guarantee-holds.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Bools, Floats
+from roundwise.state import Parts
+
+Index = NDArray[np.intp]
+Tilt = Callable[[int, Floats], Floats]  # part, sizes (c) -> log factors (c)
+NONE = 1e-18  # in place of no rows
+
+
+class Before(NamedTuple):
+    """Sums of all batches before, as columns. (K, n) each"""
+
+    counts: Floats
+    totals: Floats
+    scatter: Floats
+    freedom: Floats
+
+
+class Rows(NamedTuple):
+    """A table of the values in each part."""
+
+    values: Floats  # (V)
+    counts: Floats  # (V, P, K, n)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a model sees of a batch in parts."""
+
+    before: Before
+    counts: Floats  # (P, K, n)
+    totals: Floats  # (P, K, n)
+    scatter: Floats | None = None  # (P, K, n)
+    rows: Rows | None = None
+
+    def at(self, columns: slice) -> Seen:
+        """Some columns of it."""
+        return Seen(
+            Before(*(each[:, columns] for each in self.before)),
+            self.counts[..., columns],
+            self.totals[..., columns],
+            None if self.scatter is None else self.scatter[..., columns],
+            None if self.rows is None else Rows(self.rows.values, self.rows.counts[..., columns]),
+        )
+
+    @cached_property
+    def so_far(self) -> Floats:
+        """Counts of all earlier batches, and of the parts before each. (P, K, n)"""
+        return sums_before(self.counts, self.before.counts)
+
+    @cached_property
+    def totals_so_far(self) -> Floats:
+        """Totals of the same."""
+        return sums_before(self.totals, self.before.totals)
+
+    @cached_property
+    def scatter_so_far(self) -> tuple[Floats, Floats]:
+        """Scatter within arms, batches and parts before each part, and its degrees of freedom."""
+        if self.scatter is None:
+            same = np.broadcast_to(self.before.scatter, self.counts.shape)
+            return same, np.broadcast_to(self.before.freedom, self.counts.shape)
+        freedom = np.maximum(self.counts - 1.0, 0.0)
+        return sums_before(self.scatter, self.before.scatter), sums_before(freedom, self.before.freedom)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Forms of the means before each part, one for each bet: sum_s factors_s means[places_s] > offset."""
+
+    places: list[Index]  # (P, c) each, in an array (P, K, n) as one row
+    factors: list[Floats] | None  # (P, c) each; None for pairs: 1 and -1
+    offsets: Floats  # (P, c)
+
+    def of(self, values: Floats) -> Floats:
+        """The form of values (P, K, n). (P, c)"""
+        flat = values.reshape(-1)
+        if self.factors is None:
+            return flat.take(self.places[0]) - flat.take(self.places[1])
+        return _added([f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
+
+    def squares(self, values: Floats) -> Floats:
+        """sum_s factors_s^2 values. (P, c)"""
+        flat = values.reshape(-1)
+        if self.factors is None:
+            return flat.take(self.places[0]) + flat.take(self.places[1])
+        return _added([f * f * flat.take(each) for f, each in zip(self.factors, self.places, strict=True)])
+
+    def mean_of(self, values: Floats, weights: Floats) -> Floats:
+        """The mean of values over the arms of a form, with these weights and the squares of the factors. (P, c)"""
+        return self.squares(np.ascontiguousarray(values) * weights) / self.squares(weights)
+
+    @cached_property
+    def pair(self) -> Bools:
+        """Which say that the first arm exceeds the second by the offset. (P, c)"""
+        if self.factors is None:
+            return np.ones(self.offsets.shape, dtype=np.bool_)
+        if len(self.factors) < 2:
+            return np.zeros(self.offsets.shape, dtype=np.bool_)
+        rest = [each == 0 for each in self.factors[2:]]
+        return np.logical_and.reduce([self.factors[0] == 1, self.factors[1] == -1, *rest])
+
+
+def _added(arrays: list[Floats]) -> Floats:
+    found = arrays[0]
+    for each in arrays[1:]:
+        found += each
+    return found
+
+
+class Places(Protocol):
+    """Where arms of bets are found: places in an array (P, K, n) as one row."""
+
+    def __call__(self) -> tuple[Index, Index]:
+        """Of the first arm of each bet and of its second. (P, c)"""
+
+
+class Tilts(Protocol):
+    """What a model offers for the parts of a batch."""
+
+    @property
+    def variances(self) -> Floats:
+        """A guess at the variance of a result of each arm before each part, to compare arms. (P, K, n), or one."""
+
+    def level_variances(self, level: float) -> Floats:
+        """The same for bets on a level, from that arm alone."""
+
+    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+        """Bets on the first arm's mean exceeding the second's by the margin.
+
+        Given are the difference of their means in each part less the margin, and 1/n_a + 1/n_b. (P, c)
+        """
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
+        """Bets on a mean lying above a level (sign 1) or below it (-1).
+
+        Given are the distance of its mean in each part from the level, in the direction of the bet, and 1/n. (P, c)
+        """
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """Bets on forms of the means exceeding their offsets.
+
+        Given are the form of the means in each part less its offset, and sum_s f_s^2/n_s. (P, c)
+        """
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """A noise model that has bets on parts; the batches of one that has not are bet on as a whole."""
+
+    def tilts(self, seen: Seen) -> Tilts:
+        """Bets of one size on the parts of a batch."""
+
+
+def tilts_of(noise: object, seen: Seen) -> Tilts:
+    """What a model offers for the parts of a batch."""
+    assert isinstance(noise, InParts)
+    return noise.tilts(seen)
+
+
+def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:
+    """What there was at the start, and the sum of all parts before each. (P, ...)"""
+    found = np.empty_like(values)
+    found[0] = start
+    for p in range(1, len(values)):
+        np.add(found[p - 1], values[p - 1], out=found[p])
+    return found
+
+
+def columns(array: NDArray[Any], dealings: int) -> NDArray[Any]:
+    """Runs (K) as columns (K, n), once for every dealing."""
+    rows = array.transpose()
+    if dealings > 1:
+        rows = np.broadcast_to(rows[:, None], (rows.shape[0], dealings, *rows.shape[1:]))
+    return np.ascontiguousarray(rows).reshape(rows.shape[0], -1)
+
+
+def part_columns(array: Floats, dealings: int) -> Floats:
+    """An array of parts (1 or M, K, P) with the parts first, a column for each dealing of each run. (P, K, n)"""
+    rows = array.transpose()
+    if rows.shape[2] != dealings:
+        rows = np.broadcast_to(rows, (*rows.shape[:2], dealings, *rows.shape[3:]))
+    return np.ascontiguousarray(rows).reshape(*rows.shape[:2], -1)
+
+
+def seen(past: tuple[Floats, Floats, Floats, Floats], parts: Parts) -> Seen:
+    """What a model sees, from sums of the past (counts, totals, scatter, freedom) and a batch in parts."""
+    dealings, table = parts.dealings, parts.table
+    rows = None
+    if table is not None:
+        values = table.values.reshape(-1, table.values.shape[-1])[0]
+        rows = Rows(values, np.stack([part_columns(table.counts[..., v], dealings) for v in range(values.size)]))
+    return Seen(
+        Before(*(columns(each, dealings) for each in past)),
+        part_columns(parts.counts, dealings),
+        part_columns(parts.totals, dealings),
+        None if parts.scatter is None else part_columns(parts.scatter, dealings),
+        rows,
+    )

@@ -1,0 +1,31 @@
+"""What a study will take: before the first result, and from the middle of it."""
+
+from roundwise.planning.again import Outlook, first_line, outlook_line, replan
+from roundwise.planning.costs import Costs
+from roundwise.planning.expected import Expected
+from roundwise.planning.fixed import FixedDesign
+from roundwise.planning.front import Setting
+from roundwise.planning.instead import Instead
+from roundwise.planning.planner import plan
+from roundwise.planning.rows import Power, Row, Spread
+from roundwise.planning.study_plan import StudyPlan, read_plan
+from roundwise.planning.wish import Wish
+
+__all__ = [
+    "Costs",
+    "Expected",
+    "FixedDesign",
+    "Instead",
+    "Outlook",
+    "Power",
+    "Row",
+    "Setting",
+    "Spread",
+    "StudyPlan",
+    "Wish",
+    "first_line",
+    "outlook_line",
+    "plan",
+    "read_plan",
+    "replan",
+]

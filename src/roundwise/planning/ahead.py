@@ -1,0 +1,248 @@
+"""What lies ahead: many runs of one study in an assumed world, from its start or from where it stands, to its end.
+
+Budget, round and split are honoured because it is the same policy that a study asks (`policies.rounds.Rounds`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, mapped, take, zeros
+from roundwise.policies import Policy, Rounds
+from roundwise.policies.rounds import Round
+from roundwise.problem import Problem
+from roundwise.questions import Claims, Statements
+from roundwise.simulation.environments import Environment
+from roundwise.simulation.lockstep import drawn
+from roundwise.state import Batch, Plan, Trial, joined
+from roundwise.stopping import exacting
+from roundwise.trial import advance, begin, conclusion, stuck
+
+MOST_ROUNDS = 400  # a run that is not over by then is taken as endless,
+MOST_RESULTS = 1e12  # and so is one with so many results
+EXACT_ROUNDS = 40  # rounds of limited size that are followed one by one where there is no budget;
+COARSE = 0.05  # after them several are taken together, at most this share of the results so far
+
+
+class Start(NamedTuple):
+    """Where a study stands: its trial, and what came back so far for the batch that is outstanding."""
+
+    trial: Trial  # of one run, ()
+    told: Batch | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """How each of many runs ended."""
+
+    counts: Floats  # (runs, K), asked for from here on; infinite where no end was seen
+    batches: Floats  # (runs), rounds from here on
+    decided: Bools  # (runs), there is an answer; of claims, all that are true were shown
+    correct: Bools  # (runs), nothing false was said
+    shown: Bools  # (runs, J), claims that were shown
+    truth: Floats  # (runs, K)
+    steps: int  # of the longest run: what it took to compute
+
+    @property
+    def samples(self) -> Floats:
+        """Results asked for from here on. (runs)"""
+        return np.asarray(self.counts.sum(axis=-1))
+
+    @property
+    def until_decided(self) -> Ends:
+        """The same, but without an end where there was no answer."""
+        counts = np.where(self.decided[:, None], self.counts, np.inf)
+        return dataclasses.replace(self, counts=counts, batches=np.where(self.decided, self.batches, np.inf))
+
+
+def joined_ends(parts: Sequence[Ends]) -> Ends:
+    """Several lots of runs of the same study."""
+    names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Ends(**columns, steps=max(part.steps for part in parts))
+
+
+def ahead(
+    problem: Problem,
+    policy: Policy,
+    environment: Environment,
+    *,
+    runs: int,
+    seed: int,
+    block: int = 0,
+    start: Start | None = None,
+    most_rounds: int = MOST_ROUNDS,
+) -> Ends:
+    """So many runs from the start, or from where a study stands, to their end.
+
+    The question of claims ends with the budget; without one, when all that is true has been shown.
+    """
+    rngs = [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(block, stream))) for stream in (0, 1)]
+    trial = begin(problem, policy, (runs,)) if start is None else repeated(start.trial, runs)
+    told = None if start is None else start.told
+    world = environment.world(rngs[0], runs)
+    book = _Book(problem, policy, world.means)
+    alive, asked, rounds, steps = np.arange(runs), zeros((runs, problem.arms)), np.zeros(runs), 0
+    while alive.size:
+        endless = (trial.record.samples >= MOST_RESULTS) | (steps >= most_rounds)
+        over = _nothing_left(policy, trial.plan)
+        if steps:
+            over |= trial.done | stuck(problem, policy, trial) | book.all_shown(trial, alive) | endless
+        if over.any():
+            who, rest = np.flatnonzero(over), np.flatnonzero(~over)
+            book.write(alive[who], take(trial, who), asked[who], rounds[who], endless[who])
+            trial = trial._replace(batch=Batch(trial.record.counts, trial.record.totals))
+            alive, trial, world, asked, rounds = alive[rest], *take((trial, world, asked, rounds), rest)
+            if not alive.size:
+                break
+        asked, rounds = asked + trial.plan.pulls, rounds + rounds_of(policy, trial.plan.pulls)
+        batch, world = _pulled(problem, environment, rngs[1], world, trial.plan, told if steps == 0 else None)
+        trial = advance(problem, coarser(policy, trial), trial, batch)
+        steps += 1
+    return book.ends(steps)
+
+
+def repeated(trial: Trial, runs: int) -> Trial:
+    """The same trial in so many runs."""
+    found: Trial = mapped(lambda array: np.repeat(np.asarray(array)[None], runs, axis=0), trial)
+    return found
+
+
+def without_budget(policy: Policy) -> Policy:
+    """The same policy in the same rounds, as if there were no budget."""
+    if not isinstance(policy, Rounds) or policy.budget is None:
+        return policy
+    if policy.round is None and policy.split is None:
+        return policy.policy
+    return dataclasses.replace(policy, budget=None)
+
+
+def claims_of(problem: Problem, names: Sequence[str]) -> tuple[str, ...]:
+    """What the question claims one by one, in words; nothing where it has one answer."""
+    question = problem.question
+    if isinstance(question, Claims):
+        return tuple(question.line_words(names))
+    return question.names if isinstance(question, Statements) else ()
+
+
+def rounds_of(policy: Policy, pulls: Floats) -> Floats:
+    """In how many rounds these pulls are made. (K)->()"""
+    most, number = most_in_a_round(policy), pulls.sum(axis=-1)
+    if most is None or (isinstance(policy, Rounds) and policy.budget is not None):
+        return np.asarray(number > 0, dtype=np.float64)
+    return np.asarray(np.ceil(number / most), dtype=np.float64)
+
+
+def most_in_a_round(policy: Policy) -> float | None:
+    """The largest number of results in a round, if there is one."""
+    if isinstance(policy, Rounds):
+        return most_in_a_round(policy.policy) if policy.size is None else policy.size
+    most: float | None = getattr(policy, "max_batch", None)
+    return most
+
+
+def coarser(policy: Policy, trial: Trial) -> Policy:
+    """The policy with several rounds taken together, once there were many of a limited size and no budget is near.
+
+    A forecast of hundreds of rounds would take as many steps; so it is a few per cent too large.
+    """
+    most = most_in_a_round(policy)
+    if most is None or (isinstance(policy, Rounds) and policy.budget is not None):
+        return policy
+    at_once = math.floor(COARSE * float(trial.record.samples.min()) / most)
+    if trial.record.samples.min() < EXACT_ROUNDS * most or at_once < 2:
+        return policy
+    return _with_most(policy, at_once * most)
+
+
+def _with_most(policy: Policy, most: float) -> Policy:
+    if isinstance(policy, Rounds):
+        if policy.round is not None:
+            return dataclasses.replace(policy, round=most)
+        return dataclasses.replace(policy, policy=_with_most(policy.policy, most))
+    found: Policy = dataclasses.replace(policy, max_batch=most)  # type: ignore[type-var]
+    return found
+
+
+def _nothing_left(policy: Policy, plan: Plan) -> Bools:
+    """Whether nothing is asked for any more, although there is no answer. ()"""
+    none = plan.pulls.sum(axis=-1) == 0
+    if isinstance(plan.memory, Round) and exacting(policy.stopping):  # it needs every batch just as planned
+        none = none | plan.memory.cut
+    return np.asarray(none)
+
+
+def _pulled(
+    problem: Problem,
+    environment: Environment,
+    rng: np.random.Generator,
+    world: Any,
+    plan: Plan,
+    told: Batch | None,
+) -> tuple[Batch, Any]:
+    """What comes back for the plan; for an outstanding batch, with what has come already."""
+    if told is None:
+        return drawn(problem, environment, rng, world, plan)
+    before = mapped(lambda array: np.repeat(array[None], len(plan.pulls), axis=0), told._replace(parts=None))
+    rest = np.maximum(plan.pulls - before.counts, 0.0)
+    batch, world = environment.pull(rng, world, rest, problem.noise.needs)
+    if before.table is None or batch.table is None:
+        before, batch = before._replace(table=None), batch._replace(table=None)
+    return joined([before, batch])._replace(parts=None), world
+
+
+class _Book:
+    """How runs ended, written as they do."""
+
+    def __init__(self, problem: Problem, policy: Policy, truth: Floats) -> None:
+        runs = len(truth)
+        self.problem, self.policy, self.truth = problem, policy, truth
+        self.claims = isinstance(problem.question, Claims)
+        self.true = problem.question.answer(truth) if self.claims else None  # (runs, J)
+        lines = len(claims_of(problem, [""] * problem.arms))
+        self.open_ended = self.claims and not (isinstance(policy, Rounds) and policy.budget is not None)
+        self.counts, self.batches = np.full(truth.shape, np.inf), np.full(runs, np.inf)
+        self.decided, self.correct = np.zeros(runs, dtype=np.bool_), np.zeros(runs, dtype=np.bool_)
+        self.shown = np.zeros((runs, lines), dtype=np.bool_)
+
+    def all_shown(self, trial: Trial, alive: Any) -> Bools:
+        """Whether all that is true was shown, where claims have no budget to end with."""
+        if not self.open_ended or self.true is None:
+            return np.zeros(len(alive), dtype=np.bool_)
+        shown = conclusion(self.problem, self.policy, trial)
+        return np.asarray((shown | ~self.true[alive]).all(axis=-1))
+
+    def write(self, who: Any, trial: Trial, asked: Floats, rounds: Floats, endless: Bools) -> None:
+        """These runs ended so; `endless` where they were only cut off."""
+        answer = np.asarray(conclusion(self.problem, self.policy, trial))
+        question = self.problem.question
+        if self.true is not None:
+            self.decided[who] = (answer | ~self.true[who]).all(axis=-1)
+            self.correct[who] = question.correct(answer, self.truth[who])
+            self.shown[who] = answer
+        else:
+            self.decided[who] = trial.done
+            self.correct[who] = ~trial.done | question.correct(answer, self.truth[who])
+            if self.shown.shape[-1]:
+                self.shown[who] = trial.done[:, None] & answer
+        seen = self.decided[who] | ~endless
+        self.counts[who] = np.where(seen[:, None], asked, np.inf)
+        self.batches[who] = np.where(seen, rounds, np.inf)
+
+    def ends(self, steps: int) -> Ends:
+        """What was written."""
+        return Ends(
+            counts=self.counts,
+            batches=self.batches,
+            decided=self.decided,
+            correct=self.correct,
+            shown=self.shown,
+            truth=self.truth,
+            steps=steps,
+        )

@@ -1,0 +1,243 @@
+"""What a fixed design of the same error needs: results dealt out in fixed shares, one look at the end, no betting.
+
+Normal approximations, as in every textbook of sample sizes. For each comparison j that the right answer consists of,
+with gap_j > 0 between what is compared and its offset, and N results in all, the estimate has the variance v_j/N (at
+the offset v0_j/N), and the comparison is shown if it exceeds z sqrt(v0_j/N). So one is shown with this `power` if
+
+    N = (z sqrt(v0) + z_power sqrt(v))^2 / gap^2.
+
+Rates (counts) are pooled at the offset 0. The level of one comparison is delta over their number (Bonferroni); against
+a control z is Dunnett's, from the correlation that the shared control makes. Where the answer needs all comparisons,
+`power` is that of all of them together; against a control, of the claim with the largest effect.
+
+With several looks (O'Brien and Fleming 1979) the estimate is looked at when 1/L, 2/L, ... of the results are there, and
+is a Brownian motion on [0, 1] that must pass one constant; the largest number of results grows by the inflation factor,
+the expected one shrinks (Jennison and Turnbull 2000, chapters 2 and 19, by recursive integration).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from roundwise.arrays import Floats
+from roundwise.errors import InputError
+from roundwise.noise import Binary, Noise, Poisson
+from roundwise.planning.expected import control_of
+from roundwise.planning.worlds import deviations
+from roundwise.problem import Problem
+
+DRAWS = 40_000  # of the estimates, for the power of several comparisons together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looks:
+    """A group-sequential design: as many looks as our study typically has rounds."""
+
+    looks: int
+    most: float  # results if nothing is shown before the end
+    expected: float  # results on average, with these means
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"looks": self.looks, "most": self.most, "expected": self.expected}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedDesign:
+    """One look at the end, shares fixed in advance."""
+
+    samples: float  # in all
+    critical: float  # z
+    comparisons: int
+    power: float
+    method: str
+    sequential: Looks | None = None
+
+    def scaled(self, factor: float) -> FixedDesign:
+        """The same with so many times the results: what must be asked for where some never come back."""
+        looks = self.sequential
+        if looks is not None:
+            looks = Looks(looks=looks.looks, most=factor * looks.most, expected=factor * looks.expected)
+        return dataclasses.replace(self, samples=factor * self.samples, sequential=looks)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "samples": self.samples,
+            "critical": self.critical,
+            "comparisons": self.comparisons,
+            "power": self.power,
+            "method": self.method,
+            "sequential": None if self.sequential is None else self.sequential.plain(),
+        }
+
+
+def fixed_design(
+    problem: Problem,
+    means: Sequence[float],
+    *,
+    power: float = 0.9,
+    shares: Sequence[float] | None = None,
+    looks: int | None = None,
+    deviation: float | None = None,
+) -> FixedDesign | None:
+    """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
+    mu = np.asarray(means, dtype=np.float64)
+    control = control_of(problem.question)
+    try:
+        answer = problem.question.answer(mu)
+        pieces = problem.question.halfspaces(np.ones_like(answer) if control is not None else answer, problem.arms)
+    except InputError:
+        return None
+    forms, offsets = pieces.dense(problem.arms), np.asarray(pieces.offsets)
+    gaps = forms @ mu - offsets
+    weights = np.full(problem.arms, 1 / problem.arms) if shares is None else np.asarray(shares) / np.sum(shares)
+    number = len(gaps)
+    against, null = _variances(problem.noise, mu, forms, offsets, weights, deviation)
+    if control is not None:
+        best = int(gaps.argmax())
+        if gaps[best] <= 0:
+            return None
+        critical = dunnett(problem.delta, tuple(_correlations(forms, weights, control)))
+        samples = float(
+            ((critical * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]) ** 2
+        )
+        method = "one look, Dunnett" if number > 1 else "one look"
+    elif not (gaps > 0).all():
+        return None
+    else:
+        critical = float(-ndtri(problem.delta / number))
+        method = "one look, Bonferroni" if number > 1 else "one look"
+        samples = _enough(critical, gaps, forms, null, _each(problem.noise, mu, weights, deviation), power)
+    alone = control is not None or number == 1
+    sequential = None
+    if looks is not None and looks > 1 and alone:
+        level = problem.delta / number
+        where = int(gaps.argmax())
+        once = (-ndtri(level) * math.sqrt(null[where]) + ndtri(power) * math.sqrt(against[where])) / gaps[where]
+        inflation, expected = obrien_fleming(min(looks, 20), level, power)
+        sequential = Looks(looks=min(looks, 20), most=float(once**2 * inflation), expected=float(once**2 * expected))
+    return FixedDesign(
+        samples=samples, critical=critical, comparisons=number, power=power, method=method, sequential=sequential
+    )
+
+
+def _each(noise: Noise, means: Floats, shares: Floats, deviation: float | None) -> Floats:
+    """The variance of each arm's estimate, times the results in all. (K)"""
+    return deviations(noise, means, deviation) ** 2 / shares
+
+
+def _variances(
+    noise: Noise, means: Floats, forms: Floats, offsets: Floats, shares: Floats, deviation: float | None
+) -> tuple[Floats, Floats]:
+    """Of each comparison, times the results in all: with these means, and at its offset. (P)"""
+    against = forms**2 @ _each(noise, means, shares, deviation)
+    if not isinstance(noise, Binary | Poisson):
+        return against, against
+    null = against.copy()
+    for j, (form, offset) in enumerate(zip(forms, offsets, strict=True)):
+        arms = np.flatnonzero(form)
+        if arms.size == 1 and abs(form[arms[0]]) == 1:  # against a level
+            level = abs(offset)
+            null[j] = (level * (1 - level) if isinstance(noise, Binary) else level) / shares[arms[0]]
+        elif arms.size == 2 and form.sum() == 0 and abs(form[arms[0]]) == 1 and offset == 0:
+            rate = float((means[arms] * shares[arms]).sum() / shares[arms].sum())
+            null[j] = (rate * (1 - rate) if isinstance(noise, Binary) else rate) * (1 / shares[arms]).sum()
+    return against, null
+
+
+def _enough(critical: float, gaps: Floats, forms: Floats, null: Floats, each: Floats, power: float) -> float:
+    """Results with which all comparisons are shown together, with probability `power`.
+
+    With estimates gap + noise/sqrt(N) all are shown as soon as sqrt(N) >= max_j (z sqrt(v0_j) - noise_j)/gap_j, so the
+    answer is a quantile over draws of the noise; for a single comparison it is the formula above.
+    """
+    if len(gaps) == 1:
+        spread = math.sqrt(float(forms[0] ** 2 @ each))
+        return float(((critical * math.sqrt(null[0]) + ndtri(power) * spread) / gaps[0]) ** 2)
+    half = np.random.default_rng(1).standard_normal((DRAWS // 2, len(each)))
+    noise = (np.concatenate([half, -half]) * np.sqrt(each)) @ forms.T
+    root = ((critical * np.sqrt(null) - noise) / gaps).max(axis=-1)
+    return float(max(np.quantile(root, power), 0.0) ** 2)
+
+
+def _correlations(forms: Floats, shares: Floats, control: int) -> Floats:
+    """The square roots of the correlations that a shared control makes: rho_jk is their product. (P)"""
+    others = [int(np.flatnonzero((form != 0) & (np.arange(len(form)) != control))[0]) for form in forms]
+    return np.sqrt((1 / shares[control]) / (1 / shares[control] + 1 / shares[others]))
+
+
+@lru_cache(maxsize=256)
+def dunnett(level: float, roots: tuple[float, ...]) -> float:
+    """z with P(max_j Z_j > z) = level, Z standard normal with correlations roots_j roots_k (Dunnett 1955).
+
+    >>> round(dunnett(0.025, (0.5**0.5, 0.5**0.5)), 3)
+    2.212
+    """
+    if len(roots) == 1:
+        return float(-ndtri(level))
+    x, w = _nodes(200)
+    x, w = 9 * x, 9 * w * np.exp(-((9 * x) ** 2) / 2) / math.sqrt(2 * math.pi)
+    lam = np.asarray(roots)
+    low, high = 0.0, float(-ndtri(level / len(roots)))
+    for _ in range(60):
+        middle = (low + high) / 2
+        inside = float((w * ndtr((middle + lam[:, None] * x) / np.sqrt(1 - lam[:, None] ** 2)).prod(axis=0)).sum())
+        low, high = (middle, high) if 1 - inside > level else (low, middle)
+    return (low + high) / 2
+
+
+@lru_cache(maxsize=256)
+def obrien_fleming(looks: int, level: float, power: float) -> tuple[float, float]:
+    """By how much the results grow at most, and shrink on average, against one look (one-sided, no futility).
+
+    >>> [round(each, 4) for each in obrien_fleming(5, 0.025, 0.9)]
+    [1.0265, 0.7503]
+    """
+    low, high = float(-ndtri(level)), float(-ndtri(level)) + 2
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(_exits(looks, middle, 0.0)) > level else (low, middle)
+    constant = (low + high) / 2
+    least, most = 0.0, constant + float(ndtri(power)) + 2
+    for _ in range(50):
+        middle = (least + most) / 2
+        least, most = (middle, most) if sum(_exits(looks, constant, middle)) < power else (least, middle)
+    drift = (least + most) / 2
+    inflation = (drift / float(ndtri(power) - ndtri(level))) ** 2
+    exits = _exits(looks, constant, drift)
+    late = sum(p * k / looks for k, p in enumerate(exits, 1)) + 1 - sum(exits)
+    return inflation, inflation * late
+
+
+@lru_cache(maxsize=4)
+def _nodes(number: int) -> tuple[Floats, Floats]:
+    """Points and weights of Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(number)
+    return nodes, weights
+
+
+def _exits(looks: int, constant: float, drift: float) -> list[float]:
+    """P(the motion with this drift passes the constant first at look k), k = 1, ..., by recursive integration."""
+    step = 1 / looks
+    nodes, weights = _nodes(160)
+    bottom = constant - 9.0
+    x = (constant + bottom) / 2 + (constant - bottom) / 2 * nodes
+    w = weights * (constant - bottom) / 2
+    scale = math.sqrt(step)
+    density = np.exp(-((x - drift * step) ** 2) / (2 * step)) / (scale * math.sqrt(2 * math.pi))
+    exits = [float(ndtr((drift * step - constant) / scale))]
+    kernel = np.exp(-((x[:, None] - x[None] - drift * step) ** 2) / (2 * step)) / (scale * math.sqrt(2 * math.pi))
+    beyond = ndtr((x + drift * step - constant) / scale)
+    for _ in range(looks - 1):
+        exits.append(float((w * density * beyond).sum()))
+        density = kernel @ (w * density)
+    return exits

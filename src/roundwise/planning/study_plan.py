@@ -1,0 +1,147 @@
+"""A plan: what a study will take, in numbers, words, a page and a figure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roundwise.errors import DataError, RoundwiseError
+from roundwise.planning.figure import drawing_of, figure_of
+from roundwise.planning.fixed import FixedDesign
+from roundwise.planning.front import Setting, policy_words
+from roundwise.planning.instead import Instead
+from roundwise.planning.page import html_of, page_of, text_of
+from roundwise.planning.rows import Row
+from roundwise.planning.wish import Wish
+from roundwise.planning.words import command, in_words, protocol
+from roundwise.studies.settings import Settings
+
+PLAN_FORMAT = "roundwise plan 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan:
+    """What a study will take: a row for everything that is expected, the settings to use, words to copy."""
+
+    wish: Wish  # with the recommended settings
+    rows: tuple[Row, ...]
+    target: int  # the row that the settings are chosen for
+    front: tuple[Setting, ...]
+    instead: tuple[Instead, ...]
+    runs: int  # of each row, unless its rounds are many
+
+    @property
+    def row(self) -> Row:
+        """The row that the settings are chosen for."""
+        return self.rows[self.target]
+
+    @property
+    def recommended(self) -> Setting | None:
+        """The recommended settings."""
+        return next((each for each in self.front if each.recommended), None)
+
+    @property
+    def fixed_design(self) -> FixedDesign | None:
+        """What a fixed design needs in that row."""
+        return self.row.fixed
+
+    @property
+    def lower_bound(self) -> float | None:
+        """What no method can stay below in that row."""
+        return self.row.lower_bound
+
+    @cached_property
+    def words(self) -> str:
+        """What it means, in a few sentences."""
+        return in_words(self.wish, self.rows, self.row, [each.words for each in self.instead])
+
+    @property
+    def protocol(self) -> str:
+        """A paragraph for a protocol."""
+        return protocol(self.wish, self.row)
+
+    @property
+    def command(self) -> str:
+        """The command that creates the study."""
+        return command(self.wish) or f"roundwise new {self.wish.name} --from-plan FILE"
+
+    def plain(self) -> dict[str, Any]:
+        """The plan as JSON; `settings` is what `new --from-plan` reads."""
+        return {
+            "format": PLAN_FORMAT,
+            "name": self.wish.name,
+            "rows": [row.plain() for row in self.rows],
+            "target": self.target,
+            "recommended": {
+                "policy": policy_words(self.wish.policy),
+                "front": [each.plain() for each in self.front],
+                "settings": {key: value for key, value in self.wish.settings.payload().items() if key != "seed"},
+            },
+            "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
+            "lower_bound": self.lower_bound,
+            "instead": [each.plain() for each in self.instead],
+            "words": self.words,
+            "protocol": self.protocol,
+            "command": self.command,
+            "seed": self.wish.seed,
+            "runs": self.runs,
+        }
+
+    def json(self) -> str:
+        """The plan as JSON text; numbers without end are null."""
+        return json.dumps(_finite(self.plain()), indent=2, allow_nan=False)
+
+    def text(self) -> str:
+        """The plan for a terminal."""
+        return text_of(self)
+
+    def html(self) -> str:
+        """The plan as a page of its own."""
+        return page_of(self, drawing_of(figure_of(self)))
+
+    def _repr_html_(self) -> str:
+        """The plan in a notebook."""
+        return html_of(self)
+
+    def figure(self) -> Any:
+        """A figure for a protocol: the front, the distribution of results and rounds, power by lead."""
+        return figure_of(self)
+
+
+def read_plan(path: Path) -> tuple[Settings, str]:
+    """The settings that a plan recommends, from the file that it was written to, and its forecast in a line."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != PLAN_FORMAT:
+            raise KeyError
+        row: Mapping[str, Any] = found["rows"][found["target"]]
+        settings = Settings.from_payload({**found["recommended"]["settings"], "seed": 0})
+    except RoundwiseError as error:
+        raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        raise DataError(f"{path} is no plan. Write one with `roundwise plan ... --out plan.json`.") from None
+    return settings, _forecast(row)
+
+
+def _forecast(row: Mapping[str, Any]) -> str:
+    typical, rounds = row["samples"]["typical"], row["batches"]["typical"]
+    if typical is None:
+        return f"if '{row['label']}', no end in sight"
+    return f"if '{row['label']}', about {typical:.0f} results in {rounds:.0f} round{'' if rounds == 1 else 's'}"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

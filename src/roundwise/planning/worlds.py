@@ -1,0 +1,173 @@
+"""A world for assumed means: what results would be like under the noise model of a study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Floats, zeros
+from roundwise.errors import InputError
+from roundwise.noise import Binary, Bounded, Needs, Noise, Poisson, UnknownVariance, known_sigma
+from roundwise.simulation.environments import (
+    BernoulliArms,
+    Environment,
+    GaussianArms,
+    Generator,
+    Means,
+    PoissonArms,
+    numbered,
+)
+from roundwise.state import Batch, Table
+
+POINTS = 20  # steps of the scale that results between two limits are put on
+
+
+class TableWorld(NamedTuple):
+    """True means, and how likely each value is."""
+
+    means: Floats  # (K)
+    shares: Floats  # (K, V)
+
+
+@dataclass(frozen=True, eq=False)
+class TableArms:
+    """Results that take a few values, each with a probability of its own: `shares` (K, V), or (runs, K, V).
+
+    With the axis of runs, the world of run i is drawn from them: what the data allow.
+    """
+
+    values: Floats  # (V)
+    shares: Floats  # (K, V) or (worlds, K, V)
+    noise: Noise
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return int(self.shares.shape[-2])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    @property
+    def sigma(self) -> float:
+        """That of the noise model."""
+        return self.noise.sigma
+
+    def world(self, rng: Generator, runs: int) -> TableWorld:
+        """The shares of each run, one of those there are."""
+        known = self.shares if self.shares.ndim == 3 else self.shares[None]
+        shares = known[rng.integers(len(known), size=runs)] if len(known) > 1 else np.repeat(known, runs, axis=0)
+        return TableWorld(shares @ self.values, shares)
+
+    def pull(self, rng: Generator, world: TableWorld, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, TableWorld]:
+        """One multinomial draw for each arm."""
+        drawn = rng.multinomial(pulls.astype(np.int64), world.shares).astype(np.float64)  # (runs, K, V)
+        totals = drawn @ self.values
+        if needs == "sums":
+            return Batch(pulls, totals), world
+        scatter = np.maximum(drawn @ self.values**2 - totals**2 / np.maximum(pulls, 1.0), 0.0)
+        values = np.broadcast_to(self.values, (*pulls.shape[:-1], self.values.size))
+        return Batch(pulls, totals, scatter, Table(values, drawn) if needs == "rows" else None), world
+
+
+@dataclass(frozen=True, eq=False)
+class Unreliable:
+    """Another world of which a share of the results never comes back, whatever they are."""
+
+    world_of: Environment
+    missing: float
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return self.world_of.arms
+
+    @property
+    def noise(self) -> Noise:
+        """That of the world within."""
+        return self.world_of.noise
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the world within."""
+        return self.world_of.names
+
+    @property
+    def sigma(self) -> float:
+        """That of the world within."""
+        return self.world_of.sigma
+
+    def world(self, rng: Generator, runs: int) -> object:
+        """That of the world within."""
+        return self.world_of.world(rng, runs)
+
+    def pull(self, rng: Generator, world: object, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, object]:
+        """What comes back of these pulls: each result by a coin of its own."""
+        back = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing).transpose().astype(np.float64)
+        return self.world_of.pull(rng, world, back, needs)
+
+
+def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Environment:
+    """A world with these means in which the noise model holds.
+
+    `deviation` is the standard deviation of one result where the model does not say it: needed for an unknown one, and
+    for results between two limits a quarter of their distance unless it is given.
+
+    >>> world_of(Binary(), [0.3, 0.31]).noise.name
+    'binary'
+    """
+    if isinstance(noise, Binary):
+        return BernoulliArms(means)
+    if isinstance(noise, Poisson):
+        return PoissonArms(means)
+    if isinstance(noise, Bounded):
+        if callable(means):
+            raise InputError("Means between two limits are given one by one.")
+        return bounded_world(noise, np.asarray(means, dtype=np.float64), deviation)
+    sigma = known_sigma(noise)
+    if isinstance(noise, UnknownVariance):
+        sigma = 1.0 if deviation is None else deviation
+    if sigma is None:
+        raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
+    return GaussianArms(means, sigma if deviation is None else deviation)
+
+
+def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
+    """The standard deviation of one result of each arm in that world. (K)"""
+    if isinstance(noise, Binary):
+        return np.sqrt(means * (1 - means))
+    if isinstance(noise, Poisson):
+        return np.sqrt(means)
+    if isinstance(noise, Bounded):
+        world = bounded_world(noise, means, deviation)
+        return np.sqrt(np.maximum(world.shares @ world.values**2 - means**2, 0.0))
+    sigma = known_sigma(noise) if deviation is None else deviation
+    return np.full(means.shape, 1.0 if sigma is None else sigma)
+
+
+def bounded_world(noise: Bounded, means: Floats, deviation: float | None) -> TableArms:
+    """Results on a scale between two limits: beta-binomial, with these means and as nearly as can be this deviation."""
+    from scipy.special import betaln, gammaln
+
+    span = noise.high - noise.low
+    middle = np.clip((means - noise.low) / span, 1e-9, 1 - 1e-9)[:, None]
+    if ((means < noise.low) | (means > noise.high)).any():
+        raise InputError(f"The means must lie between {noise.low:g} and {noise.high:g}, as the results do.")
+    wanted = (0.25 if deviation is None else deviation / span) ** 2
+    steps = int(np.clip(np.ceil((middle * (1 - middle)).max() / wanted), POINTS, 200))
+    excess = (wanted / (middle * (1 - middle)) * steps - 1) / (steps - 1)  # 1 + (n - 1) rho is n var/(m (1 - m))
+    rho = np.clip(excess, 1e-6, 0.999)
+    a, b = middle * (1 / rho - 1), (1 - middle) * (1 / rho - 1)
+    k = np.arange(steps + 1.0)
+    ways = gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1)
+    shares = np.exp(ways + betaln(k + a, steps - k + b) - betaln(a, b))
+    return TableArms(noise.low + span * k / steps, shares / shares.sum(axis=-1, keepdims=True), noise)
+
+
+def spread_over(runs: int, means: Floats) -> Floats:
+    """The same means in every run, runs contiguous. (K)->(runs, K)"""
+    return zeros((runs, means.shape[-1])) + means

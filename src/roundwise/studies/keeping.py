@@ -1,0 +1,37 @@
+"""The record of a study: verify, export, import, and what happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roundwise.studies.listing import import_log
+from roundwise.studies.report import Event, events_of
+from roundwise.studies.store import open_store, write_log
+from roundwise.studies.study import Study, load_study
+from roundwise.studies.verify import Audit, verified
+
+
+def verify_study(name: str, storage: str | None = None) -> Audit:
+    """An audit of a study: everything is computed again from its record, and every difference is listed."""
+    with open_store(storage, create=False) as store:
+        return verified(store.read(name))
+
+
+def export_study(name: str, path: str | Path, storage: str | None = None) -> Path:
+    """Write the whole record of a study to a file, which appears complete or not at all."""
+    with open_store(storage, create=False) as store:
+        entries = store.read(name)
+    write_log(Path(path), entries)
+    return Path(path)
+
+
+def import_study(path: str | Path, storage: str | None = None) -> Study:
+    """Bring a study that was exported into a storage; its chain of digests is checked, and it is replayed."""
+    _, listing = import_log(Path(path), storage)
+    return load_study(listing.name, storage)
+
+
+def study_log(name: str, storage: str | None = None) -> list[Event]:
+    """Every entry of the record of a study: when, by whom, what, which file, how many rows."""
+    with open_store(storage, create=False) as store:
+        return events_of(store.read(name))

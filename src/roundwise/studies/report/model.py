@@ -1,0 +1,145 @@
+"""What a report holds: plain facts. `facts` gathers them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from roundwise.studies.report.words import Units
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One arm: what came back, and bounds that hold at all times; None for what was not computed or is not known."""
+
+    name: str
+    index: int  # among the arms of the study
+    results: int  # that count
+    mean: float | None
+    missing: int = 0  # outcomes that will never be known
+    waiting: int = 0  # results that are recorded, of a round that is still open
+    waiting_mean: float | None = None
+    lower: float | None = None  # of the mean
+    upper: float | None = None
+    behind: float | None = None  # how far behind the best, at least; 0 as long as it may be the best
+    trails_least: float | None = None  # how far behind the arm that leads, at least
+    trails_most: float | None = None  # how far behind the arm that leads, at most; 0 for itself
+    difference: float | None = None  # from the control
+    difference_lower: float | None = None
+    difference_upper: float | None = None
+    lift: float | None = None  # the difference as a share of the control's mean
+    lift_lower: float | None = None
+    lift_upper: float | None = None
+    place: str = ""  # "the only one left", "in the running", "out", ...; empty where arms have no place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """Something that must be shown, how much speaks for it, and how large what it is about is."""
+
+    claim: str
+    shown: bool
+    shown_at: int | None  # the round from which on it was shown
+    log_evidence: float
+    log_bar: float
+    estimate: float | None = None  # of what the claim is about
+    lower: float | None = None
+    upper: float | None = None
+    chance: float | None = None  # a forecast, where a rule makes one
+    given_up: bool = False  # whether no more results go to it
+    spare: float | None = None  # by how much it holds, at least
+    arm: str | None = None  # that it would rule out, if it says so of one
+    gap: bool = False  # whether what it is about is a difference of means
+    below: bool = False  # whether it says that this lies below, not above
+    compares: str | None = None  # the arm that is compared with the control
+    label: str | None = None  # its shortest name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A file that was recorded."""
+
+    name: str
+    round: int
+    results: int
+    rows: int
+    digest: str
+    at: str | None = None  # ISO 8601, UTC
+    by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What one round brought of one arm."""
+
+    round: int
+    arm: str
+    asked: int
+    results: int
+    mean: float | None
+    counts: bool  # whether the decision has seen it
+
+
+class Course(NamedTuple):
+    """How the evidence for a claim went, round by round."""
+
+    claim: str
+    rounds: tuple[int, ...]
+    log_evidence: tuple[float, ...]
+    shown: bool
+    shown_at: int | None  # the round from which on it was shown
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Facts:
+    """Everything there is to say about a study."""
+
+    study: str
+    question: str  # its name
+    asks: str  # the question in words
+    status: str  # decided, undecided, closed
+    answer: Any  # names of arms or statements, or true/false; None if undecided
+    headline: str  # the answer with its size, or what is shown and what is open
+    delta: float
+    results: int  # that count
+    waiting: int  # that are recorded, of a round that is still open
+    budget: int | None
+    rounds: int  # that count
+    still_to_come: dict[str, int]  # results of the open round
+    arm_rows: tuple[Arm, ...]  # in the order of the study
+    claim_rows: tuple[Shown, ...]
+    cells: tuple[Cell, ...]
+    files: tuple[Told, ...]
+    courses: tuple[Course, ...]
+    assumed: str
+    units: Units
+    rising: bool  # whether the best arm is the one with the highest mean
+    level: float | None  # that means are compared with, if the question has one
+    control: str | None
+    ends: str  # what bounds of means are, with their probability, where they are shown
+    differences: str  # the same of differences from the control
+    dangers: tuple[str, ...]  # to the guarantee
+    notes: tuple[str, ...]  # to know
+    guarantee: str  # "kept", "conditional on the assumption that ..." or "void because ..."
+    sentence: str  # for a protocol or a paper
+    next: str
+    reproduce: str
+    policy: str
+    created: str | None  # ISO 8601, UTC
+    changed: str | None
+    waiting_since: str | None  # the time from which results or a next step are waited for
+    by: tuple[str, ...]  # who wrote to the record
+    digest: str | None  # of the last entry
+    version: str
+
+    @property
+    def warnings(self) -> list[str]:
+        """Dangers and notes."""
+        return [*self.dangers, *self.notes]
+
+    @cached_property
+    def ranked(self) -> tuple[Arm, ...]:
+        """The arms, the best first; those without results last."""
+        sign = -1.0 if self.rising else 1.0
+        return tuple(sorted(self.arm_rows, key=lambda arm: (arm.mean is None, sign * (arm.mean or 0.0))))

@@ -1,0 +1,147 @@
+"""What endangers the guarantee of a study, and what else should be known: each once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from roundwise.betting.claims import Claiming
+from roundwise.stopping import exacting
+from roundwise.studies.drift import SURPRISING
+from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, emptied
+from roundwise.studies.report.model import Arm
+from roundwise.studies.report.tables import outside
+from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
+from roundwise.studies.results.balance import missing_differs
+from roundwise.studies.state import State
+
+
+def dangers_of(state: State, arms_out: bool) -> list[str]:
+    """What endangers the guarantee; `arms_out` if it is arms that are ruled out, not answers."""
+    said = []
+    rule = state.settings.policy.stopping
+    doubt = rule.doubt(state.settings.problem)
+    if doubt is not None:
+        said.append(sentence(capital(doubt)))
+    for each in state.amendments:
+        what = "withdrawn" if each["withdrawn"] else "corrected"
+        said.append(
+            f"{each['name']} of round {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
+            "nothing to do with what the results were; it is void if they were corrected because of what they showed."
+        )
+    for each in state.short:
+        said.append(
+            f"Round {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
+            f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
+        )
+    if emptied(state):
+        said.append(
+            f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "
+            "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
+            "each other, and at results that were chosen by their values."
+        )
+    return said + _lost(state) + _disagreement(state)
+
+
+def _lost(state: State) -> list[str]:
+    """That arms differ in what is missing, by more than chance, if they do."""
+    if not any(state.lost.values()):
+        return []
+    missing = np.array([float(state.lost.get(name, 0)) for name in state.settings.arms])
+    chance = missing_differs(state.record.counts, missing)
+    if chance >= SURPRISING:
+        return []
+    shares = missing / np.maximum(state.record.counts + missing, 1.0)
+    most = state.settings.arms[int(shares.argmax())]
+    return [
+        f"The arms differ in how many outcomes are missing as chance does once in {number(1 / max(chance, 1e-99))} "
+        f"studies, {most} most of all: what is missing may well depend on the arm, and then comparisons are biased."
+    ]
+
+
+def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
+    """What should be known besides."""
+    said = []
+    policy = state.settings.policy
+    if exacting(policy.stopping):
+        said.append(
+            f"{policy.name} stops by a rule of its own, which needs every round just as it was planned: "
+            "with less or more than that the study ends undecided."
+        )
+    if isinstance(policy.stopping, Claiming):
+        why = policy.stopping.why(state.settings.problem, state.trial)
+        said += [] if why is None else [f"The study ended because {why}."]
+        said.append(
+            "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
+            "bounds hold together up to twice that, and so do all upper ones; the forecast promises nothing."
+        )
+    said += _moved(state)
+    strange = [each.name for each in arms if outside(each)]
+    if strange:
+        said.append(
+            f"* The mean of {few(strange)} lies outside its own bounds: a mean counts all results alike, the bounds "
+            "come from the bets of the decision, round by round."
+        )
+    if state.settings.noise.needs == "rows" and state.sums_only:
+        said.append("Some results came as sums only: for those the range alone is used, which needs more results.")
+    if state.later:
+        came = count(sum(float(each.counts.sum()) for _, each in state.later))
+        said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")
+    return said + gathered([(note.partition(":")[0], note) for note in state.notes])
+
+
+def gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
+    """Notes on files, each kind once: with the last file, and how many others it is true of.
+
+    >>> gathered([("a.csv", "a.csv: not used: 'x'."), ("b.csv", "b.csv: not used: 'x'."), ("b.csv", "b.csv was cut.")])
+    ["b.csv and 1 other file: not used: 'x'.", 'b.csv was cut.']
+    """
+    kinds: dict[str, list[str]] = {}
+    for file, note in notes:
+        kinds.setdefault(note.removeprefix(file), []).append(file)
+    said = []
+    for kind, files in kinds.items():
+        others = len(files) - 1
+        more = f" and {count(others)} other file{'s' if others > 1 else ''}" if others else ""
+        said.append(f"{files[-1]}{more}{kind}" if kind[:1] in ":, " else kind)
+    return said
+
+
+def _moved(state: State) -> list[str]:
+    """That all arms moved together, where that does not matter to the decision."""
+    if disagreeing(state) is not None or not compares(state):
+        return []
+    moved = disagreement_of(state, False)
+    if moved is None or moved.chance >= SURPRISING:
+        return []
+    return [
+        "All arms moved together between rounds (a season, another grader). The decision compares arms within "
+        "rounds, so it does not mind; means and their intervals mix the rounds and do not hold."
+    ]
+
+
+def _disagreement(state: State) -> list[str]:
+    """That the rounds differ by more than chance allows, if they do."""
+    found = disagreeing(state)
+    if found is None:
+        return []
+    settings, shifts = state.settings, compares(state)
+    beyond = ", beyond a shift of all arms together," if shifts else ""
+    return [
+        f"The rounds do not agree: the means of the same arm differ between rounds{beyond} as chance does once in "
+        f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in round "
+        f"{found.batch} most of all. If something other than chance moved "
+        f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
+        "guarantee does not hold."
+    ]
+
+
+def conclusion_of(words: str | None, open_words: str) -> str:
+    """What the study concluded, to be read inside a sentence."""
+    return f"the study concluded that {words}" if words is not None else f"the study has not concluded ({open_words})"
+
+
+def extent(results: int, arms: int, number_of_rounds: int) -> str:
+    """With how much a study concluded."""
+    return f"With {results} results of {arms} arms in {rounds(number_of_rounds)}"

@@ -1,0 +1,108 @@
+"""The report as a page: one HTML file that needs nothing else, and the same as a card in a notebook."""
+
+from __future__ import annotations
+
+import html
+
+from roundwise.errors import visible
+from roundwise.studies.report.charts import evidence_chart, means_chart
+from roundwise.studies.report.markdown import evidence_of, facts_of, foot_of
+from roundwise.studies.report.model import Facts
+from roundwise.studies.report.tables import Table, arm_table, claim_table, file_table, round_table
+from roundwise.studies.report.text import claims_apart, danger_of, legend_of
+from roundwise.studies.report.words import sentence
+
+STYLE = (
+    ".rw{font:15px/1.45 system-ui,-apple-system,'Segoe UI',sans-serif;color:#222}"
+    ".rw{max-width:60rem;margin:0 auto;padding:16px}"
+    ".rw h1{font-size:22px;margin:6px 0 2px}.rw h2{font-size:16px;margin:0 0 8px}"
+    ".rw .hint{color:#666;font-size:13px;font-weight:400}.rw p{margin:.4em 0}"
+    ".rw .head{border-left:6px solid #176b2c;background:#eaf5ec;padding:10px 16px;margin:12px 0;font-size:17px}"
+    ".rw .head.open{border-color:#c98a00;background:#fff7e6}"
+    ".rw .danger{border-left:6px solid #a00;background:#fdecea;padding:8px 16px;margin:12px 0}"
+    ".rw .card{background:#fff;border:1px solid #ddd;border-radius:6px;padding:14px 16px;margin:0 0 14px}"
+    ".rw .card{overflow-x:auto}"
+    ".rw table{border-collapse:collapse;width:100%;font-size:14px}"
+    ".rw th,.rw td{text-align:left;padding:5px 10px 5px 0;border-bottom:1px solid #e5e5e5;vertical-align:top}"
+    ".rw th{font-size:13px;color:#555}.rw td.n,.rw th.n{white-space:nowrap}.rw tr.out td{color:#777}"
+    ".rw td.w{min-width:7em}"
+    ".rw svg{display:block;font-size:13px;margin:8px 0;overflow:visible}"
+    ".rw .legend{list-style:none;padding:0;margin:4px 0;font-size:13px;columns:22em}"
+    ".rw .legend li{break-inside:avoid}"
+    ".rw .legend svg{display:inline-block;margin:0 6px 0 0;vertical-align:middle}"
+    ".rw pre{background:#f4f4f4;padding:10px;overflow:auto;font-size:13px}"
+    ".rw dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:0}.rw dt{color:#666}.rw dd{margin:0}"
+    "@media(max-width:34rem){.rw{padding:10px}.rw dl{font-size:14px;gap:2px 10px;grid-template-columns:5.5em 1fr}"
+    ".rw .card{padding:10px 12px}}"
+    "@media print{.rw .card{break-inside:avoid}}"
+)
+PAGE = "body{margin:0;background:#f6f6f4}@media print{body{background:#fff}}"
+
+
+def page_of(report: Facts) -> str:
+    """The report as one HTML page that needs nothing else."""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{esc(report.study)}</title><style>{PAGE}{STYLE}</style></head><body>
+<main class="rw">{_body(report)}
+<div class="card"><h2>For a protocol or a paper</h2>
+<p>{esc(report.sentence)}</p></div>
+{_section("Rounds", rows_of(round_table(report))) if report.cells else ""}
+{_section("Files", rows_of(file_table(report))) if report.files else ""}
+<div class="card"><h2>To reproduce</h2>
+<pre>{esc(report.reproduce)}</pre></div>
+<p class="hint">{esc(foot_of(report))}</p>
+</main></body></html>
+"""
+
+
+def card_of(report: Facts) -> str:
+    """The report for a notebook: the head, the arms and the charts."""
+    return f'<style>{STYLE}</style><div class="rw">{_body(report)}</div>'
+
+
+def _body(report: Facts) -> str:
+    dangers = [*danger_of(report), *report.dangers]
+    danger = f'<div class="danger">{"".join(f"<p>{esc(each)}</p>" for each in dangers)}</div>' if dangers else ""
+    facts = "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in facts_of(report))
+    head = "head" if report.status == "decided" else "head open"
+    evidence = f"<p>{esc(evidence_of(report))}</p>{rows_of(claim_table(report))}" if claims_apart(report) else ""
+    legend = f'<p class="hint">{esc(legend_of(report))}</p>' if legend_of(report) else ""
+    course = evidence_chart(report)
+    notes = "".join(f"<li>{esc(each)}</li>" for each in report.notes)
+    return f"""
+<h1>{esc(report.study)} <span class="hint">{esc(report.asks)}</span></h1>
+{danger}
+<div class="{head}"><b>{esc(sentence(report.headline))}</b></div>
+<div class="card"><dl>{facts}</dl></div>
+<div class="card"><h2>Arms</h2>
+{rows_of(arm_table(report), {each.name for each in report.arm_rows if each.place == "out"})}
+{legend}
+{means_chart(report)}</div>
+{_section("Evidence", evidence + course) if evidence or course else ""}
+{_section("Notes", f"<ul>{notes}</ul>") if notes else ""}"""
+
+
+def _section(title: str, inside: str) -> str:
+    return f'<div class="card"><h2>{title}</h2>\n{inside}</div>'
+
+
+def rows_of(table: Table, out: frozenset[str] | set[str] = frozenset()) -> str:
+    """A table in HTML; arms that are `out` in grey."""
+    numeric = [all(len(row[i]) <= 24 for row in table[1:]) and i > 0 for i in range(len(table[0]))]
+
+    def row(cells: list[str], tag: str) -> str:
+        return "".join(
+            f'<{tag} class="{"n" if short and tag == "td" else "w"}">{esc(cell)}</{tag}>'
+            for cell, short in zip(cells, numeric, strict=True)
+        )
+
+    gone = {visible(name) for name in out}
+    body = "".join(f"<tr{' class=out' if each[0] in gone else ''}>{row(each, 'td')}</tr>" for each in table[1:])
+    return f"<table><thead><tr>{row(table[0], 'th')}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def esc(text: str) -> str:
+    """Text that a page only shows."""
+    return html.escape(visible(text))

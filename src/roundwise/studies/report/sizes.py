@@ -1,0 +1,260 @@
+"""How large everything is: means, differences and claims with their bounds, from one fold of the bets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.betting.rule import Betting
+from roundwise.questions import Statements
+from roundwise.stopping import Claim, explained
+from roundwise.stopping.explained import About, Bounds, Interval
+from roundwise.studies.report.model import Arm, Course, Shown
+from roundwise.studies.report.words import units_of
+from roundwise.studies.state import State
+
+MANY = 1000  # arms up to which intervals are computed
+MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
+
+
+def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
+    """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
+    settings, record = state.settings, state.record
+    rule = explained(settings.policy.stopping)
+    claims = rule.claims(settings.problem, state.trial, settings.arms)
+    arms, spare = _arms(state), None
+    if intervals and state.batches:
+        kept = {"kept": state.trial.kept} if isinstance(rule, Betting) else {}  # they agree with what was recorded
+        bounds = rule.bounds(settings.problem, record, state.batches, **kept)
+        spare = bounds.spare() if len(claims) <= MANY_CLAIMS else None
+        if len(arms) <= MANY:
+            leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
+            arms = _bounded(arms, bounds, spare, leader)
+            arms = _compared(state, arms, bounds, claims)
+    seen = _Seen.of(state)
+    found = [_shown(seen, each, None if spare is None else _known(float(spare[i]))) for i, each in enumerate(claims)]
+    sizes = {each.name: each for each in arms if each.difference is not None}
+    found = [_as_compared(each, sizes.get(each.compares or "")) for each in found]
+    since = {each.claim: each.shown_at for each in courses}
+    found = [
+        each if each.shown_at is not None else replace(each, shown_at=since.get(claim.words))
+        for each, claim in zip(found, claims, strict=True)
+    ]
+    return _placed(state, arms, found, answer), found
+
+
+def _arms(state: State) -> list[Arm]:
+    """What came back of every arm; also what is recorded and does not count yet."""
+    record, waiting = state.record, state.outstanding
+    open_ = None if waiting is None or not waiting.files else waiting.batch
+    found = []
+    for i, name in enumerate(state.settings.arms):
+        n, more = int(record.counts[i]), 0 if open_ is None else int(open_.counts[i])
+        found.append(
+            Arm(
+                name=name,
+                index=i,
+                results=n,
+                mean=float(record.means[i]) if n else None,
+                missing=int(state.lost.get(name, 0)),
+                waiting=more,
+                waiting_mean=float(open_.totals[i] / more) if open_ is not None and more else None,
+            )
+        )
+    return found
+
+
+def _bounded(arms: list[Arm], bounds: Bounds, spare: Floats | None, leader: int | None) -> list[Arm]:
+    """The arms with bounds on their means, and with how far they are behind."""
+    unknown = np.full(len(arms), np.nan)
+    lower, upper = bounds.means()
+    best = least = most = unknown
+    if spare is not None and (behind := bounds.behind(leader, spare)) is not None:
+        best, least, most = (unknown if each is None else each for each in behind)
+    columns = zip(arms, lower, upper, best, least, most, strict=True)
+    return [
+        replace(
+            arm,
+            lower=_known(low),
+            upper=_known(high),
+            behind=_known(behind),
+            trails_least=_known(at_least),
+            trails_most=_known(at_most),
+        )
+        for arm, low, high, behind, at_least, at_most in columns
+    ]
+
+
+def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Claim]) -> list[Arm]:
+    """The arms with their differences from the control, if there is one: bounds that agree with what is shown.
+
+    Each end is wrong with probability at most 2 delta: half of delta for the bound, delta for the decision. A lift
+    takes the difference and the control's own interval together.
+    """
+    control = getattr(state.settings.question, "control", None)
+    if control is None or not arms[control].results:
+        return arms
+    found = bounds.against(control) or Interval(np.full(len(arms), -np.inf), np.full(len(arms), np.inf))
+    lower, upper = (np.array(each) for each in found)
+    for claim in claims:
+        about, name = _about(state, claim), _other_than_control(state, _about(state, claim))
+        if about is None or name is None:
+            continue
+        i, level = state.settings.arms.index(name), about.level
+        lower[i] = max(lower[i], -np.inf if claim.lower is None else claim.lower)
+        upper[i] = min(upper[i], np.inf if claim.upper is None else claim.upper)
+        if not (claim.shown and not about.below):
+            lower[i] = min(lower[i], level)
+        elif lower[i] <= level:
+            lower[i] = np.nextafter(level, np.inf)
+        if not (claim.shown and about.below):
+            upper[i] = max(upper[i], level)
+        elif upper[i] >= level:
+            upper[i] = np.nextafter(level, -np.inf)
+    base, upper = arms[control], np.maximum(lower, upper)
+    compared = []
+    for arm, low, high in zip(arms, lower, upper, strict=True):
+        if arm.index == control or arm.mean is None or base.mean is None:
+            compared.append(arm)
+            continue
+        difference = arm.mean - base.mean
+        lifts = _lifts(state, base, float(low), float(high))
+        compared.append(
+            replace(
+                arm,
+                difference=difference,
+                difference_lower=_known(float(low)),
+                difference_upper=_known(float(high)),
+                lift=difference / base.mean if lifts is not None else None,
+                lift_lower=None if lifts is None else _known(lifts[0]),
+                lift_upper=None if lifts is None else _known(lifts[1]),
+            )
+        )
+    return compared
+
+
+def _lifts(state: State, base: Arm, low: float, high: float) -> tuple[float, float] | None:
+    """Bounds on a difference as a share of the control's mean; None where means need not be positive."""
+    if state.settings.noise.outcome.low < 0 or not base.mean or base.mean <= 0:
+        return None
+    if not base.lower or base.upper is None or base.lower <= 0:
+        return -math.inf, math.inf
+    return min(low / base.lower, low / base.upper), max(high / base.lower, high / base.upper)
+
+
+class _Seen(NamedTuple):
+    """What the sizes of claims are made of, for all of them."""
+
+    state: State
+    means: Floats
+    counts: Floats
+    best: float  # the largest mean
+    places: dict[str, int]  # of the arms, by name
+
+    @classmethod
+    def of(cls, state: State) -> _Seen:
+        """Worked out once."""
+        record = state.record
+        means, counts = record.means, record.counts
+        best = float(np.where(counts > 0, means, -np.inf).max())
+        return cls(state, means, counts, best, {name: i for i, name in enumerate(state.settings.arms)})
+
+
+def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
+    """A claim with the size of what it is about; what a rule computes itself stays."""
+    state, means, counts = seen.state, seen.means, seen.counts
+    estimate = lower = upper = None
+    gap, about = False, _about(state, claim)
+    if claim.left is not None:
+        arm = seen.places[claim.left]
+        if counts[arm]:
+            estimate, lower, gap = seen.best - float(means[arm]), spare, True
+    elif about is not None:
+        index, factors = list(about.arms), np.array(about.factors)
+        if all(counts[index] > 0):
+            estimate = float(factors @ means[index])
+        gap = abs(float(factors.sum())) <= 1e-12 * float(np.abs(factors).sum())
+        if spare is not None:
+            lower, upper = (None, about.level - spare) if about.below else (about.level + spare, None)
+    own = {name: getattr(claim, name, None) for name in ("estimate", "lower", "upper", "chance", "shown_at")}
+    return Shown(
+        claim=_in_units(state, claim),
+        shown=claim.shown,
+        shown_at=own["shown_at"],
+        log_evidence=claim.evidence,
+        log_bar=claim.bar,
+        estimate=estimate if own["estimate"] is None else own["estimate"],
+        lower=lower if own["lower"] is None else own["lower"],
+        upper=upper if own["upper"] is None else own["upper"],
+        chance=own["chance"],
+        given_up=bool(getattr(claim, "given_up", False)),
+        spare=spare,
+        arm=claim.left,
+        gap=gap,
+        below=about is not None and about.below,
+        compares=_other_than_control(state, about),
+        label=claim.label,
+    )
+
+
+def _in_units(state: State, claim: Claim) -> str:
+    """What a claim says, with the level or tolerance that was chosen in the units of the results."""
+    question, units, words = state.settings.question, units_of(state.settings.noise), claim.words
+    level, tolerance = getattr(question, "level", None), getattr(question, "tolerance", 0.0)
+    if level is not None and words.endswith(f" {level:g}"):
+        words = words.removesuffix(f"{level:g}") + units.given(level)
+        words = words.replace("some mean is", f"some {units.mean} is", 1) if words.startswith("some mean is") else words
+    near = f"(or is within {tolerance:g})"
+    return words.removesuffix(near) + f"(or is within {units.given_gap(tolerance)})" if words.endswith(near) else words
+
+
+def _as_compared(claim: Shown, arm: Arm | None) -> Shown:
+    """A claim against the control with the bound of that comparison: one number for one thing."""
+    if arm is None:
+        return claim
+    if claim.below:
+        return replace(claim, upper=arm.difference_upper)
+    return replace(claim, lower=arm.difference_lower)
+
+
+def _other_than_control(state: State, about: About | None) -> str | None:
+    control = getattr(state.settings.question, "control", None)
+    if control is None or about is None or len(about.arms) != 2 or control not in about.arms:
+        return None
+    return state.settings.arms[next(i for i in about.arms if i != control)]
+
+
+def _about(state: State, claim: Claim) -> About | None:
+    """What a claim is about; that a statement does not hold is said of the same quantity as that it holds."""
+    about, question = claim.about, state.settings.question
+    if about is None or not isinstance(question, Statements):
+        return about
+    dense = np.zeros(question.forms.shape[1])
+    dense[list(about.arms)] = about.factors
+    mirrored = bool((question.forms == -dense).all(axis=1).any()) and not (question.forms == dense).all(axis=1).any()
+    if not mirrored:
+        return about
+    return about._replace(factors=tuple(-each for each in about.factors), level=-about.level, below=True)
+
+
+def _placed(state: State, arms: list[Arm], claims: Sequence[Shown], answer: Any) -> list[Arm]:
+    """The arms with their place: who may still be the best, who is out, who is the answer."""
+    out = {each.arm for each in claims if each.arm is not None and each.shown}
+    if any(each.arm is not None for each in claims):
+        last = len(out) == len(arms) - 1
+        place = ["out" if each.name in out else "the only one left" if last else "in the running" for each in arms]
+        return [replace(each, place=where) for each, where in zip(arms, place, strict=True)]
+    if isinstance(answer, int) and not isinstance(answer, bool) and not hasattr(state.settings.question, "forms"):
+        return [replace(each, place="the answer" if each.index == answer else "") for each in arms]
+    if isinstance(answer, list) and not hasattr(state.settings.question, "forms"):
+        return [replace(each, place="in the answer" if each.index in answer else "") for each in arms]
+    return arms
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

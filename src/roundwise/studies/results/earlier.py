@@ -1,0 +1,192 @@
+"""Nothing is counted twice: what a study has recorded, as far as a new file must be compared with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.errors import DataError, said
+from roundwise.studies.results.lots import Spool
+from roundwise.studies.results.marks import marks
+from roundwise.studies.results.packing import Hashes
+from roundwise.studies.results.recorded import Results
+from roundwise.studies.results.words import refusal
+
+IN_ORDER = (
+    "The rows of a running total must come in the order in which they were recorded; name a column of ids "
+    "(--id-column) and any order will do."
+)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """All results that a study holds, and how many results it waits for."""
+
+    told: Sequence[Results] = ()
+    waiting: Floats | None = None  # (K)
+    total: Amounts | None = None  # of all results, where not all files are here
+
+    @classmethod
+    def of(
+        cls, files: Iterable[tuple[Sequence[str], Results]], arms: Sequence[str], waiting: Floats | None = None
+    ) -> Earlier:
+        """The files with the arms that each was told for, as results of the present arms."""
+        return cls([_of_arms(each, names, arms) for names, each in files], waiting)
+
+    @cached_property
+    def ids(self) -> Hashes:
+        """Of all rows, ascending."""
+        found = [each.hashes for each in self.told if each.ids is not None]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
+
+    def holds(self, digest: str) -> bool:
+        """Whether a file of the same contents is among them."""
+        return any(each.digest == digest for each in self.told)
+
+    def has(self, ids: Hashes) -> Bools:
+        """Which ids are among them."""
+        known = self.ids
+        if not len(known):
+            return np.zeros(len(ids), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+        return known[at] == ids
+
+    @cached_property
+    def together(self) -> Amounts:
+        """The sums of all results."""
+        return self.total if self.total is not None else reduce(Amounts.plus, [_amounts(each) for each in self.told])
+
+    # --- rows
+
+    def repeated_rows(self, name: str, spool: Spool, arms: Sequence[str], seed: int, cumulative: bool) -> int:
+        """How many rows at the start of a file are recorded; an error if that is so and nobody said what it means."""
+        starts = {each.start for each in self.told if each.start is not None}
+        if not cumulative:
+            telling = {each.start for each in self.told if each.start is not None and each.start.telling}
+            found = marks(spool.after(), [each.rows for each in telling], arms, seed)
+            same = [each.rows for each in telling if found.get(each.rows) == each.mark]
+            if same:
+                raise refusal(
+                    name,
+                    f"this looks like a running total: it begins with the {max(same)} rows of a file that is recorded.",
+                    _which(),
+                )
+            return 0
+        if not self.told:
+            return 0
+        if any(each.form != "rows" for each in self.told):
+            raise refusal(name, "sums are recorded, which rows cannot be compared with.", "Give sums again, or --new.")
+        skipped, left = 0, set(starts)
+        while left and skipped < spool.rows:
+            found = marks(spool.after(skipped), [each.rows for each in left], arms, seed)
+            same_starts = [each for each in left if found.get(each.rows) == each.mark]
+            if not same_starts:
+                break
+            longest = max(same_starts, key=lambda start: start.rows)
+            skipped += longest.rows
+            left.remove(longest)
+        recorded = sum(each.rows for each in self.told)
+        if skipped != recorded:
+            raise refusal(
+                name,
+                f"it begins with {skipped} of the {recorded} rows that are recorded, so it is no running total.",
+                IN_ORDER,
+            )
+        return skipped
+
+    # --- sums
+
+    def new_sums(self, name: str, file: Amounts, low: float, high: float, cumulative: bool) -> Amounts:
+        """What sums bring beyond what is recorded, each result between low and high; an error if that is not clear."""
+        if not self.told:
+            return file
+        if not cumulative:
+            some = file.counts > 0
+            fits = self.waiting is None or np.array_equal(file.counts[some], self.waiting[some])  # just what was asked
+            last = _amounts(self.told[-1])
+            if not fits and any(file.contains(each, low, high) for each in (last, self.together)):
+                raise refusal(name, "this looks like a running total: no arm has less than what is recorded.", _which())
+            return file
+        if not file.contains(self.together, low, high):
+            raise refusal(
+                name,
+                "this is no running total: some arm has less than what is recorded.",
+                "Give the sums of everything since the study began, or leave --cumulative out.",
+            )
+        rest = file.minus(self.together)
+        return rest._replace(scatter=None if rest.scatter is None else np.maximum(rest.scatter, 0.0))
+
+
+class Amounts(NamedTuple):
+    """Sums of results, (K) each."""
+
+    counts: Floats
+    totals: Floats
+    scatter: Floats | None = None  # sum (x - mean)^2 within each arm
+
+    def plus(self, other: Amounts) -> Amounts:
+        """Both together."""
+        both = Amounts(self.counts + other.counts, self.totals + other.totals)
+        if self.scatter is None or other.scatter is None:
+            return both
+        return both._replace(scatter=self.scatter + other.scatter + self._between(other))
+
+    def minus(self, part: Amounts) -> Amounts:
+        """Without a part; the scatter is negative where it cannot have been a part."""
+        rest = Amounts(self.counts - part.counts, self.totals - part.totals)
+        if self.scatter is None or part.scatter is None:
+            return rest
+        return rest._replace(scatter=self.scatter - part.scatter - part._between(rest))
+
+    def contains(self, part: Amounts, low: float, high: float) -> bool:
+        """Whether these could be all results of the other, and more, each of them between low and high."""
+        rest = self.minus(part)
+        if not part.counts.any() or (rest.counts < 0).any():
+            return False
+        slack = 1e-9 * (1.0 + np.abs(self.totals))
+        with np.errstate(invalid="ignore"):
+            least, most = (np.where(rest.counts > 0, rest.counts * end, 0.0) for end in (low, high))
+        if ((rest.totals < least - slack) | (rest.totals > most + slack)).any():
+            return False
+        return (
+            rest.scatter is None or self.scatter is None or bool((rest.scatter >= -1e-6 * (1.0 + self.scatter)).all())
+        )
+
+    def _between(self, other: Amounts) -> Floats:
+        """What the scatter of both together has beyond theirs: n m / (n + m) (difference of the means)^2."""
+        gap = self.totals / np.maximum(self.counts, 1.0) - other.totals / np.maximum(other.counts, 1.0)
+        return self.counts * other.counts / np.maximum(self.counts + other.counts, 1.0) * gap * gap
+
+
+def _which() -> str:
+    difference, new = said("cumulative=True", "--cumulative"), said("again=True", "--new")
+    return f"Say {difference} to take the difference, or {new} if all of it is new."
+
+
+def nothing_new(name: str, rows: int) -> DataError:
+    """All that a file brings is recorded."""
+    return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded. Nothing was changed.")
+
+
+def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:
+    """The sums of the arms that are wanted; 0 of those that were not there."""
+    if list(names) == list(wanted):
+        return each
+    place = {name: i for i, name in enumerate(names)}
+    at = np.array([place.get(name, len(names)) for name in wanted], dtype=np.int64)
+
+    def taken(values: Floats | None) -> Floats | None:
+        return None if values is None else np.append(values, 0.0)[at]
+
+    counts, totals = np.append(each.counts, 0.0)[at], np.append(each.totals, 0.0)[at]
+    scatter, missing = taken(each.scatter), taken(each.missing)
+    return replace(each, counts=counts, totals=totals, scatter=scatter, missing=missing, lots=None)
+
+
+def _amounts(each: Results) -> Amounts:
+    return Amounts(each.counts, each.totals, each.scatter)

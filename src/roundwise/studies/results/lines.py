@@ -1,0 +1,330 @@
+"""The lines of a table, checked: from cells to arms and numbers. Everything that is wrong is put down, then refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.errors import DataError, said
+from roundwise.noise import Noise
+from roundwise.studies.results import checks
+from roundwise.studies.results.cells import Numbers, blank, no_value
+from roundwise.studies.results.columns import Layout
+from roundwise.studies.results.earlier import Earlier
+from roundwise.studies.results.ids import Ids
+from roundwise.studies.results.lots import Spool
+from roundwise.studies.results.marks import Contents, hashes, with_arm
+from roundwise.studies.results.names import Index, Names
+from roundwise.studies.results.options import Options
+from roundwise.studies.results.packing import Hashes
+from roundwise.studies.results.sheets import Chunk, Sheet
+from roundwise.studies.results.words import by_arm, shown
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
+
+
+class Cells(NamedTuple):
+    """Some lines that have an arm: their numbers, the arm of each, and the cells of the other columns."""
+
+    lines: Sequence[int]
+    arms: Index
+    columns: Mapping[str, Sequence[Any]]
+
+
+def with_arms(sheet: Sheet, names: Names, plan: Layout, chunk: Chunk) -> Cells:
+    """The lines of a chunk that have an arm of the study."""
+    roles = list(plan.places)
+    if plan.form == "wide":
+        return _unfolded(names, roles, chunk)
+    index = names.found(sheet.problems, chunk.lines, chunk.columns[0], chunk.columns[1:])
+    columns = dict(zip(roles[1:], chunk.columns[1:], strict=True))
+    cells = Cells(chunk.lines, index, columns)
+    good = index >= 0
+    return cells if good.all() else taken(cells, good)
+
+
+def taken(cells: Cells, good: Bools) -> Cells:
+    """Some of the lines."""
+    places = np.flatnonzero(good).tolist()
+    columns = {role: [column[k] for k in places] for role, column in cells.columns.items()}
+    return Cells([cells.lines[k] for k in places], cells.arms[good], columns)
+
+
+def _unfolded(names: Names, roles: Sequence[str], chunk: Chunk) -> Cells:
+    """One line for each cell of a table with one column an arm."""
+    at = [i for i, role in enumerate(roles) if role.startswith("arm ")]
+    arms = np.array([names.index[roles[i].removeprefix("arm ")] for i in at])
+    filled = [k for k in range(len(chunk.lines)) if not all(blank(column[k]) for column in chunk.columns)]
+    lines = np.repeat([chunk.lines[k] for k in filled], len(at)).astype(np.int64).tolist()
+    columns: dict[str, Sequence[Any]] = {"outcome": [chunk.columns[i][k] for k in filled for i in at]}
+    for i, role in enumerate(roles):
+        if i not in at:
+            columns[role] = [chunk.columns[i][k] for k in filled for _ in at]
+    names.matched += len(lines)
+    return Cells(lines, np.tile(arms, len(filled)).astype(np.int64), columns)
+
+
+class SumLines:
+    """Lines that stand for many results."""
+
+    def __init__(self, sheet: Sheet, names: Names, noise: Noise, plan: Layout) -> None:
+        self._sheet, self._names, self._noise, self._plan = sheet, names, noise, plan
+        self._total = "successes" if plan.form == "successes" else "total"
+        roles = ("count", self._total, *(("squares",) if plan.squares else ()))
+        self._numbers = {role: Numbers(plan.titles[role], sheet.decimal_comma) for role in roles}
+        self._contents = Contents(f"{plan.form} {len(plan.places)}") if sheet.digest is None else None
+
+    def read(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Index, Floats, Floats, Floats | None]]:
+        """Checked lines in chunks: arms, counts, totals, and the scatter within each line where it is known."""
+        plan = self._plan
+        for chunk in chunks:
+            cells = with_arms(self._sheet, self._names, plan, chunk)
+            if not len(cells.arms):
+                continue
+            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+            found = {}
+            for role, reader in self._numbers.items():
+                found[role], _ = reader.read(cells.lines, cells.columns[role])
+                checks.numbers(lines, reader.title, cells.columns[role], found[role])
+            counts, totals = found["count"], found[self._total]
+            checks.sums(lines, self._noise, plan.titles, counts, totals)
+            within = None
+            if plan.form == "successes":
+                with np.errstate(invalid="ignore", over="ignore"):
+                    within = np.maximum(totals - totals * (totals / np.maximum(counts, 1.0)), 0.0)
+            elif plan.squares:
+                within = checks.squares(lines, plan.titles, counts, totals, found["squares"])
+            good = lines.good
+            own = cells.arms[good], counts[good], totals[good], None if within is None else within[good]
+            if self._contents is not None:
+                self._contents.add([self._names.arms[i] for i in own[0].tolist()], *own[1:], None)
+            yield own
+
+    def refuse(self) -> None:
+        """Raise an error if anything was wrong."""
+        written(self._sheet, list(self._numbers.values()))
+        self._names.refuse_others(self._sheet.problems)
+        self._sheet.problems.refuse()
+
+    def digest(self) -> str:
+        """Of the contents."""
+        return digest(self._sheet, self._contents)
+
+
+class RowLines:
+    """Lines that are one result each."""
+
+    def __init__(
+        self,
+        sheet: Sheet,
+        names: Names,
+        noise: Noise,
+        plan: Layout,
+        options: Options,
+        earlier: Earlier,
+        seed: int,
+        file: int,
+    ) -> None:
+        self._sheet, self._names, self._noise, self._options = sheet, names, noise, options
+        self._earlier, self._seed, self._file, self._wide = earlier, seed, file, plan.form == "wide"
+        self._title = plan.titles.get("outcome", "outcome")
+        self._numbers = Numbers(self._title, sheet.decimal_comma, outcome=True)
+        self._roles = plan.places.keys()
+        self.has_items = "item" in plan.places or self._wide
+        self.with_ids = "id" in plan.places or "item" in plan.places
+        self.ids = Ids(sheet, names.arms, "id" if "id" in plan.places else "item")
+        self._pairs = Ids(sheet, names.arms, "item") if {"id", "item"} <= self._roles else None
+        self._contents = Contents(f"rows {sorted(self._roles)}") if sheet.digest is None else None
+        self.missing, self._empty = np.zeros(len(names.arms)), np.zeros(len(names.arms))
+        self._first_missing = 0
+        self.skipped = 0
+        self.times: tuple[str, str] | None = None
+
+    def read(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Index, Floats, Hashes | None]]:
+        """Checked rows in chunks: arms, values, items."""
+        plan = Layout("wide" if self._wide else "rows", dict.fromkeys(self._roles, 0), {}, ())
+        for chunk in chunks:
+            cells = with_arms(self._sheet, self._names, plan, chunk)
+            if not len(cells.arms):
+                continue
+            values, missing = self._numbers.read(cells.lines, cells.columns["outcome"])
+            if self._wide and self._options.missing is None and missing.any():  # not asked of this arm
+                np.add.at(self._empty, cells.arms[missing], 1.0)
+                cells, values, missing = taken(cells, ~missing), values[~missing], missing[~missing]
+            items = self._items(cells)
+            ids = self._ids(cells, items)
+            if ids is not None:
+                old = self._earlier.has(ids) if not self._options.again else np.zeros(len(ids), dtype=np.bool_)
+                if old.any():
+                    self.skipped += int(old.sum())
+                    cells, values, missing, ids = taken(cells, ~old), values[~old], missing[~old], ids[~old]
+                    items = None if items is None else items[~old]
+            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+            if missing.any():
+                np.add.at(self.missing, cells.arms[missing], 1.0)
+                self._first_missing = self._first_missing or int(cells.lines[int(np.argmax(missing))])
+                lines.good &= ~missing
+            checks.numbers(lines, self._title, cells.columns["outcome"], values)
+            checks.outcomes(lines, self._noise, self._title, values)
+            if ids is not None:
+                self.ids.add(cells.lines, cells.arms, ids, lines.good)
+            if self._pairs is not None and items is not None:
+                self._pairs.add(cells.lines, cells.arms, with_arm(items, cells.arms), lines.good)
+            if "time" in cells.columns:
+                self._clock(cells.columns["time"])
+            good = lines.good
+            index, values = cells.arms[good], values[good]
+            items = None if items is None else items[good]
+            if self._contents is not None:
+                own = None if ids is None else ids[good]
+                self._contents.add([self._names.arms[i] for i in index.tolist()], values, own, items, None)
+            yield index, values, items
+
+    @property
+    def repeated(self) -> bool:
+        """Whether one id has several rows."""
+        return self.ids.repeated
+
+    def refuse(self, rows: int) -> None:
+        """Raise an error if anything was wrong with the file of so many good rows."""
+        problems = self._sheet.problems
+        written(self._sheet, [self._numbers])
+        if self.missing.any() and self._options.missing is None:
+            many = int(self.missing.sum())
+            arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self.missing, strict=True) if n})
+            problems.one(
+                "missing",
+                self._first_missing,
+                f"{many} row{'s have' if many > 1 else ' has'} no {shown(self._title)} ({arms})"
+                f"{', the first of them here' if many > 1 else ''}.",
+                "Complete the table; or say why, and they are counted as missing: "
+                f"{said('missing=REASON', '--missing REASON')}.",
+            )
+        if not self._options.average_ids:
+            self.ids.refuse()
+        else:
+            self.ids.refuse_several_arms()
+        if self._pairs is not None:
+            self._pairs.refuse()
+        self._names.refuse_others(problems)
+        problems.refuse()
+        if not rows and not self.skipped and not self.missing.any():
+            raise DataError(f"{self._sheet.name} has a header but no results. Give one line for each result or arm.")
+        self._notes()
+
+    def average(self, spool: Spool, found: Spool) -> None:
+        """Put the rows into another spool, with one for each id: the mean of its rows."""
+        self.ids.average(spool, found)
+        for index, values, _ in found.after():
+            lines = checks.Lines(self._sheet, self._names.arms, range(1, len(index) + 1), index)
+            wrong = (values != np.floor(values)) if self._noise.outcome.whole else np.zeros(len(index), dtype=np.bool_)
+            lines.refuse(
+                "means",
+                wrong,
+                lambda k, lines=lines, values=values: (  # type: ignore[misc]
+                    f"the mean {values[k]:.6g} of the rows of one id of arm {lines.arm(k)} is no whole number, which "
+                    "this study needs.",
+                    "Start a new study with --range 0 1 for means of 0/1 results, or give one row an id.",
+                ),
+            )
+        self._sheet.problems.refuse()
+        self._sheet.notes.append(
+            f"{self._sheet.name}: {spool.rows - found.rows} rows were averaged with others of the same id."
+        )
+
+    def packed_ids(self) -> str | None:
+        """The ids of all rows, for the record."""
+        return self.ids.packed() if self.with_ids else None
+
+    def digest(self) -> str:
+        """Of the contents."""
+        return digest(self._sheet, self._contents)
+
+    def _notes(self) -> None:
+        name = self._sheet.name
+        if self.skipped:
+            self._sheet.notes.append(f"{name}: {self.skipped} rows were recorded before and were skipped.")
+        if self._empty.any():
+            arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self._empty, strict=True) if n})
+            self._sheet.notes.append(
+                f"{name}: empty cells were taken for items that an arm was not tried on ({arms}); --missing REASON "
+                "counts them as missing."
+            )
+        if self.missing.any():
+            arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self.missing, strict=True) if n})
+            self._sheet.notes.append(
+                f"{name}: {int(self.missing.sum())} outcomes are missing ({arms}): {shown(self._options.missing, 200)}."
+            )
+
+    def _items(self, cells: Cells) -> Hashes | None:
+        if "item" in cells.columns:
+            return hashes(cells.columns["item"], self._seed)
+        if self._wide:
+            return hashes([f"file {self._file}, line {line}" for line in cells.lines], self._seed)
+        return None
+
+    def _ids(self, cells: Cells, items: Hashes | None) -> Hashes | None:
+        if not self.with_ids:
+            return None
+        role = "id" if "id" in cells.columns else "item"
+        nameless = np.array([no_value(cell) for cell in cells.columns[role]], dtype=np.bool_)
+        if nameless.any():
+            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+            lines.refuse(
+                f"no {role}", nameless, lambda k: (f"there is no {role} in this row.", "Add it, or remove the row.")
+            )
+        if role == "id":
+            found = hashes(cells.columns["id"], self._seed)
+            return with_arm(found, cells.arms) if self._wide else found
+        assert items is not None
+        return with_arm(items, cells.arms)
+
+    def _clock(self, cells: Sequence[Any]) -> None:
+        """The first and the last time so far, of those that are written as ISO 8601."""
+        texts = [cell.isoformat() if isinstance(cell, date) else cell for cell in cells]
+        moments = [each.strip() for each in texts if isinstance(each, str) and _MOMENT.fullmatch(each.strip()[:40])]
+        if moments:
+            ends = (
+                (min(moments), max(moments))
+                if self.times is None
+                else (min(*moments, self.times[0]), max(*moments, self.times[1]))
+            )
+            self.times = (shown(ends[0]), shown(ends[1]))
+
+
+def written(sheet: Sheet, columns: Sequence[Numbers]) -> None:
+    """Put down numbers that contradict each other in how they are written; and note those that were understood."""
+    for column in columns:
+        seen = column.seen
+        if "percent" in seen and "plain" in seen:
+            sheet.problems.one(
+                "percent",
+                max(seen["percent"], seen["plain"]),
+                f"some {shown(column.title)}s have a % sign ({sheet.unit} {seen['percent']}) and others have none "
+                f"({sheet.unit} {seen['plain']}).",
+                "Write all of them in one way.",
+            )
+        for text, value in (column.examples[kind] for kind in ("percent", "thousands") if kind in column.examples):
+            sheet.notes.append(f"{sheet.name}: '{shown(text)}' was read as {value:.15g}.")
+    points = [column.seen["point"] for column in columns if "point" in column.seen]
+    commas = [column.seen["comma"] for column in columns if "comma" in column.seen]
+    if points and commas:
+        sheet.problems.one(
+            "signs",
+            min(commas),
+            f"a number has a decimal comma, but there is a number with a point ({sheet.name}, {sheet.unit} "
+            f"{min(points)}).",
+            "Use one of them.",
+        )
+
+
+def digest(sheet: Sheet, contents: Contents | None) -> str:
+    """Of a file its own, of a data frame that of what was read."""
+    if sheet.digest is not None:
+        return sheet.digest()
+    return "" if contents is None else contents.hex()

@@ -1,0 +1,196 @@
+"""What one file brought, as a study records it, and the same as JSON."""
+
+from __future__ import annotations
+
+import binascii
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.errors import DataError
+from roundwise.studies.results.lots import Lots
+from roundwise.studies.results.packing import Hashes, packed, packed_hashes, unpacked, unpacked_hashes
+from roundwise.studies.results.words import shown
+
+Form = Literal["rows", "sums", "successes"]
+Law = Literal["binary", "poisson"]
+
+
+class Start(NamedTuple):
+    """The rows of a file, as a mark by which they are known again at the start of another: a keyed 64-bit hash."""
+
+    rows: int
+    mark: str
+    telling: bool  # other rows would hardly be the same
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What one file (or data frame) brought."""
+
+    name: str  # as the user gave it
+    digest: str  # sha256 of the contents
+    form: Form
+    rows: int  # lines of data that count
+    counts: Floats  # (K)
+    totals: Floats  # (K)
+    scatter: Floats | None = None  # (K), sum (x - mean)^2 within each arm, where it is known
+    lots: Lots | None = None  # the rows, in random order; None of sums, and where sums say as much
+    law: Law | None = None  # what makes sums as good as rows: their parts can be drawn
+    tables: bool = False  # the noise model asks for the values of all rows
+    parts: int = 1  # into how many parts the batch is to be dealt
+    seed: int = 0  # of the dealing
+    missing: Floats | None = None  # (K), rows without an outcome
+    why: str | None = None  # they have none, in the user's words
+    skipped: int = 0  # rows that were recorded before
+    ids: str | None = None  # packed hashes of the ids of all rows
+    start: Start | None = None
+    times: tuple[str, str] | None = None  # the first and the last, where they can be compared
+    notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
+
+    @property
+    def values(self) -> tuple[Floats, ...] | None:
+        """All values of each arm, in random order, where the noise model asks for them and rows were told."""
+        if self.lots is None or not self.tables:
+            return None
+        ends = np.cumsum(np.bincount(self.lots.arms, minlength=len(self.counts)))
+        return tuple(np.split(self.lots.totals, ends[:-1]))
+
+    @property
+    def deals(self) -> bool:
+        """Whether it can be dealt into parts."""
+        return self.lots is not None or self.law is not None or self.form == "successes"
+
+    @property
+    def slim(self) -> Results:
+        """The same without rows and ids, which may be many."""
+        return replace(self, lots=None, ids=None)
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """Of the ids of all rows, ascending."""
+        return np.zeros(0, dtype=np.uint64) if self.ids is None else unpacked_hashes(self.ids)
+
+    def payload(self) -> dict[str, Any]:
+        """The results as JSON has them; `from_payload` brings back the same bits."""
+        more = {
+            "scatter": None if self.scatter is None else packed(self.scatter),
+            "lots": None if self.lots is None else _lots(self.lots, len(self.counts)),
+            "law": self.law,
+            "tables": self.tables or None,
+            "missing": None if self.missing is None else packed(self.missing),
+            "why": self.why,
+            "skipped": self.skipped or None,
+            "ids": self.ids,
+            "start": None if self.start is None else list(self.start),
+            "times": None if self.times is None else list(self.times),
+            "notes": list(self.notes) or None,
+        }
+        return {
+            "name": self.name,
+            "digest": self.digest,
+            "form": self.form,
+            "rows": self.rows,
+            "counts": packed(self.counts),
+            "totals": packed(self.totals),
+            "parts": self.parts,
+            "seed": self.seed,
+            **{key: each for key, each in more.items() if each is not None},
+        }
+
+    @classmethod
+    def from_payload(cls, payload: dict[str, Any]) -> Results:
+        """The results that `payload` was made of."""
+        try:
+            counts = unpacked(payload["counts"])
+            start, times = payload.get("start"), payload.get("times")
+            found = cls(
+                **{name: payload[name] for name in ("name", "digest", "form", "rows", "parts", "seed")},
+                counts=counts,
+                totals=unpacked(payload["totals"]),
+                scatter=_maybe(payload, "scatter"),
+                lots=None if payload.get("lots") is None else _from_lots(payload["lots"]),
+                law=payload.get("law"),
+                tables=bool(payload.get("tables", False)),
+                missing=_maybe(payload, "missing"),
+                why=payload.get("why"),
+                skipped=payload.get("skipped", 0),
+                ids=payload.get("ids"),
+                start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
+                times=None if times is None else (str(times[0]), str(times[1])),
+                notes=tuple(payload.get("notes", ())),
+            )
+            _check(found)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, OverflowError, binascii.Error) as error:
+            raise DataError(f"These are not results as roundwise records them: {shown(repr(error), 200)}.") from None
+        return found
+
+
+def _check(found: Results) -> None:
+    """Raise a ValueError if numbers contradict each other: such a record was damaged, or made up."""
+    if found.form not in ("rows", "sums", "successes") or found.law not in (None, "binary", "poisson"):
+        raise ValueError("a form that is not known")
+    if not isinstance(found.parts, int) or not 1 <= found.parts <= 255 or not isinstance(found.seed, int):
+        raise ValueError("parts or seed")
+    if not all(isinstance(each, str) for each in (found.name, found.digest, *found.notes)):
+        raise ValueError("names or notes that are no text")
+    size = len(found.counts)
+    for name, least in (("counts", 0.0), ("totals", -np.inf), ("scatter", 0.0), ("missing", 0.0)):
+        each = getattr(found, name)
+        if each is None:
+            continue
+        if each.shape != (size,) or not np.isfinite(each).all() or (each < least).any():
+            raise ValueError(name)
+        if name in ("counts", "missing") and (each != np.floor(each)).any():
+            raise ValueError(f"{name} that are not whole numbers")
+    lots = found.lots
+    if lots is not None and found.tables and not lots.of_rows:
+        raise ValueError("lots in place of rows")
+    if lots is not None and not np.array_equal(np.bincount(lots.arms, lots.counts, minlength=size), found.counts):
+        raise ValueError("rows that are not as many as was counted")
+
+
+def _maybe(payload: dict[str, Any], name: str) -> Floats | None:
+    return None if payload.get(name) is None else unpacked(payload[name])
+
+
+def _lots(lots: Lots, size: int) -> dict[str, Any]:
+    rows = lots.of_rows
+    found: dict[str, Any] = {
+        "width": lots.width,
+        "sizes": packed(np.bincount(lots.arms, minlength=size).astype(np.float64)),
+        "totals": packed(lots.totals),
+    }
+    if not rows:
+        found |= {"counts": packed(lots.counts), "scatter": packed(lots.scatter)}
+    if lots.items is not None:
+        items, which = np.unique(lots.items, return_inverse=True)
+        found |= {"items": packed_hashes(items), "item": packed(which.astype(np.float64))}
+    return found
+
+
+def _from_lots(payload: dict[str, Any]) -> Lots:
+    sizes, totals = unpacked(payload["sizes"]).astype(np.int64), unpacked(payload["totals"])
+    if (sizes < 0).any() or int(sizes.sum()) != len(totals):
+        raise ValueError("rows that are not as many as was counted")
+    counts = _maybe(payload, "counts")
+    items = None
+    if payload.get("items") is not None:
+        items = unpacked_hashes(payload["items"])[unpacked(payload["item"]).astype(np.int64)]
+    lots = Lots(
+        np.repeat(np.arange(len(sizes)), sizes),
+        np.ones(len(totals)) if counts is None else counts,
+        totals,
+        np.zeros(len(totals)) if counts is None else unpacked(payload["scatter"]),
+        int(payload["width"]),
+        items,
+    )
+    same = {len(each) for each in (lots.counts, lots.totals, lots.scatter)}
+    if same != {len(totals)} or (items is not None and len(items) != len(totals)) or (lots.counts < 0).any():
+        raise ValueError("rows whose numbers do not match")
+    if lots.width < 1 or lots.width & (lots.width - 1):
+        raise ValueError("a number of lots that is no power of 2")
+    return lots

@@ -1,0 +1,133 @@
+"""Claims on the command line: simulate, sweep and complexity take the same words."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from roundwise import BernoulliArms, Chances, Claims, InputError, simulate
+from roundwise.cli import main
+from roundwise.spec import made
+
+ACR20 = "0.36,0.34,0.47,0.465,0.537"
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return end.value.code, out, err
+
+    return call
+
+
+def test_simulate_shows_what_python_shows(run):
+    code, out, _ = run(
+        *("simulate", "--question", "claims", "--control", "0", "--means", ACR20, "--binary", "--delta", "0.025"),
+        *("--budget", "600", "--round", "65", "--split", "2:1:1:1:1", "--runs", "200", "--json"),
+    )
+    assert code == 0
+    means = [float(each) for each in ACR20.split(",")]
+    (same,) = simulate(
+        Claims.against_control(5, 0), BernoulliArms(means), [Chances()], runs=200, delta=0.025,
+        budget=600, round=65, split=(2, 1, 1, 1, 1),
+    )  # fmt: skip
+    (found,) = json.loads(out)
+    assert found["claims"]["true_shown"]["mean"] == pytest.approx(same.true_shown.mean())
+    assert found["claims"]["shown"] == pytest.approx(same.answer.mean(axis=0).tolist())
+    assert found["samples"]["mean"] == pytest.approx(same.samples.mean())
+    assert found["guarantee"] is True
+
+
+def test_simulate_says_it_in_words(run):
+    code, out, _ = run(
+        *("simulate", "--question", "claims", "--control", "0", "--means", "0.3,0.6", "--binary"),
+        *("--budget", "200", "--futility", "0.1", "--runs", "20"),
+    )
+    assert code == 0
+    assert "Truth: arm 1 beats arm 0." in out
+    assert "arm 1 does not beat arm 0 by 0.1 or more" in out
+    assert "true claims shown" in out
+    assert "bound" not in out
+
+
+def test_complexity(run):
+    code, out, _ = run("complexity", "--question", "claims", "--control", "0", "--means", "0,0,0.2", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["answer"] == [1]
+    assert found["complexity"] == pytest.approx(4 * 2 / 0.2**2)  # of one pair
+    assert "nothing is not wrong" in run("complexity", "-q", "claims", "--control", "0", "--means", "0,0,0.2")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--question", "claims"), "needs --control"),
+        (("--question", "claims", "--control", "7"), "no arm called '7'"),
+        (("--question", "best-arm", "--control", "0"), "go with --question claims"),
+        (("--question", "claims", "--control", "0", "--split", "2:1"), "split has 2 shares"),
+        (("--question", "claims", "--control", "0", "--split", "2:x"), "'x' in --split is not a number"),
+        (("--question", "claims", "--control", "0", "--budget", "2"), "budget is 2 results"),
+        (("--question", "claims", "--control", "0", "--margin-is", "odds"), "no kind of margin"),
+        (("--question", "claims", "--control", "0", "--margin-is", "odds-ratio"), "need 0/1 results"),
+        (("--question", "claims", "--control", "0", "--policy", "wager"), "use the policy 'chances'"),
+        (("--question", "best-arm", "--policy", "pet", "--round", "30"), "'pet' has batches of its own"),
+    ],
+)
+def test_what_does_not_fit_is_said_in_a_sentence(run, words, message):
+    code, _, err = run("simulate", *words, "--means", "0.1,0.2,0.3", "--runs", "2")
+    assert code == 2
+    assert message in " ".join(err.split())
+
+
+def test_a_sweep_of_claims(run, tmp_path):
+    pytest.importorskip("duckdb")
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        """
+runs = 40
+delta = 0.025
+budget = 600
+round = 65
+split = [2, 1, 1, 1, 1]
+
+[[question]]
+name = "claims"
+arms = 5
+control = 0
+
+[[instance]]
+rewards = "binary"
+means = [0.36, 0.34, 0.47, 0.465, 0.537]
+
+[[policy]]
+name = "chances"
+"""
+    )
+    code, out, err = run("sweep", str(file), "--out", str(tmp_path / "out"), "--json")
+    assert code == 0, err
+    (row,) = json.loads(out)["cells"]
+    (same,) = simulate(
+        Claims.against_control(5, 0), BernoulliArms([0.36, 0.34, 0.47, 0.465, 0.537]), [Chances()], runs=40,
+        delta=0.025, budget=600, round=65, split=(2, 1, 1, 1, 1),
+    )  # fmt: skip
+    assert row["true_shown_mean"] == pytest.approx(same.true_shown.mean())
+    assert row["samples_mean"] == pytest.approx(same.samples.mean())
+
+
+def test_the_words_of_a_file_are_checked():
+    same = made("question", "claims:arms=3,control=1,margin=0.1,scale=difference")
+    assert np.array_equal(same.forms, Claims.against_control(3, 1).forms)
+    assert same.levels.tolist() == [0.1, 0.1]
+    for words, message in (
+        ("claims:control=1", "need `arms`"),
+        ("claims:arms=3,control=1,margins=2", "no setting of claims against a control"),
+        ("claims:arms=x,control=1", "cannot be made"),
+    ):
+        with pytest.raises(InputError, match=message):
+            made("question", words)

@@ -1,0 +1,95 @@
+"""A study of claims from its creation to its report: rounds, what is shown for good, why it ended."""
+
+import numpy as np
+import pytest
+
+from roundwise import Binary, Chances, Claims, Problem, Rounds, create_study, load_study
+from roundwise.betting.claims import Claiming
+from roundwise.state import Batch
+from roundwise.trial import advance, begin
+
+DOSES = ("placebo", "25mg", "75mg", "150mg", "300mg")
+RATES = dict(zip(DOSES, (0.2, 0.1, 0.35, 0.4, 0.8), strict=True))
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return f"sqlite:///{tmp_path / 'studies.db'}"
+
+
+def created(storage, **more):
+    words = {"budget": 300, "round": 60, **more}
+    return create_study(
+        "doses", question=Claims.against_control(DOSES, "placebo"), arms=DOSES, noise=Binary(), delta=0.025,
+        storage=storage, **words,
+    )  # fmt: skip
+
+
+def told(study, seed=1):
+    """Ask and tell to the end; the totals of every batch."""
+    import pandas as pd
+
+    rng, batches = np.random.default_rng(seed), []
+    while (asked := study.ask()) is not None:
+        rows = [(arm, int(x)) for arm, n in asked.table for x in rng.binomial(1, RATES[arm], n)]
+        study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), again=True)
+        counts = [sum(arm == name for arm, _ in rows) for name in DOSES]
+        batches.append(
+            Batch(np.array(counts, float), np.array([sum(x for a, x in rows if a == n) for n in DOSES], float))
+        )
+    return batches
+
+
+@pytest.mark.parametrize("split", [None, (2, 1, 1, 1, 1)], ids=["own split", "fixed split"])
+def test_a_study_is_the_trial_of_its_batches(storage, split):
+    pytest.importorskip("pandas")
+    with created(storage, split=split) as study:
+        batches = told(study)
+        report = study.report()
+    problem = Problem(Claims.against_control(DOSES, "placebo"), 5, 0.025, Binary())
+    policy = Rounds(Chances(), 300, 60, split)
+    trial = begin(problem, policy)
+    for batch in batches:
+        assert trial.plan.pulls.tolist() == batch.counts.tolist()
+        trial = advance(problem, policy, trial, batch)
+    assert trial.done
+    rows = report.plain()["claims"]
+    assert [row["shown"] for row in rows] == trial.kept.shown.tolist()
+    assert rows[3]["shown"]
+    assert rows[3]["shown_at"] == int(trial.kept.batch[3])
+    assert not rows[0]["shown"]
+    for row, claim in zip(rows, Claiming().claims(problem, trial, DOSES), strict=True):
+        assert row["claim"] == claim.words
+        assert row["log_evidence"] == pytest.approx(claim.evidence)  # also minus infinity, after a lost last bet
+        assert row["estimate"] == pytest.approx(claim.estimate)
+    assert report.headline.startswith("Shown: ")
+    assert "300mg (+" in report.headline
+    assert report.guarantee == "kept"
+
+
+def test_a_claim_that_was_shown_stays_when_the_study_is_loaded_again(storage):
+    pytest.importorskip("pandas")
+    import pandas as pd
+
+    with created(storage, budget=600, round=100) as study:
+        turned = {"placebo": 0.0, "25mg": 0.0, "75mg": 0.0, "150mg": 0.0, "300mg": 1.0}
+        for _ in range(2):
+            asked = study.ask()
+            rows = [(arm, int(turned[arm])) for arm, n in asked.table for _ in range(n)]
+            study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), again=True)
+    with load_study("doses", storage) as study:
+        assert [row.shown for row in study.report().claim_rows] == [False, False, False, True]
+        asked = study.ask()
+        rows = [(a, int(a == "placebo")) for a, n in asked.table for _ in range(n)]
+        study.tell(pd.DataFrame(rows, columns=["arm", "outcome"]), again=True)
+        shown = study.report().claim_rows[3]
+        assert shown.shown
+        assert shown.shown_at == 1 or shown.shown_at == 2
+
+
+def test_the_report_says_why_it_ended(storage):
+    pytest.importorskip("pandas")
+    with created(storage) as study:
+        told(study)
+        notes = " ".join(study.report().notes)
+    assert "ended because the budget is used" in notes or "nothing more is to be expected" in notes

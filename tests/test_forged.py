@@ -1,0 +1,91 @@
+"""Records that somebody forged, with a chain of digests that fits: one sentence, or a study; never a traceback."""
+
+import copy
+import json
+import random
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "golden"))
+import make
+
+from roundwise import DataError
+from roundwise.errors import RoundwiseError
+from roundwise.studies.replay import replayed
+from roundwise.studies.report import report_of
+from roundwise.studies.store.log import Head, extended
+from roundwise.studies.verify import verified
+
+VALUES = [None, True, False, 0, -1, 1e308, -1000, "x", "", [], {}, [1], ["a"], 2**70, 0.5, "nan", "inf", {"a": 1}]
+SOME = 12  # studies that are forged, spread over all kinds
+
+
+@pytest.fixture(scope="module")
+def logs():
+    every = [study.entries() for study in make.eventful()]
+    plain = [study.entries() for i, study in enumerate(make.plain()) if i % 17 == 0]
+    return [*every[-SOME:], *plain]
+
+
+def places(value, path=()):
+    """Where something stands in a payload; of lists the first few."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value[:4]) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield from places(each, (*path, key))
+
+
+def forged(rng, payload):
+    """A payload with one thing taken out, made larger or replaced."""
+    path = rng.choice([path for path in places(payload) if path])
+    at = payload
+    for key in path[:-1]:
+        at = at[key]
+    old, how = at[path[-1]], rng.random()
+    if how < 0.25 and isinstance(at, dict):
+        del at[path[-1]]
+    elif how < 0.4 and isinstance(old, int | float) and not isinstance(old, bool):
+        at[path[-1]] = rng.choice([-1, 2, 0.5, 1e9]) * old
+    else:
+        at[path[-1]] = copy.deepcopy(rng.choice(VALUES))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_it_is_refused_or_read(logs, seed):
+    rng, refused = random.Random(seed), []
+    for _ in range(40):
+        log = rng.choice(logs)
+        texts = [(entry.kind, json.loads(entry.text)) for entry in log]
+        forged(rng, rng.choice([payload for _, payload in texts if payload]))
+        if rng.random() < 0.2:
+            place = rng.randrange(1, len(texts))
+            texts[place : place + 1] = [texts[place]] * rng.choice([0, 2])
+        entries = extended(
+            log[0].study, Head(), [(kind, json.dumps(payload)) for kind, payload in texts], datetime.now(UTC)
+        )
+        try:
+            report_of(replayed(entries), intervals=False).text()
+            study = make.InMemory(entries)
+            report_of(study.state, intervals=False).text()
+            study.ask()
+            verified(entries)
+        except RoundwiseError as error:
+            refused.append(str(error))
+    assert len(refused) > 5
+    assert not any("\n" in each for each in refused)
+
+
+def test_results_that_there_cannot_be_are_refused(logs):
+    """0/1 results with a total of -1000, or more successes than results."""
+    for total in (-1000, 1000):
+        log = next(each for each in logs if each[0].study == "taught")
+        texts = [(entry.kind, json.loads(entry.text)) for entry in log]
+        told = next(payload for kind, payload in texts if kind == "told")
+        told["results"]["totals"][0] = total
+        entries = extended("s", Head(), [(kind, json.dumps(each)) for kind, each in texts], datetime.now(UTC))
+        with pytest.raises(DataError, match="a 'told' by roundwise .* cannot be replayed"):
+            replayed(entries)

@@ -1,0 +1,144 @@
+"""Studies outlive the software: every log that a release kept is opened, continued, verified and reported."""
+
+import gzip
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "golden"))
+import make
+
+from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, Wager
+from roundwise.policies.chances import Chances
+from roundwise.studies import count
+from roundwise.studies.guarantee import guarantee_of
+from roundwise.studies.packing import unpacked
+from roundwise.studies.replay import replayed
+from roundwise.studies.report import report_of
+from roundwise.studies.store import read_log
+from roundwise.studies.verify import verified
+
+KEPT = sorted(make.HERE.glob("*/*.jsonl.gz"))
+
+
+def read(path, folder):
+    plain = folder / "log.jsonl"
+    plain.write_bytes(gzip.decompress(path.read_bytes()))
+    return read_log(plain)
+
+
+def quick(name):
+    """Every question with 0/1 results, best arm and claims with every noise model, and all that is no such pair."""
+    question, *noise = name.split("_")
+    return len(noise) != 2 or noise[0] == "binary" or question in ("best-arm", "claims")
+
+
+LOGS = [
+    pytest.param(
+        path, id=f"{path.parent.name}/{(name := path.name[:-9])}", marks=[] if quick(name) else pytest.mark.slow
+    )
+    for path in KEPT
+]
+
+
+@pytest.fixture(params=LOGS or [pytest.param(None, id="fresh")])
+def studies(request, tmp_path):
+    """The studies of one file; those of this version, as long as no release kept any."""
+    entries = list(make.logs()) if request.param is None else [read(request.param, tmp_path)]
+    return [make.InMemory(each) for each in entries]
+
+
+def continued(study, batches=2):
+    """Go on with a study for a few batches."""
+    rng = np.random.default_rng(0)
+    if (waiting := study.state.waiting) is not None:
+        study.close_round(f"no more of batch {waiting.batch}")
+    for _ in range(batches):
+        if make.step(study, make.ALIKE, rng) is None:
+            break
+
+
+def test_it_is_opened_reported_verified_and_continued(studies):
+    for study in studies:
+        state = study.state
+        for each in (state, replayed(study.entries())):
+            text = reported(each).text()
+            assert text
+        audit = verified(study.entries())
+        assert audit.sound, (study.name, audit.differences)
+        before = len(study.entries())
+        continued(study)
+        assert verified(study.entries()).sound, study.name
+        assert state.decided or len(study.entries()) > before
+        reported(study.state).html()
+
+
+def one_more(plan):
+    def more(self, *given):
+        found = plan(self, *given)
+        return found._replace(pulls=found.pulls + (found.pulls > 0))
+
+    return more
+
+
+@pytest.fixture
+def every_plan_differs(monkeypatch):
+    """A version whose policies all plan one more result of each arm, and that says so."""
+    for policy in (Wager, PET, OptBBAI, RoundRobin, TrackAndStop, Chances):
+        for name in ("first", "next"):
+            monkeypatch.setattr(policy, name, one_more(getattr(policy, name)))
+    monkeypatch.setattr("roundwise.studies.count.RULES", 1000)
+    monkeypatch.setattr("roundwise.studies.verify.RULES", 1000)
+
+
+def reported(state):
+    """The report, with bounds where the rule has some."""
+    return report_of(state, intervals=state.settings.question.name != "claims")
+
+
+def won_by(state):
+    return count.evidence(state.settings, state.trial)[0]
+
+
+def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_differs):
+    differences = 0
+    for study in studies:
+        state = study.state
+        if state.checkpoint is not None and not state.pending:
+            recorded = unpacked(state.checkpoint["claims"]["log_e"])
+            np.testing.assert_array_equal(won_by(state), recorded)  # what was won is carried on
+        assert not state.so_far.refolded
+        guarantee = str(guarantee_of(state))
+        reported(state).text()
+        audit = verified(study.entries())
+        assert audit.sound, (study.name, audit.differences)  # all of it was recorded by other rules
+        differences += len(audit.differences)
+        continued(study)
+        after = study.state
+        if not state.decided:
+            assert str(guarantee_of(after)).startswith(guarantee.removesuffix("kept")), study.name
+        audit = verified(study.entries())
+        assert audit.sound, (study.name, [each for each in audit.differences if each.same_rules])
+        reported(after).html()
+    assert differences or len(studies) == 1
+
+
+def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
+    """The batches are facts; the guarantee says on what it then rests."""
+
+    def unknown(place):
+        raise ImportError(place)
+
+    for study in studies:
+        state = study.state
+        before = None if state.checkpoint is None else won_by(state)
+        with monkeypatch.context() as patch:
+            patch.setattr("roundwise.studies.packing._kind", unknown)
+            state = study.state
+            after = won_by(state)
+            assert report_of(state, intervals=False).text()
+        if before is not None:
+            np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-9)
+            assert "rules by which earlier rounds were counted anew" in str(guarantee_of(state))

@@ -1,0 +1,508 @@
+"""Plans: what is expected, what lies ahead against simulations of its own, costs, the choice of settings, words."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+import roundwise
+from roundwise import (
+    PET,
+    Above,
+    AnyAbove,
+    BernoulliArms,
+    BestArm,
+    Binary,
+    Bounded,
+    Chances,
+    Claims,
+    DataError,
+    Gaussian,
+    InputError,
+    Largest,
+    MinimumBelow,
+    Poisson,
+    Problem,
+    Rounds,
+    Statements,
+    SubGaussian,
+    TopK,
+    TriBBAI,
+    UnknownVariance,
+    Wager,
+    simulate,
+)
+from roundwise.planning.ahead import ahead, without_budget
+from roundwise.planning.allowed import Data, allowed_world, draws
+from roundwise.planning.costs import Costs
+from roundwise.planning.expected import control_of, ladder
+from roundwise.planning.front import policy_words
+from roundwise.planning.quantities import one_for_each
+from roundwise.planning.worlds import TableArms, Unreliable, bounded_world, deviations, world_of
+from roundwise.spec import quantity
+
+SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
+NAMES = ("control", "short", "big", "guest")
+
+
+def agree(one, other):
+    """Whether two samples may have the same mean."""
+    error = math.hypot(np.std(one) / math.sqrt(len(one)), np.std(other) / math.sqrt(len(other)))
+    return abs(np.mean(one) - np.mean(other)) <= SIGMAS * error + 1e-12
+
+
+def planned(question=None, **words):
+    words = {"arms": NAMES, "noise": Binary(), "around": "30%", "runs": 100} | words
+    return roundwise.plan(BestArm() if question is None else question, **words)
+
+
+EASY = {"arms": ["a", "b", "c"], "leads": "10%,20%"}
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("text", "number"),
+        [("3%", 0.03), ("30 %", 0.3), ("0.5 points", 0.005), ("1 point", 0.01), ("1e-3", 0.001), ("20 000", 2e4)],
+    )
+    def test_as_people_write_them(self, text, number):
+        assert quantity(text) == number
+
+    @pytest.mark.parametrize("text", ["", "many", "%", "3%%", "nan", "inf", "1,5"])
+    def test_others_are_refused(self, text):
+        with pytest.raises(InputError, match="must be a number such as"):
+            quantity(text)
+
+    def test_one_for_each(self):
+        assert one_for_each(2, NAMES, "price").tolist() == [2, 2, 2, 2]
+        assert one_for_each("1,2,3,4", NAMES, "price").tolist() == [1, 2, 3, 4]
+        assert one_for_each("guest=4,big=3,short=2,control=1", NAMES, "price").tolist() == [1, 2, 3, 4]
+        with pytest.raises(InputError, match="has 2 numbers, but there are 4 arms"):
+            one_for_each([1, 2], NAMES, "price")
+        with pytest.raises(InputError, match="There is no arm called 'gast'. Did you mean 'guest'"):
+            one_for_each("gast=4", NAMES, "price")
+        with pytest.raises(InputError, match="of 'short' is not given"):
+            one_for_each({"control": 1}, NAMES, "price")
+
+
+class TestExpected:
+    @pytest.mark.parametrize(
+        ("around", "leads"),
+        [(0.3, [0.01, 0.02, 0.05, 0]), (0.03, [0.005, 0.01, 0.02, 0]), (0.5, [0.01, 0.02, 0.05, 0])],
+    )
+    def test_a_ladder_of_round_numbers(self, around, leads):
+        rows = ladder(BestArm(), NAMES, Binary(), around, None)
+        assert [row.lead for row in rows] == leads
+        assert all(row.means == pytest.approx([around + row.lead, around, around, around]) for row in rows)
+
+    def test_a_difference_that_matters_is_on_it(self):
+        rows = ladder(BestArm(0.03), NAMES, Binary(), 0.3, None)
+        assert [row.lead for row in rows] == [0.01, 0.02, 0.03, 0.05, 0]
+        assert planned(BestArm(0.03), runs=40).row.expected.lead == 0.03
+
+    @pytest.mark.parametrize(
+        ("question", "means"),
+        [
+            (TopK(2), [0.4, 0.4, 0.3, 0.3]),
+            (Above(0.3), [0.4, 0.4, 0.2, 0.2]),
+            (AnyAbove(0.3), [0.4, 0.2, 0.2, 0.2]),
+            (MinimumBelow(0.3), [0.2, 0.4, 0.4, 0.4]),
+            (Statements.against_control(4, 1), [0.3, 0.3, 0.35, 0.4]),
+        ],
+        ids=lambda each: getattr(each, "name", ""),
+    )
+    def test_what_is_sought_is_ahead(self, question, means):
+        (row,) = ladder(question, NAMES, Binary(), 0.3, [0.1])
+        assert row.means == pytest.approx(means)
+
+    def test_control(self):
+        assert control_of(Statements.against_control(4, 2, 0.1)) == 2
+        assert control_of(Statements.ranking(4)) is None
+        assert control_of(Largest([[1, 0], [0, 1]])) is None
+        assert control_of(BestArm()) is None
+
+    def test_means_and_scenarios(self, tmp_path):
+        file = tmp_path / "worlds.csv"
+        file.write_text("name,control,short,big,guest\nas last year,30%,31%,0.32,33 %\nworse,20%,20%,20%,30%\n")
+        found = planned(around=None, scenario=file, runs=40)
+        assert [row.expected.label for row in found.rows] == ["as last year", "worse"]
+        assert found.rows[0].expected.means == (0.3, 0.31, 0.32, 0.33)
+        assert planned(around=None, scenario=file, target="worse", runs=40).row is not None
+        assert planned(around=None, means="30%,31%,32%,40%", runs=40).rows[0].expected.means == (0.3, 0.31, 0.32, 0.4)
+
+    @pytest.mark.parametrize(
+        ("words", "sentence"),
+        [
+            ({"around": None}, "Say what is expected"),
+            ({"around": 1.2}, "must lie between 0 and 1"),
+            ({"means": [0.1] * 4}, "in one way"),
+            ({"around": None, "means": [0.1] * 3}, "3 means, but 4 arms"),
+            ({"around": None, "means": [0.1, 0.2, 0.3, 1.3]}, "must lie between 0 and 1"),
+            ({"around": None, "means": [0.1] * 4, "leads": "1%"}, "Leads go with `around`"),
+            ({"leads": "-1%"}, "must be positive"),
+            ({"leads": "80%"}, "leave their range"),
+            ({"target": "3%"}, "no row of this plan"),
+            ({"missing": "100%"}, "must be a share"),
+            ({"power": 1}, "between 0 and 1"),
+            ({"budget": 3}, "4 arms need 4"),
+            ({"sample_cost": -1}, "at least 0"),
+            ({"delta": "5"}, "For 5 % write 0.05"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, words, sentence):
+        with pytest.raises(InputError, match=sentence):
+            planned(**words)
+
+    def test_a_question_without_a_ladder(self):
+        with pytest.raises(InputError, match="has no ladder"):
+            planned(Largest([[1, 1, 0, 0], [0, 0, 1, 1]]))
+
+    def test_a_table_with_a_mistake(self, tmp_path):
+        file = tmp_path / "worlds.csv"
+        file.write_text("name,control,short,big,guest\nx,30%,much,30%,30%\n")
+        with pytest.raises(DataError, match=r"worlds.csv, line 2: `short` is 'much'"):
+            planned(around=None, scenario=file)
+
+
+class TestWorlds:
+    @pytest.mark.parametrize("deviation", [None, 0.1, 0.3, 2.0])
+    def test_between_two_limits(self, deviation):
+        means = np.array([1.2, 1.5, 2.9])
+        world = bounded_world(Bounded(1, 3), means, deviation)
+        assert world.shares @ world.values == pytest.approx(means, abs=1e-9)
+        spread = np.sqrt(world.shares @ world.values**2 - means**2)
+        widest = np.sqrt((means - 1) * (3 - means))
+        assert spread == pytest.approx(np.minimum(0.5 if deviation is None else deviation, widest), rel=0.05)
+        assert deviations(Bounded(1, 3), means, deviation) == pytest.approx(spread)
+
+    def test_a_table_is_drawn_from_its_shares(self):
+        world = bounded_world(Bounded(0, 1), np.array([0.3, 0.6]), 0.2)
+        batch, _ = world.pull(
+            np.random.default_rng(1), world.world(np.random.default_rng(1), 3), np.full((3, 2), 1e5), "rows"
+        )
+        assert (batch.totals / 1e5) == pytest.approx(np.tile([0.3, 0.6], (3, 1)), abs=0.005)
+        assert batch.scatter / 1e5 == pytest.approx(np.full((3, 2), 0.04), rel=0.03)
+        assert (batch.table.counts.sum(axis=-1) == 1e5).all()
+
+    def test_missing_results(self):
+        world = Unreliable(BernoulliArms([0.3, 0.6]), 0.25)
+        batch, _ = world.pull(np.random.default_rng(1), world.world(np.random.default_rng(1), 4), np.full((4, 2), 1e5))
+        assert batch.counts / 1e5 == pytest.approx(np.full((4, 2), 0.75), abs=0.01)
+        assert batch.totals / batch.counts == pytest.approx(np.tile([0.3, 0.6], (4, 1)), abs=0.01)
+
+    def test_what_the_data_allow(self):
+        """Alike arms with few results are drawn together; what is known for sure stays."""
+        rng = np.random.default_rng(1)
+        alike = draws(rng, 4000, np.array([0.1, 0.0, -0.1, 0.05]), np.full(4, 0.01), 0.3)
+        assert alike.std(axis=1).mean() < 0.8 * np.sqrt(0.01 + np.var([0.1, 0.0, -0.1, 0.05]))
+        apart = draws(rng, 4000, np.array([1.0, 0.0, -1.0]), np.full(3, 1e-4), 0.3)
+        assert apart.mean(axis=0) == pytest.approx([1, 0, -1], abs=0.003)
+        assert apart.std(axis=0) == pytest.approx([0.01] * 3, rel=0.1)
+
+    def test_draws_are_the_posterior(self):
+        """Against importance sampling from the prior, which knows nothing of the formulas."""
+        estimate, variance = np.array([0.4, 0.0, -0.2]), np.array([0.02, 0.05, 0.01])
+        rng = np.random.default_rng(2)
+        between = np.abs(0.3 * rng.standard_cauchy(1_500_000))
+        between = between[between < 15][:, None]  # as far as the grid goes
+        centre = rng.uniform(-4, 4, (len(between), 1))
+        means = centre + between * rng.standard_normal((len(between), 3))
+        weight = np.exp(-0.5 * ((means - estimate) ** 2 / variance).sum(axis=1))
+        weight /= weight.sum()
+        found = draws(rng, 100_000, estimate, variance, 0.3)
+        mean = weight @ means
+        assert found.mean(axis=0) == pytest.approx(mean, abs=0.01)
+        assert np.cov(found.T) == pytest.approx((weight * (means - mean).T) @ (means - mean), abs=0.004)
+
+    @pytest.mark.parametrize(
+        "noise",
+        [Binary(), Poisson(), Bounded(0, 1), Gaussian(0.3), SubGaussian(0.3), UnknownVariance()],
+        ids=lambda n: n.name,
+    )
+    def test_every_model_has_them(self, noise):
+        counts = np.array([400.0, 300.0, 200.0])
+        data = Data(counts=counts, totals=counts * [0.3, 0.5, 0.4], scatter=counts * 0.09, freedom=counts)
+        world = allowed_world(noise, data, 1)
+        means = world.world(np.random.default_rng(1), 2000).means
+        assert means.mean(axis=0) == pytest.approx([0.3, 0.5, 0.4], abs=0.03)
+        if isinstance(noise, Bounded):
+            assert isinstance(world, TableArms)
+
+    def test_nothing_to_go_by(self):
+        nothing = np.zeros(2)
+        with pytest.raises(InputError, match="no results yet"):
+            allowed_world(Binary(), Data(counts=nothing, totals=nothing), 1)
+        with pytest.raises(InputError, match="deviation of one result is not known"):
+            allowed_world(UnknownVariance(), Data(counts=nothing + 2, totals=nothing), 1)
+
+
+class TestAhead:
+    @pytest.mark.parametrize("policy", [Wager(), Wager(max_batch=400), PET()], ids=["wager", "limited", "pet"])
+    def test_as_a_simulation(self, policy):
+        """A fresh simulation needs the same, in results, rounds and of each arm."""
+        rates = [0.6, 0.4, 0.3]
+        problem = Problem(BestArm(), 3, 0.05, Binary())
+        ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
+        (runs,) = simulate(BestArm(), BernoulliArms(rates), [policy], runs=400, seed=2, keep_counts=True)
+        assert agree(ends.samples, runs.samples)
+        assert agree(ends.batches, runs.batches)
+        for i in range(3):
+            assert agree(ends.counts[:, i], runs.counts[:, i])
+        assert ends.decided.all()
+
+    @pytest.mark.parametrize("most", [100, 700, 1501])
+    def test_the_budget_is_never_passed(self, most):
+        """And a simulation that ends there is decided as often."""
+        problem, rates = Problem(BestArm(), 3, 0.05, Binary()), [0.5, 0.4, 0.4]
+        policy = Rounds(Wager(max_batch=200), budget=most)
+        ends = ahead(problem, policy, BernoulliArms(rates), runs=300, seed=1)
+        assert (ends.samples[~ends.decided] == most).all()
+        assert ends.samples.max() <= most
+        (runs,) = simulate(BestArm(), BernoulliArms(rates), [Wager(max_batch=200)], runs=300, seed=2, max_samples=most)
+        assert agree(ends.decided, runs.decided)
+        assert agree(ends.samples, runs.samples)
+
+    def test_rounds_and_splits(self):
+        problem = Problem(BestArm(), 3, 0.05, Binary())
+        policy = Rounds(Wager(), budget=1000, round=100, split=(2, 1, 1))
+        ends = ahead(problem, policy, BernoulliArms([0.6, 0.4, 0.4]), runs=50, seed=1)
+        assert np.array_equal(ends.samples, 100 * ends.batches)
+        assert np.array_equal(ends.counts[:, 0], ends.samples / 2)
+
+    def test_without_the_budget(self):
+        policy = Rounds(Wager(), budget=1000, round=100)
+        assert without_budget(policy) == Rounds(Wager(), round=100)
+        assert without_budget(Rounds(Wager(), budget=1000)) == Wager()
+        assert without_budget(Wager()) == Wager()
+
+    def test_exacting_rules_end_where_the_budget_does_not_cover_a_batch(self):
+        problem = Problem(BestArm(), 2, 0.05, Gaussian())
+        policy = Rounds(TriBBAI(), budget=13)
+        ends = ahead(problem, policy, world_of(Gaussian(), [1.0, 0.0]), runs=20, seed=1)
+        assert not ends.decided.any()
+        assert (ends.samples < 13).all()
+
+    def test_missing_results_are_asked_for_and_paid(self):
+        problem = Problem(BestArm(), 2, 0.05, Binary())
+        sure = ahead(problem, Wager(), BernoulliArms([0.7, 0.4]), runs=600, seed=1)
+        half = ahead(problem, Wager(), Unreliable(BernoulliArms([0.7, 0.4]), 0.5), runs=600, seed=1)
+        assert 1.5 < half.samples.mean() / sure.samples.mean() < 2.5
+
+    @pytest.mark.parametrize("limited", [Wager(max_batch=50), Rounds(Wager(), round=50)], ids=["max", "round"])
+    def test_many_rounds_are_taken_together(self, limited):
+        """Past forty rounds the forecast is at most a few per cent too large."""
+        problem, world = Problem(BestArm(), 2, 0.05, Binary()), BernoulliArms([0.55, 0.5])
+        coarse = ahead(problem, limited, world, runs=150, seed=1)
+        (fine,) = simulate(BestArm(), world, [limited], runs=150, seed=1)
+        assert coarse.steps < fine.batches.max()
+        assert np.median(fine.batches) > 60
+        assert coarse.batches == pytest.approx(np.ceil(coarse.samples / 50), abs=0.07 * np.max(coarse.batches))
+        assert np.mean(coarse.samples) / np.mean(fine.samples) == pytest.approx(1.0, abs=0.2)
+
+    def test_claims_without_a_budget_end_when_all_that_is_true_is_shown(self):
+        problem = Problem(Claims.against_control(3), 3, 0.05, Gaussian())
+        ends = ahead(problem, Chances(), world_of(Gaussian(), [0.0, 0.0, 1.0]), runs=50, seed=1)
+        assert ends.decided.all()
+        assert ends.shown[:, 1].all()
+        assert np.isfinite(ends.samples).all()
+
+    def test_claims_as_a_simulation(self):
+        rates = [0.3, 0.3, 0.5]
+        question = Claims.against_control(3)
+        policy = Rounds(Chances(), budget=300)
+        problem = Problem(question, 3, 0.05, Binary())
+        ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
+        (runs,) = simulate(question, BernoulliArms(rates), [policy], runs=400, seed=2)
+        assert agree(ends.samples, runs.samples)
+        for j in range(2):
+            assert agree(ends.shown[:, j], runs.answer[:, j])
+        assert agree(ends.correct, runs.correct)
+
+
+class TestCosts:
+    def test_they_scale(self):
+        one = planned(sample_cost=2, batch_cost=300, batch_days=2, **EASY)
+        other = planned(sample_cost=6, batch_cost=900, batch_days=4, **EASY)
+        for row, again in zip(one.rows, other.rows, strict=True):
+            assert row.samples == again.samples
+            assert row.cost.typical * 3 == again.cost.typical
+            assert row.days.p95 * 2 == again.days.p95
+        assert [each.words for each in one.front] == [each.words for each in other.front]
+
+    def test_arms_have_prices_of_their_own(self):
+        counts, rounds = np.array([[10.0, 20.0], [1.0, 0.0]]), np.array([2.0, 1.0])
+        assert Costs(sample=(1.0, 50.0), batch=7.0).of(counts, rounds).tolist() == [10 + 1000 + 14, 8]
+
+    def test_dear_rounds_are_few(self):
+        rounds = [
+            planned(sample_cost=1, batch_cost=price, runs=40).recommended.mean_batches for price in (1, 3000, 10**6)
+        ]
+        assert rounds == sorted(rounds, reverse=True)
+        assert rounds[0] > rounds[2] + 1
+
+    def test_the_recommended_costs_least(self):
+        found = planned(sample_cost=1, batch_cost=2000, **EASY)
+        least = min(each.mean_cost for each in found.front)
+        assert found.recommended.mean_cost <= 1.02 * least
+        assert found.wish.policy == found.recommended.policy
+
+    def test_the_front(self):
+        found = planned(leads="10%").front
+        best = [each for each in found if each.front]
+        assert len(best) >= 3
+        assert [each.mean_batches for each in best] == sorted((each.mean_batches for each in best), reverse=True)
+        assert sum(each.recommended for each in found) == 1
+
+    def test_a_round_that_is_fixed_stays(self):
+        found = planned(round=300, leads="10%")
+        assert found.wish.round == 300
+        assert found.recommended.words == "rounds of 300"
+        assert len(found.front) > 1
+        assert "--round 300" in found.command
+
+    def test_a_policy_of_ones_own_stays(self):
+        found = planned(policy=Wager(batch_price=500), leads="10%")
+        assert [each.words for each in found.front] == ["wager:batch_price=500"]
+        assert policy_words(PET(guess=4)) == "pet:guess=4"
+
+
+class TestPlan:
+    def test_the_same_seed_the_same_plan(self):
+        one = planned(budget=5000, **EASY).json()
+        assert planned(budget=5000, **EASY).json() == one
+        assert planned(budget=5000, seed=2, **EASY).json() != one
+
+    def test_it_is_refined(self):
+        seen = []
+        found = planned(runs=300, **EASY, progress=lambda plan, done: seen.append((plan.rows[0].runs, done)))
+        assert seen[0][0] == 40
+        assert [done for _, done in seen] == sorted(done for _, done in seen)
+        assert found.rows[0].runs == 300
+
+    def test_json(self):
+        found = json.loads(planned(budget=5000, batch_days=1, sample_cost=1).json())
+        assert {"rows", "recommended", "fixed_design", "lower_bound", "words", "protocol", "command"} <= found.keys()
+        for row in found["rows"]:
+            assert {"lead", "samples", "batches", "cost", "within_budget", "claims"} <= row.keys()
+            assert {"typical", "p95"} <= row["samples"].keys()
+            assert {"typical", "p95"} <= row["batches"].keys()
+        assert found["rows"][-1]["samples"]["typical"] is None  # nothing to find
+        assert found["rows"][-1]["within_budget"] < 0.05
+
+    def test_harder_takes_more(self):
+        rows = planned(budget=4000).rows[:3]
+        typical = [row.samples.typical for row in rows]
+        chances = [row.within_budget for row in rows]
+        assert typical == sorted(typical, reverse=True)
+        assert chances == sorted(chances)
+        assert all(row.lower_bound < row.samples.typical < row.samples.p95 for row in rows)
+
+    def test_what_else_could_be_asked(self):
+        found = planned(budget=3000, target="2%")
+        kinds = {each.kind for each in found.instead}
+        assert {"tolerance", "fewer arms", "budget"} <= kinds
+        for each in found.instead:
+            assert each.samples.typical < found.row.samples.typical or each.kind == "budget"
+            assert each.words in found.words
+        assert not planned(leads="10%", budget=20_000).instead
+
+    def test_top_k_instead(self):
+        found = planned(around=None, means="50%,49.5%,30%,30%", budget=3000)
+        assert [each.value for each in found.instead if each.kind == "top-k"] == [2]
+
+    def test_claims(self):
+        """The power of each, of one, of all; what is false; and the control gets more."""
+        names = ["placebo", "low", "high"]
+        found = planned(
+            Claims.against_control(names, "placebo"), arms=names, leads="15%,30%", budget=400, runs=400, sample_cost=1
+        )
+        low, high = found.rows
+        assert [each.claim for each in high.claims] == ["low beats placebo", "high beats placebo"]
+        assert [each.true for each in high.claims] == [False, True]
+        assert high.within_budget == high.at_least_one == high.all_true == high.claims[1].power > 0.9
+        assert low.at_least_one < high.at_least_one
+        assert high.any_false == high.claims[0].power < 0.06
+        assert high.samples.p95 <= 400
+        assert high.fixed.method == "one look, Dunnett"
+        assert "at least one true claim is shown" in found.words
+        assert "closed test" in found.protocol
+        assert found.wish.policy.name == "chances"
+
+    def test_power_of_statements(self):
+        found = planned(
+            Statements.against_control(3), arms=["p", "a", "b"], around=None, means="30%,20%,50%", budget=3000
+        )
+        (row,) = found.rows
+        assert [each.true for each in row.claims] == [False, True]
+        assert row.claims[1].power > 0.9
+        assert row.at_least_one == row.all_true == row.claims[1].power
+        assert row.any_false == row.claims[0].power <= 0.05
+
+    def test_words(self):
+        found = planned(budget=20_000, batch_days=1, max_batch=2000, leads="2%,10%")
+        assert (
+            "20\N{NO-BREAK SPACE}000 results you will almost surely have an answer for a lead of 10 points"
+            in found.words
+        )
+        assert "hardly ever" in found.words or "of such studies for a lead of 2 points" in found.words
+        assert "20 : 1 (1/0.05)" in found.protocol
+        assert "at most 0.05, however often results are looked at" in found.protocol
+        assert found.text().count("In words.") == 1
+
+    def test_page_and_figure(self, tmp_path):
+        found = planned(budget=5000, **EASY)
+        page = found.html()
+        assert page.startswith("<!DOCTYPE html>")
+        assert page.count("<svg") == 1
+        assert "style=" not in found._repr_html_()
+        assert found.html() == page
+        figure = found.figure()
+        titles = [axes.get_title(loc="left") for axes in figure.axes]
+        assert {"Results until the answer", "Chance of an answer within 5\N{NO-BREAK SPACE}000"} <= set(titles)
+        figure.savefig(tmp_path / "plan.png")
+
+    def test_names_in_a_page_are_text(self):
+        found = planned(arms=["<b>", "a&b", "c", "d"], leads="20%")
+        assert "&lt;b&gt;" in found._repr_html_()
+        assert "<b>," not in found._repr_html_()
+
+
+NOISES = [Binary(), Bounded(0, 1), Gaussian(0.4), SubGaussian(0.4), Poisson(), UnknownVariance()]
+QUESTIONS = [
+    BestArm(),
+    BestArm(0.1),
+    TopK(2),
+    Above(0.4),
+    AnyAbove(0.4),
+    MinimumBelow(0.4),
+    Statements.against_control(4),
+    Statements.ranking(4),
+    Largest([[1, 1, 0, 0], [0, 0, 1, 1]]),
+    Claims.against_control(4),
+]
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda each: each.name)
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda each: each.name)
+def test_every_question_with_every_model(question, noise):
+    found = planned(
+        question,
+        noise=noise,
+        around=None,
+        means=[0.15, 0.55, 0.65, 0.9],
+        budget=4000,
+        deviation=0.3,
+        missing="5%",
+        sample_cost=1,
+        runs=60,
+    )
+    (row,) = found.rows
+    assert row.samples.typical < math.inf
+    assert row.cost.typical == row.samples.typical
+    assert row.within_budget > 0.3
+    assert row.wrong <= 0.05 + SIGMAS * math.sqrt(0.05 * 0.95 / 60)
+    assert found.text()
+    assert found._repr_html_()
+    again = dataclasses.replace(found, target=0)
+    assert again.protocol == found.protocol

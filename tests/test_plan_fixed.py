@@ -1,0 +1,120 @@
+"""Fixed designs against R's rpact 3.3.4 (Debian r-cran-rpact) and against independent integration."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from roundwise import Above, BestArm, Binary, Gaussian, Poisson, Problem, Statements, TopK, UnknownVariance
+from roundwise.planning.fixed import dunnett, fixed_design, obrien_fleming
+
+
+class TestOneComparison:
+    # rpact: getSampleSizeRates(pi1, pi2, alpha=, beta=0.1, sided=1, allocationRatioPlanned=)$nFixed
+    @pytest.mark.parametrize(
+        ("rates", "level", "shares", "rpact"),
+        [
+            ((0.35, 0.30), 0.05 / 3, None, 4076.12645),
+            ((0.036, 0.03), 0.025, None, 37251.6654),
+            ((0.54, 0.36), 0.025, (1, 2), 354.808269),  # twice as many in the control
+        ],
+    )
+    def test_rates(self, rates, level, shares, rpact):
+        found = fixed_design(Problem(BestArm(), 2, level, Binary()), rates, shares=shares)
+        assert found.samples == pytest.approx(rpact, rel=1e-8)
+
+    def test_means(self):
+        # getSampleSizeMeans(alternative=0.2, stDev=1, alpha=0.025, beta=0.1, sided=1, normalApproximation=TRUE)$nFixed
+        found = fixed_design(Problem(BestArm(), 2, 0.025, Gaussian()), [0.2, 0.0])
+        assert found.samples == pytest.approx(1050.74231, rel=1e-8)
+
+    def test_a_level(self):
+        """(z sqrt(p0 q0) + z' sqrt(p1 q1))^2/(p1 - p0)^2, by hand."""
+        found = fixed_design(Problem(Above(0.3), 2, 0.05, Binary()), [0.36, 0.24], power=0.8)
+        z = stats.norm.isf(0.025)
+        one = ((z * np.sqrt(0.21) + stats.norm.isf(0.2) * np.sqrt(0.36 * 0.64)) / 0.06) ** 2
+        assert found.comparisons == 2
+        assert found.samples > 2 * one  # both must be shown together
+
+
+class TestLooks:
+    # getDesignCharacteristics(getDesignGroupSequential(kMax, alpha, beta=0.1, typeOfDesign="OF")):
+    # inflationFactor, averageSampleNumber1
+    @pytest.mark.parametrize(
+        ("looks", "level", "inflation", "average"),
+        [(5, 0.025, 1.0264863, 0.75025436), (3, 0.05 / 3, 1.0126654, 0.81034408)],
+    )
+    def test_obrien_fleming(self, looks, level, inflation, average):
+        assert obrien_fleming(looks, level, 0.9) == pytest.approx((inflation, average), rel=1e-7)
+
+    def test_by_simulation(self):
+        """The constant and the drift that they rest on, on simulated motions."""
+        inflation, average = obrien_fleming(4, 0.05, 0.8)
+        drift = np.sqrt(inflation) * (stats.norm.isf(0.05) + stats.norm.isf(0.2))
+        steps = np.random.default_rng(3).standard_normal((200_000, 4)) / 2
+        null = steps.cumsum(axis=1)
+        constant = np.quantile(null.max(axis=1), 0.95)
+        moved = null + drift * np.arange(1, 5) / 4
+        over = moved >= constant
+        assert over.any(axis=1).mean() == pytest.approx(0.8, abs=0.01)
+        when = np.where(over.any(axis=1), over.argmax(axis=1) + 1, 4) / 4
+        assert inflation * when.mean() == pytest.approx(average, abs=0.01)
+
+    def test_only_where_it_is_standard(self):
+        rates = [0.35, 0.3, 0.3]
+        assert fixed_design(Problem(BestArm(), 3, 0.05, Binary()), rates, looks=5).sequential is None
+        control = fixed_design(Problem(Statements.against_control(3), 3, 0.05, Binary()), [0.3, 0.3, 0.4], looks=5)
+        assert control.sequential.expected < control.samples < control.sequential.most
+
+
+class TestSeveral:
+    @pytest.mark.parametrize("others", [2, 3, 5])
+    @pytest.mark.parametrize("level", [0.025, 0.05])
+    def test_dunnett(self, others, level):
+        """Against SciPy's integration of the multivariate normal law; 1/3 comes of a control of twice the size."""
+        for rho in (1 / 2, 1 / 3):
+            z = dunnett(level, (np.sqrt(rho),) * others)
+            cov = np.full((others, others), rho) + (1 - rho) * np.eye(others)
+            inside = stats.multivariate_normal.cdf(np.full(others, z), cov=cov, abseps=5e-6, rng=1)
+            assert 1 - inside == pytest.approx(level, abs=2e-5)
+        assert stats.norm.isf(level) < z < stats.norm.isf(level / others)
+
+    def test_the_power_of_dunnett(self):
+        """With so many results the claim of the largest effect is shown as often as it says."""
+        rates = np.array([0.36, 0.34, 0.47, 0.465, 0.537])
+        problem = Problem(Statements.against_control(5), 5, 0.025, Binary())
+        found = fixed_design(problem, rates, power=0.9)
+        each = round(found.samples / 5)
+        wins = np.random.default_rng(1).binomial(each, rates, (100_000, 5)) / each
+        pooled = (wins[:, 0] + wins[:, 4]) / 2
+        z = (wins[:, 4] - wins[:, 0]) / np.sqrt(2 * pooled * (1 - pooled) / each)
+        assert (z > found.critical).mean() == pytest.approx(0.9, abs=0.01)
+
+    @pytest.mark.parametrize("noise", [Binary(), Gaussian(0.5), Poisson(), UnknownVariance()], ids=lambda n: n.name)
+    @pytest.mark.parametrize("question", [BestArm(), TopK(2), Above(0.4)], ids=lambda q: q.name)
+    def test_all_are_shown_together(self, question, noise):
+        """As often as it says, on normal estimates drawn anew."""
+        means = np.array([0.6, 0.5, 0.3, 0.2])
+        found = fixed_design(Problem(question, 4, 0.05, noise), means, power=0.8, deviation=0.5)
+        each = found.samples / 4
+        variance = {"binary": means * (1 - means), "poisson": means}.get(noise.name, np.full(4, 0.25))
+        estimates = means + np.random.default_rng(2).standard_normal((100_000, 4)) * np.sqrt(variance / each)
+        pieces = question.halfspaces(question.answer(means), 4)
+        forms = pieces.dense(4)
+        null = _null(noise.name, means, forms, pieces.offsets, variance)
+        shown = (estimates @ forms.T - pieces.offsets > found.critical * np.sqrt(null / each)).all(axis=1)
+        assert shown.mean() == pytest.approx(0.8, abs=0.01)
+
+    @pytest.mark.parametrize("question", [BestArm(), TopK(2), Above(0.4)], ids=lambda q: q.name)
+    def test_none_for_ties(self, question):
+        assert fixed_design(Problem(question, 4, 0.05, Binary()), [0.4, 0.4, 0.4, 0.4]) is None
+
+
+def _null(name, means, forms, offsets, variance):
+    """Variances of the comparisons where they do not hold, written down again."""
+    found = []
+    for form, offset in zip(forms, offsets, strict=True):
+        arms = np.flatnonzero(form)
+        rate = abs(offset) if len(arms) == 1 else means[arms].mean()
+        one = {"binary": rate * (1 - rate), "poisson": rate}.get(name, 0.25)
+        found.append(one * len(arms))
+    return np.array(found)

@@ -1,0 +1,197 @@
+"""The planner is calibrated: it says what scripted studies do through ask and tell, and what they do from here."""
+
+import csv
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from roundwise import (
+    BernoulliArms,
+    BestArm,
+    Binary,
+    Gaussian,
+    GaussianArms,
+    Problem,
+    UnknownVariance,
+    Wager,
+    create_study,
+    plan,
+)
+from roundwise.arrays import mapped
+from roundwise.planning import first_line, outlook_line, replan
+from roundwise.planning.ahead import Start, ahead
+from roundwise.planning.allowed import Data, allowed_world
+from roundwise.simulation.lockstep import drawn
+from roundwise.trial import advance, begin
+
+FALSE_ALARM = 1e-5
+RATES = (0.6, 0.45, 0.35)
+POLICY = Wager(batch_price=60)  # one that is left as it is
+WORDS = {"arms": ("x", "y", "z"), "noise": Binary(), "max_batch": 150, "budget": 450}
+
+
+def told(path, rates, asked, rng):
+    """A file with what came back for a batch."""
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("arm", "count", "successes"))
+        for arm, rate, pulls in zip(asked.arms, rates, asked.pulls, strict=True):
+            if pulls:
+                rows.writerow((arm, int(pulls), rng.binomial(int(pulls), rate)))
+
+
+def scripted(folder, number, seed=1):
+    """So many studies through ask and tell; whether each was decided, its results and its rounds."""
+    ends = []
+    for i in range(number):
+        rng = np.random.default_rng((seed, i))
+        store = f"sqlite:///{folder}/study_{i}.db"
+        with create_study("s", question=BestArm(), policy=POLICY, storage=store, seed=i, **WORDS) as study:
+            while (asked := study.ask()) is not None:
+                told(folder / "batch.csv", RATES, asked, rng)
+                study.tell(folder / "batch.csv", again=True)
+            record = study.state.trial.record
+            ends.append((study.state.decided is not None, float(record.samples), float(record.batches)))
+    return np.array(ends).T
+
+
+def forecast_agrees(folder, number):
+    found = plan(BestArm(), means=RATES, policy=POLICY, runs=2000, **WORDS)
+    assert found.wish.policy == Wager(batch_price=60, max_batch=150)
+    row = found.rows[0]
+    decided, samples, rounds = scripted(folder, number)
+    ways = [(int(decided.sum()), row.within_budget)]
+    lower, upper = stats.binom.ppf([FALSE_ALARM, 1 - FALSE_ALARM], number, row.within_budget)
+    assert lower <= decided.sum() <= upper, ways
+    ends = ahead(found.wish.problem, found.wish.acting, BernoulliArms(RATES), runs=2000, seed=5)
+    for real, said in ((samples, ends.samples), (rounds, ends.batches)):
+        error = math.hypot(np.std(real) / math.sqrt(number), np.std(said) / math.sqrt(2000))
+        assert abs(np.mean(real) - np.mean(said)) <= stats.norm.isf(FALSE_ALARM) * error + 1e-9
+
+
+def test_scripted_studies(tmp_path):
+    forecast_agrees(tmp_path, 25)
+
+
+@pytest.mark.slow
+def test_a_thousand_scripted_studies(tmp_path):
+    forecast_agrees(tmp_path, 1000)
+
+
+def worlds(noise, rng, number, arms):
+    """Truths of which the planner knows nothing."""
+    if isinstance(noise, Binary):
+        return BernoulliArms(1 / (1 + np.exp(-(-0.4 + 0.5 * rng.standard_normal(arms)))))
+    return GaussianArms(0.4 * rng.standard_normal(arms))
+
+
+def covered(noise, number, runs, seed=1, arms=4):
+    """How many studies end within the 19-in-20 of a forecast after two rounds; and whether the next was the last."""
+    problem, policy = Problem(BestArm(), arms, 0.05, noise), Wager()
+    within, chances, last = 0, [], []
+    for i in range(number):
+        rng = np.random.default_rng((seed, i))
+        truth = worlds(noise, rng, number, arms)
+        trial, world = begin(problem, policy, (1,)), truth.world(rng, 1)
+        scatter, freedom = np.zeros(arms), np.zeros(arms)
+        for _ in range(2):
+            batch, world = drawn(problem, truth, rng, world, trial.plan)
+            if batch.scatter is not None:
+                scatter, freedom = scatter + batch.scatter[0], freedom + np.maximum(batch.counts[0] - 1, 0)
+            trial = advance(problem, policy, trial, batch)
+        if trial.done[0]:
+            continue
+        data = Data(
+            counts=trial.record.counts[0],
+            totals=trial.record.totals[0],
+            scatter=scatter if freedom.any() else None,
+            freedom=freedom if freedom.any() else None,
+        )
+        start = Start(mapped(lambda array: array[0], trial))
+        ends = ahead(problem, policy, allowed_world(noise, data, i), runs=runs, seed=i, start=start, most_rounds=40)
+        rounds = 0
+        before = trial.record.samples[0]
+        while not trial.done[0] and rounds < 40:
+            batch, world = drawn(problem, truth, rng, world, trial.plan)
+            trial, rounds = advance(problem, policy, trial, batch), rounds + 1
+        needed = trial.record.samples[0] - before if trial.done[0] else np.inf
+        within += needed <= np.quantile(ends.samples, 0.95, method="higher")
+        chances.append((ends.batches == 1).mean())
+        last.append(rounds == 1 and trial.done[0])
+    return within, np.array(chances), np.array(last)
+
+
+def calibrated(noise, number, runs):
+    within, chances, last = covered(noise, number, runs)
+    studies = len(chances)
+    assert studies > number / 2
+    lower = stats.binom.ppf(FALSE_ALARM, studies, 0.95 - 1.0 / runs)
+    assert within >= lower
+    spread = math.sqrt((chances * (1 - chances)).sum()) + 0.5
+    assert abs(last.sum() - chances.sum()) <= stats.norm.isf(FALSE_ALARM) * spread
+
+
+@pytest.mark.parametrize("noise", [Binary(), Gaussian(), UnknownVariance()], ids=lambda each: each.name)
+def test_from_here_nineteen_in_twenty_cover(noise):
+    calibrated(noise, 40, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [Binary(), Gaussian(), UnknownVariance()], ids=lambda each: each.name)
+def test_from_here_in_many_studies(noise):
+    calibrated(noise, 400, 200)
+
+
+class TestARunningStudy:
+    @pytest.fixture
+    def study(self, tmp_path):
+        words = WORDS | {"budget": 5000, "max_batch": None}
+        with create_study("s", question=BestArm(), storage=f"sqlite:///{tmp_path}/s.db", seed=1, **words) as study:
+            yield study
+
+    def told_a_round(self, study, tmp_path, rates=RATES):
+        told(tmp_path / "batch.csv", rates, study.ask(), np.random.default_rng(1))
+        study.tell(tmp_path / "batch.csv")
+
+    def test_from_the_first_round_to_the_last(self, study, tmp_path):
+        assert outlook_line(study.state) is None  # nothing to go by
+        assert "an answer within the budget in" in first_line(study.state.settings)
+        plenty = dataclasses.replace(study.state.settings, budget=None)
+        assert " results in " in first_line(plenty)
+        self.told_a_round(study, tmp_path)
+        found = replan(study.state, runs=200)
+        assert found.results == 90
+        assert found.rounds == 1
+        assert 1 <= found.between[0] <= found.between[1]
+        assert found.samples.typical <= found.samples.p95 <= 5000 - 90
+        assert 0 <= found.next_is_last <= found.within_budget <= 1
+        assert outlook_line(study.state).startswith("about ")
+        assert replan(study.state, runs=200) == found
+        assert found.plain()["batches"]["typical"] == found.batches.typical
+
+    def test_a_round_that_is_outstanding(self, study, tmp_path):
+        self.told_a_round(study, tmp_path)
+        before = replan(study.state, runs=300)
+        study.ask()
+        assert replan(study.state, runs=300) == before  # asking alone changes nothing
+        half = tmp_path / "half.csv"
+        half.write_text("arm,count,successes\nx,20,20\n")
+        study.tell(half)
+        after = replan(study.state, runs=300)
+        assert after.results == before.results
+        assert after != before
+
+    def test_when_it_is_over(self, study, tmp_path):
+        while study.ask() is not None:
+            self.told_a_round(study, tmp_path, (0.95, 0.05, 0.05))
+        found = replan(study.state)
+        assert found.ended == "it is decided"
+        assert found.samples.p95 == 0
+        assert outlook_line(study.state) is None
+
+    def test_when_it_was_ended(self, study, tmp_path):
+        study.end("the money is gone")
+        assert "the money is gone" in replan(study.state).words
