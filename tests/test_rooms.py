@@ -28,6 +28,7 @@ ORDER = (
     "studies",
     "theory",
     "planning",
+    "web",
     "cli",
     "__main__",
 )

@@ -21,7 +21,7 @@ INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
     taken_from_memory()
-    for name in ("study", "plan", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
+    for name in ("study", "serve", "plan", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
         import_module(f"roundwise.cli.{name}")  # registers its commands, in the order of the help
     if "" not in sys.path:
         sys.path.append("")  # modules of the user's own, where the command is run

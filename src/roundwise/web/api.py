@@ -16,7 +16,8 @@ from starlette.concurrency import run_in_threadpool
 
 from roundwise.errors import InputError
 from roundwise.spec import made
-from roundwise.studies import Study, create_study, list_studies, load_study
+from roundwise.studies import Study, create_study, load_study
+from roundwise.studies.listing import list_studies
 from roundwise.web.problems import problem
 from roundwise.web.security import ROLES
 
@@ -122,7 +123,7 @@ class Correction(Body):
 @router.get("/studies", dependencies=[LOOK])
 def studies(request: Request) -> list[Plain]:
     """All studies, where each stands."""
-    return [each.plain() for each in list_studies(request.app.state.storage)]
+    return list_studies(request.app.state.storage)
 
 
 @router.post("/studies", status_code=201, dependencies=[CHANGE])
@@ -329,7 +330,7 @@ def told_options(text: str) -> dict[str, Any]:
     try:
         options = json.loads(text)
     except ValueError:
-        raise InputError("`options` is not JSON. Send an object such as {\"cumulative\": true}.") from None
+        raise InputError('`options` is not JSON. Send an object such as {"cumulative": true}.') from None
     if not isinstance(options, dict) or not all(isinstance(key, str) for key in options):
-        raise InputError("`options` must be an object such as {\"cumulative\": true}.")
+        raise InputError('`options` must be an object such as {"cumulative": true}.')
     return options

@@ -17,7 +17,8 @@ from starlette.responses import Response
 from roundwise._version import __version__
 from roundwise.errors import RoundwiseError
 from roundwise.studies.store import open_store
-from roundwise.web import api, pages
+from roundwise.web import api, pages, rendering
+from roundwise.web.names import Segments
 from roundwise.web.problems import problem, status_of
 from roundwise.web.security import Doors, Guard
 
@@ -45,7 +46,8 @@ def application(storage: str | None, doors: Doors) -> FastAPI:
     app.state.storage, app.state.doors = storage, doors
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.include_router(api.router)
-    app.include_router(pages.router)
+    for each in (pages,):
+        app.include_router(each.router)
 
     async def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, RoundwiseError)
@@ -70,6 +72,7 @@ def application(storage: str | None, doors: Doors) -> FastAPI:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)
     app.add_middleware(Guard, doors=doors)
+    app.add_middleware(Segments)  # before the guard
     return app
 
 
@@ -77,4 +80,4 @@ def _answered(request: Request, status: int, detail: str) -> Response:
     """One sentence, as a page or for a program."""
     if request.url.path.startswith("/api/"):
         return problem(status, detail)
-    return pages.sentence(request, status, detail)
+    return rendering.sentence(request, status, detail)

@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 
@@ -63,6 +63,19 @@ def tokens_from(text: str) -> dict[str, str]:
             raise InputError(f"The token of the role '{role}' is too short: give at least 16 letters.")
         found[role] = token
     return found
+
+
+def doors_of(host: str, names: Sequence[str], tokens: str) -> Doors:
+    """The doors of a server at this address; one that others reach needs tokens."""
+    found = tokens_from(tokens)
+    if not found and not loopback(host):
+        raise InputError(
+            f"{host} is reached from other machines, so tokens are needed: put lines such as change=TOKEN into a file "
+            "and give --tokens FILE, or set ROUNDWISE_TOKENS. Nothing was started."
+        )
+    own = {"localhost", "127.0.0.1", "[::1]"} if loopback(host) else set()
+    shown = f"[{host}]" if ":" in host else host
+    return Doors(found, frozenset({*own, shown.lower(), *(each.lower() for each in names)}))
 
 
 @dataclass

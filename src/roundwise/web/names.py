@@ -1,0 +1,43 @@
+"""Names of studies in addresses: any text, one segment of a path, also with a slash in it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote, unquote
+
+from pydantic import AfterValidator
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+def _decoded(text: str) -> str:
+    return unquote(text.removeprefix("~"))
+
+
+Name = Annotated[str, AfterValidator(_decoded)]  # of a study, as `Segments` hands it on
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path; dots alone would be taken for a folder.
+
+    >>> segment("a/b ü"), segment("..")
+    ('a%2Fb%20%C3%BC', '~..')
+    """
+    return quote(name, safe="") if name.strip(".") and not name.startswith("~") else "~" + quote(name, safe="")
+
+
+class Segments:
+    """ASGI middleware: a path is split before it is decoded, so that a slash in a name is no border.
+
+    Every segment is decoded, and then only its per cent signs and slashes are written as %25 and %2F.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on with the path as routes read it."""
+        if scope["type"] == "http" and b"%" in (raw := scope.get("raw_path") or b""):
+            parts = [unquote(each.decode("ascii", "replace")) for each in raw.partition(b"?")[0].split(b"/")]
+            safe = "/".join(each.replace("%", "%25").replace("/", "%2F") for each in parts)
+            scope = {**scope, "path": safe}
+        await self.app(scope, receive, send)
