@@ -56,6 +56,10 @@ class Store:
         self.address = address
         self._access: Access | None = None
 
+    @property
+    def server(self) -> None:
+        """No server is between: studies are written directly."""
+
     def __repr__(self) -> str:
         return f"Store({self.address.place!r})"
 
@@ -165,6 +169,11 @@ class Store:
             found = self._after(connection, name, number, head, max(head.checkpoint - 1, -1))
             first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
         return [*first(), *found()]
+
+    def head(self, name: str) -> Head:
+        """Where the log of a study ends."""
+        with self.reached().reading() as connection:
+            return self._head(connection, name)[1]
 
     def known(self, name: str) -> None:
         """Raise `UnknownStudy` where there is no such study."""
