@@ -166,6 +166,11 @@ class Store:
             first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
         return [*first(), *found()]
 
+    def head(self, name: str) -> Head:
+        """Where the log of a study ends."""
+        with self.reached().reading() as connection:
+            return self._head(connection, name)[1]
+
     def known(self, name: str) -> None:
         """Raise `UnknownStudy` where there is no such study."""
         with self.reached().reading() as connection:
