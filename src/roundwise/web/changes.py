@@ -56,9 +56,8 @@ def _of_arm(kind: str) -> Callable[[Study, Given], str]:
     def effect(study: Study, given: Given) -> str:
         if not given.get("arm", "").strip():
             return ""
-        return study.effect(
-            kind, arm=given["arm"], why=given.get("why", "").strip() or "?", unrelated="unrelated" in given
-        )
+        why = given.get("why", "").strip() or "?"  # the reason has no part in it
+        return study.effect(kind, arm=given["arm"], why=why, unrelated="unrelated" in given)
 
     return effect
 

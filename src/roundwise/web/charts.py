@@ -33,10 +33,10 @@ def means_by_round(report: Facts) -> str:
     names = _apart([(_y(axis, each.points[-1][1]), each) for each in lines])
     for end, each in names:
         drawn = " ".join(f"{_x(rounds, at)},{_y(axis, value)}" for at, value in each.points)
-        last = report.units.value(each.points[-1][1], "near")
+        last = _esc(report.units.value(each.points[-1][1], "near"))
         parts.append(
-            f'<polyline class="line {each.kind}" points="{drawn}"><title>{_esc(each.name)}: {_esc(last)}</title></polyline>'
-            f'<text class="{each.kind}" x="{WIDTH - RIGHT + 8}" y="{end + 4:.1f}">{_esc(_short(each.name))} {_esc(last)}</text>'
+            f'<polyline class="line {each.kind}" points="{drawn}"><title>{_esc(each.name)}: {last}</title></polyline>'
+            f'<text class="{each.kind}" x="{WIDTH - RIGHT + 8}" y="{end + 4:.1f}">{_esc(_short(each.name))} {last}</text>'
         )
     more = len({each.arm for each in report.cells}) - len(lines)
     label = f"{report.units.mean} of each option by round" + (
@@ -76,7 +76,8 @@ def _y(axis: Axis, value: float) -> float:
 def _grid(axis: Axis, report: Facts) -> str:
     return "".join(
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(axis, tick)}" y2="{_y(axis, tick)}"/>'
-        f'<text class="tick" x="{LEFT - 6}" y="{_y(axis, tick) + 4}" text-anchor="end">{_esc(report.units.given(tick))}</text>'
+        f'<text class="tick" x="{LEFT - 6}" y="{_y(axis, tick) + 4}" text-anchor="end">'
+        f"{_esc(report.units.given(tick))}</text>"
         for tick in axis.ticks
     )
 

@@ -164,7 +164,7 @@ def _changes(study: Study, after: Report) -> list[str]:
     if after.still_to_come:
         left = sum(after.still_to_come.values())
         said.append(
-            f"{count(left)} results of the open round would still be to come; evidence moves when they are there."
+            f"{count(left)} results of the open round would still be to come; evidence moves when they are here."
         )
     elif before.still_to_come:
         said.append(f"Round {after.rounds} would be complete, and count.")

@@ -29,7 +29,14 @@ ENVIRONMENT = Environment(
     lstrip_blocks=True,
     finalize=lambda value: visible(value) if type(value) is str else value,  # nothing steers the screen
 )
-ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day}
+
+
+def _basename(name: str) -> str:
+    """The last part of a path, as it is written on any system."""
+    return name.replace("\\", "/").rpartition("/")[2] or name
+
+
+ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename}
 templates = Jinja2Templates(env=ENVIRONMENT)
 
 

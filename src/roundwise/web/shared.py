@@ -13,10 +13,9 @@ from roundwise.web.security import Doors
 
 def key_for(doors: Doors, name: str) -> str:
     """The key of a link: of the name and the tokens, so that it lasts until they change (or the server ends)."""
-    secret = hashlib.sha256(
-        "\n".join(f"{role}={doors.tokens[role]}" for role in sorted(doors.tokens)).encode()
-    ).digest()
-    return hmac.new(secret if doors.tokens else doors.secret, f"share {name}".encode(), hashlib.sha256).hexdigest()[:40]
+    known = "\n".join(f"{role}={doors.tokens[role]}" for role in sorted(doors.tokens))
+    secret = hashlib.sha256(known.encode()).digest() if known else doors.secret
+    return hmac.new(secret, f"share {name}".encode(), hashlib.sha256).hexdigest()[:40]
 
 
 def study_for(request: Request, name: str, key: str) -> Study:
