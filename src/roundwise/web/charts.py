@@ -31,12 +31,13 @@ def means_by_round(report: Facts) -> str:
     axis = Axis.over([value for each in lines for _, value in each.points])
     parts = [_grid(axis, report), _rounds(rounds)]
     names = _apart([(_y(axis, each.points[-1][1]), each) for each in lines])
+    beside = WIDTH - RIGHT + 8
     for end, each in names:
         drawn = " ".join(f"{_x(rounds, at)},{_y(axis, value)}" for at, value in each.points)
         last = _esc(report.units.value(each.points[-1][1], "near"))
         parts.append(
             f'<polyline class="line {each.kind}" points="{drawn}"><title>{_esc(each.name)}: {last}</title></polyline>'
-            f'<text class="{each.kind}" x="{WIDTH - RIGHT + 8}" y="{end + 4:.1f}">{_esc(_short(each.name))} {last}</text>'
+            f'<text class="{each.kind}" x="{beside}" y="{end + 4:.1f}">{_esc(_short(each.name))} {last}</text>'
         )
     more = len({each.arm for each in report.cells}) - len(lines)
     label = f"{report.units.mean} of each option by round" + (
