@@ -17,8 +17,9 @@ from starlette.responses import Response
 from roundwise._version import __version__
 from roundwise.errors import RoundwiseError
 from roundwise.studies.store import open_store
-from roundwise.web import api, change_pages, hand_in, pages, plan_pages, rendering, study_pages
+from roundwise.web import api, change_pages, hand_in, lab_pages, pages, plan_pages, rendering, study_pages
 from roundwise.web.forecasts import Forecasts
+from roundwise.web.jobs import Jobs
 from roundwise.web.names import Segments
 from roundwise.web.problems import problem, status_of
 from roundwise.web.reports import Kept
@@ -35,7 +36,11 @@ def application(storage: str | None, doors: Doors) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        with open_store(storage), closing(app.state.staged):  # one engine stays open for all requests
+        with (
+            open_store(storage),
+            closing(app.state.staged),
+            closing(app.state.jobs),
+        ):  # one engine stays open for all requests
             yield
 
     app = FastAPI(
@@ -49,10 +54,10 @@ def application(storage: str | None, doors: Doors) -> FastAPI:
     )
     app.state.storage, app.state.doors = storage, doors
     app.state.kept, app.state.staged = Kept(), Staged()
-    app.state.forecasts = Forecasts()
+    app.state.forecasts, app.state.jobs = Forecasts(), Jobs()
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.include_router(api.router)
-    for each in (pages, plan_pages, study_pages, hand_in, change_pages):
+    for each in (pages, plan_pages, lab_pages, study_pages, hand_in, change_pages):
         app.include_router(each.router)
 
     async def refused(request: Request, error: Exception) -> Response:

@@ -129,14 +129,19 @@ def _options(report: Report) -> tuple[list[str], list[Option]]:
     """The options as a table, the best first; its place is told by the bar, or in words where there is none."""
     head, *rows = arm_table(report, most=len(report.arm_rows))
     at = head.index("") if "" in head else None
+    left_out = {
+        0,
+        at,
+        *(i for i, title in enumerate(head) if title.startswith("lift over ")),
+    }  # it stands in the report
     bars, answer = bars_by_arm(report), report.answer if isinstance(report.answer, list) else [report.answer]
     found = []
     for arm, row in zip(report.ranked, rows, strict=True):
-        cells = [cell for i, cell in enumerate(row) if i not in (0, at)]
+        cells = [cell for i, cell in enumerate(row) if i not in left_out]
         leads = arm.name in answer or (report.answer is None and arm.trails_most == 0.0)
         place = row[at] if at is not None else arm.place
         found.append(Option(arm.name, cells, place, bars.get(arm.name), arm.place == "out", leads))
-    return [title for i, title in enumerate(head) if i not in (0, at)], found
+    return [title for i, title in enumerate(head) if i not in left_out], found
 
 
 def _claims(report: Report) -> list[Claim]:
