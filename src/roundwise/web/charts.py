@@ -11,7 +11,7 @@ from roundwise.studies.report.charts import Axis
 from roundwise.studies.report.model import Facts
 
 LINES = 8  # options whose means are followed
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640.0, 220.0, 52.0, 150.0, 10.0, 26.0
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640.0, 220.0, 52.0, 175.0, 10.0, 26.0
 
 
 class Line(NamedTuple):

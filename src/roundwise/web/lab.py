@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
+from roundwise.arrays import Floats
 from roundwise.errors import InputError
+from roundwise.noise import Needs
 from roundwise.policies import POLICIES
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.spec import made
+from roundwise.state import Batch
 from roundwise.theory import paper
 from roundwise.web.forms import Form, number, whole
 from roundwise.web.jobs import Job
@@ -25,6 +29,24 @@ WORLDS = {
     "binary": "yes / no: means are rates",
     "poisson": "counts: means are numbers of events",
 }
+
+
+class Watched:
+    """A world that says before every batch that the work goes on, so that it can be given up within a run."""
+
+    def __init__(self, world: Environment, before: Callable[[], None]) -> None:
+        self._world, self._before = world, before
+        self.arms, self.noise, self.names, self.sigma = world.arms, world.noise, world.names, world.sigma
+        self.world = world.world
+
+    def pull(self, rng: Generator, world: Any, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, Any]:
+        """What the world gives."""
+        self._before()
+        return self._world.pull(rng, world, pulls, needs)
+
+    def __getattr__(self, name: str) -> Any:
+        self._before()  # what else it can do is asked for anew for every batch: batches in parts
+        return getattr(self._world, name)
 
 
 class Compared(NamedTuple):
@@ -88,10 +110,8 @@ class LabForm:
             raise InputError(f"Runs are {count}, but here at most {MOST_RUNS} are done. Use `roundwise simulate`.")
         if not self.policies:
             raise InputError("Choose at least one policy.")
-        form = Form(question=self.question, k=self.k, level=self.level, tolerance=self.tolerance)
-        question = (
-            form.asked() if self.question != "claims" else Form(question="claims", arms="\n".join(self.names)).asked()
-        )
+        fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance}
+        question = Form(question=self.question, arms="\n".join(self.names), **fields).asked()
         question.check(world.arms)
         chosen = {name: made("policy", name) for name in self.policies if name in POLICIES}
         delta, most = number("Delta", self.delta), number("At most samples", self.most)
@@ -102,8 +122,9 @@ class LabForm:
             runs: list[Runs] = []
             for name, policy in chosen.items():
                 one = {name: policy}
+                watched = Watched(world, lambda: advance(0))
                 runs += simulate(
-                    question, world, one, runs=count, delta=delta, seed=seed, max_samples=most, progress=advance
+                    question, watched, one, runs=count, delta=delta, seed=seed, max_samples=most, progress=advance
                 )
             title = f"{question.name}, means {self.means.strip()}"
             return Found([Compared(title, f"{truth}.", runs, [each.summary for each in runs])], [])

@@ -14,7 +14,7 @@ from roundwise.errors import visible
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.studies.report.words import count
 
-WIDTH, LEFT, RIGHT, STEP, TOP = 640.0, 170.0, 20.0, 30.0, 6.0
+WIDTH, LEFT, RIGHT, STEP, TOP = 500.0, 145.0, 24.0, 30.0, 6.0
 
 
 class LogAxis(NamedTuple):
@@ -33,14 +33,16 @@ class LogAxis(NamedTuple):
     @property
     def ticks(self) -> list[float]:
         """Round numbers in it: at most seven."""
-        every = [
-            digit * 10.0**power
-            for power in range(math.floor(self.low), math.ceil(self.high) + 1)
-            for digit in (1, 2, 5)
-            if self.low <= math.log10(digit * 10.0**power) <= self.high
-        ]
-        tens = [each for each in every if math.isclose(math.log10(each) % 1, 0, abs_tol=1e-9)]
+        every = self._round(1, 2, 5)
+        if len(every) < 3:
+            every = self._round(1, 2, 3, 4, 5, 6, 8)
+        tens = self._round(1)
         return tens if len(every) > 7 and len(tens) > 1 else every[:: math.ceil(len(every) / 7) or 1]
+
+    def _round(self, *digits: int) -> list[float]:
+        powers = range(math.floor(self.low), math.ceil(self.high) + 1)
+        every = [digit * 10.0**power for power in powers for digit in digits]
+        return [each for each in every if self.low <= math.log10(each) <= self.high]
 
     def place(self, value: float, start: float, end: float) -> float:
         """Where a value is, between two coordinates."""
@@ -62,9 +64,10 @@ def boxes(runs: Sequence[Runs], what: str) -> str:
     for i, (each, found) in enumerate(zip(runs, values, strict=True)):
         at = [axis.place(float(q), LEFT, WIDTH - RIGHT) for q in np.quantile(found, (0.05, 0.25, 0.5, 0.75, 0.95))]
         y = TOP + STEP * i + STEP / 2
+        name = _esc(_short(each.policy))
         said = f"{each.policy}: median {count(float(np.median(found)))}, mean {count(float(found.mean()))}"
         parts.append(
-            f'<g><title>{_esc(said)}</title><text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{_esc(_short(each.policy))}'
+            f'<g><title>{_esc(said)}</title><text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{name}'
             f'</text><line class="whisker" x1="{at[0]}" x2="{at[4]}" y1="{y}" y2="{y}"/><rect class="half" x="{at[1]}" '
             f'y="{y - 8}" width="{max(at[3] - at[1], 1):.1f}" height="16" rx="2"/><line class="median" x1="{at[2]}" '
             f'x2="{at[2]}" y1="{y - 8}" y2="{y + 8}"/></g>'
@@ -81,16 +84,16 @@ def front(summaries: Sequence[Summary]) -> str:
         f'<line class="grid" x1="{x}" x2="{x}" y1="{TOP}" y2="{bottom}"/>'
         f'<text class="tick" x="{x}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>'
         for tick in across.ticks
-        for x in [across.place(tick, 90, WIDTH - 130)]
+        for x in [across.place(tick, 70, WIDTH - 125)]
     ]
     parts += [
-        f'<line class="grid" x1="90" x2="{WIDTH - 130}" y1="{y}" y2="{y}"/>'
-        f'<text class="tick" x="82" y="{y + 4}" text-anchor="end">{count(tick)}</text>'
+        f'<line class="grid" x1="70" x2="{WIDTH - 125}" y1="{y}" y2="{y}"/>'
+        f'<text class="tick" x="62" y="{y + 4}" text-anchor="end">{count(tick)}</text>'
         for tick in up.ticks
         for y in [up.place(tick, bottom, TOP)]
     ]
     for each in summaries:
-        x, y = across.place(each.batches_mean, 90, WIDTH - 130), up.place(each.samples_mean, bottom, TOP)
+        x, y = across.place(each.batches_mean, 70, WIDTH - 125), up.place(each.samples_mean, bottom, TOP)
         said = f"{each.policy}: {count(each.samples_mean)} samples in {each.batches_mean:.1f} batches"
         parts.append(
             f'<g class="{"best" if _best(each, summaries) else "other"}"><title>{_esc(said)}</title>'
@@ -99,7 +102,7 @@ def front(summaries: Sequence[Summary]) -> str:
     parts.append(
         f'<text class="tick" x="{(WIDTH - 40) / 2}" y="{bottom + 34}" text-anchor="middle">batches on average</text>'
     )
-    parts.append('<text class="tick" x="90" y="0">samples on average</text>')
+    parts.append('<text class="tick" x="70" y="0">samples on average</text>')
     return _svg(parts, height, "Mean samples against mean batches of each policy")
 
 

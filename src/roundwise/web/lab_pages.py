@@ -116,8 +116,7 @@ def _job(request: Request, key: str) -> Job[Found]:
 
 
 def _form(request: Request, form: LabForm, error: str = "") -> Response:
-    known = {name: (each.__doc__ or "").partition("\n")[0].partition(": ")[2] for name, each in POLICIES.items()}
-    given = {"policies": known, "questions": QUESTIONS, "worlds": WORLDS, "jobs": _jobs(request).every}
+    given = {"policies": list(POLICIES), "questions": QUESTIONS, "worlds": WORLDS, "jobs": _jobs(request).every}
     return page(request, "lab.html", 422 if error else 200, form=form, error=error, **given)
 
 

@@ -11,8 +11,11 @@ from fastapi.responses import RedirectResponse, Response
 from roundwise.errors import RoundwiseError
 from roundwise.planning import StudyPlan
 from roundwise.planning.front import policy_words
-from roundwise.planning.page import fixed_words, power_table, row_table
+from roundwise.planning.page import fixed_words, power_table
+from roundwise.planning.quantities import exact, share, whole
+from roundwise.planning.rows import Row, Spread
 from roundwise.studies import create_study
+from roundwise.studies.report.tables import Table
 from roundwise.web.api import CHANGE, LOOK
 from roundwise.web.forecasts import Forecasts, OutOfDateError
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
@@ -80,7 +83,7 @@ def forecast(request: Request, sent: Sent) -> Response:
         request,
         "forecast.html",
         plan=found,
-        rows=row_table(found),
+        rows=rows_of(found),
         power=power_table(found) if found.rows[0].claims else [],
         fixed="" if found.row.fixed is None else fixed_words(found.row),
         bars=compared(found),
@@ -119,3 +122,29 @@ def compared(plan: StudyPlan) -> list[Compared]:
         for label, value in values
         if math.isfinite(value) and most > 0
     ]
+
+
+def rows_of(plan: StudyPlan) -> Table:
+    """What it takes, a line for everything that is expected."""
+    budget, first = plan.wish.budget, plan.rows[0]
+    what = "a true claim" if first.claims else "an answer"
+    ahead = "if the best is ahead by" if first.expected.lead is not None else "if"
+    head = [ahead, "typically", "in 19 of 20 studies", *([] if budget is None else [f"{what} within {exact(budget)}"])]
+    rows = []
+    for row in plan.rows:
+        within = [] if row.within_budget is None else [share(row.within_budget)]
+        rows.append([row.expected.label, _takes(row, "typical"), _takes(row, "p95"), *within])
+    return [head, *rows]
+
+
+def _takes(row: Row, which: str) -> str:
+    """Results, and below them rounds and days."""
+
+    def of(spread: Spread) -> float:
+        return float(getattr(spread, which))
+
+    results, rounds = of(row.samples), of(row.batches)
+    if not math.isfinite(results):
+        return "never decides" if not row.answerable and which == "typical" else "" if not row.answerable else "no end"
+    said = f"{whole(results)} results\n{whole(rounds)} round{'' if rounds == 1 else 's'}"
+    return said if row.days is None else f"{said}, {whole(of(row.days))} day{'' if of(row.days) == 1 else 's'}"
