@@ -40,6 +40,11 @@ class Asked:
         return np.sum([each.counts for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
 
     @property
+    def totals(self) -> Floats:
+        """The sums of what came back, for each arm."""
+        return np.sum([each.totals for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
+
+    @property
     def lost(self) -> Floats:
         """How many came back without an outcome, for each arm."""
         return sum((each.missing for each in self.files if each.missing is not None), np.zeros_like(self.pulls))

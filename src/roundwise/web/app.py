@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,10 +17,15 @@ from starlette.responses import Response
 from roundwise._version import __version__
 from roundwise.errors import RoundwiseError
 from roundwise.studies.store import open_store
-from roundwise.web import api, pages, rendering
+from roundwise.web import api, change_pages, hand_in, lab_pages, pages, plan_pages, rendering, study_pages
+from roundwise.web.forecasts import Forecasts
+from roundwise.web.jobs import Jobs
 from roundwise.web.names import Segments
 from roundwise.web.problems import problem, status_of
+from roundwise.web.reports import Kept
 from roundwise.web.security import Doors, Guard
+from roundwise.web.staged import Staged
+from roundwise.web.who import Writers
 
 HERE = Path(str(files("roundwise.web")))
 _LOG = logging.getLogger("roundwise.web")
@@ -31,7 +36,11 @@ def application(storage: str | None, doors: Doors) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        with open_store(storage):  # one engine stays open for all requests
+        with (
+            open_store(storage),
+            closing(app.state.staged),
+            closing(app.state.jobs),
+        ):  # one engine stays open for all requests
             yield
 
     app = FastAPI(
@@ -44,9 +53,11 @@ def application(storage: str | None, doors: Doors) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.storage, app.state.doors = storage, doors
+    app.state.kept, app.state.staged = Kept(), Staged()
+    app.state.forecasts, app.state.jobs = Forecasts(), Jobs()
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.include_router(api.router)
-    for each in (pages,):
+    for each in (pages, plan_pages, lab_pages, study_pages, hand_in, change_pages):
         app.include_router(each.router)
 
     async def refused(request: Request, error: Exception) -> Response:
@@ -71,6 +82,7 @@ def application(storage: str | None, doors: Doors) -> FastAPI:
     app.add_exception_handler(RequestValidationError, not_understood)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)
+    app.add_middleware(Writers, doors=doors)
     app.add_middleware(Guard, doors=doors)
     app.add_middleware(Segments)  # before the guard
     return app

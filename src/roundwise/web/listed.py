@@ -58,5 +58,5 @@ def _state(each: Plain) -> str:
     if state == "waiting":
         return "waiting for results" if not each["waiting"] else "waiting for the rest of a round"
     return {"open": "running, ready for the next round", "over": "ended, undecided", "closed": "closed"}.get(
-        state, state
+        state, str(state)
     )

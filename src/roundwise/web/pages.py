@@ -10,8 +10,10 @@ from fastapi.responses import RedirectResponse, Response
 from roundwise.studies.listing import list_studies
 from roundwise.web.api import LOOK
 from roundwise.web.listed import listed
-from roundwise.web.rendering import page, remember
-from roundwise.web.security import Doors
+from roundwise.web.rendering import Sent, page, remember, texts
+from roundwise.web.security import COOKIE, Doors
+from roundwise.web.who import COOKIE as NAME
+from roundwise.web.who import cookie_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -29,7 +31,9 @@ def login(request: Request) -> Response:
 
 
 @router.post("/login")
-def logged_in(request: Request, token: Annotated[str, Form(max_length=1000)]) -> Response:
+def logged_in(
+    request: Request, token: Annotated[str, Form(max_length=1000)], name: Annotated[str, Form(max_length=200)] = ""
+) -> Response:
     """A token for a session."""
     doors: Doors = request.app.state.doors
     role = doors.role_of(token)
@@ -37,7 +41,38 @@ def logged_in(request: Request, token: Annotated[str, Form(max_length=1000)]) ->
         return page(request, "login.html", 403, wrong=True)
     response = RedirectResponse("/", status_code=303)
     remember(request, response, doors.session(role))
+    call(request, response, name)
     return response
+
+
+@router.get("/me", dependencies=[LOOK])
+def me(request: Request) -> Response:
+    """The name under which things are recorded."""
+    return page(request, "me.html")
+
+
+@router.post("/me", dependencies=[LOOK])
+def me_named(request: Request, sent: Sent) -> Response:
+    """Another name."""
+    response = RedirectResponse("/", status_code=303)
+    call(request, response, texts(sent).get("name", ""))
+    return response
+
+
+@router.post("/leave")
+def leave(request: Request, sent: Sent) -> Response:
+    """Forget the session of a browser."""
+    doors: Doors = request.app.state.doors
+    doors.forget(doors.key_of(request.headers))
+    response = RedirectResponse("/login", status_code=303)
+    response.delete_cookie(COOKIE, path="/")
+    return response
+
+
+def call(request: Request, response: Response, name: str) -> None:
+    """Keep a name in the browser."""
+    secure = request.url.scheme == "https"
+    response.set_cookie(NAME, cookie_of(name), httponly=True, samesite="strict", secure=secure, max_age=31_536_000)
 
 
 @router.get("/", dependencies=[LOOK])

@@ -15,10 +15,11 @@ from starlette.datastructures import FormData
 
 from roundwise._version import __version__
 from roundwise.errors import visible
-from roundwise.studies.report.words import count
+from roundwise.studies.report.words import count, day
 from roundwise.web.names import segment
 from roundwise.web.problems import TITLES
 from roundwise.web.security import COOKIE, ROLES, Doors
+from roundwise.web.who import known_as, name_of
 
 HERE = Path(__file__).parent
 ENVIRONMENT = Environment(
@@ -28,7 +29,14 @@ ENVIRONMENT = Environment(
     lstrip_blocks=True,
     finalize=lambda value: visible(value) if type(value) is str else value,  # nothing steers the screen
 )
-ENVIRONMENT.filters |= {"segment": segment, "count": count}
+
+
+def _basename(name: str) -> str:
+    """The last part of a path, as it is written on any system."""
+    return name.replace("\\", "/").rpartition("/")[2] or name
+
+
+ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename}
 templates = Jinja2Templates(env=ENVIRONMENT)
 
 
@@ -47,6 +55,8 @@ def page(request: Request, template: str, status: int = 200, **given: Any) -> HT
         "may": lambda wanted: role is not None and ROLES.index(role) >= ROLES.index(wanted),
         "secret": doors.form_secret(key) if key else "",
         "guarded": bool(doors.tokens),
+        "me": known_as(request.headers, doors, role),
+        "me_given": name_of(request.headers),
     }
     response = templates.TemplateResponse(request, template, basics | given, status_code=status)
     if fresh:

@@ -105,6 +105,10 @@ class Doors:
         self.sessions[_digest(key)] = role
         return key
 
+    def forget(self, key: str) -> None:
+        """End a session."""
+        self.sessions.pop(_digest(key), None)
+
     def form_secret(self, key: str) -> str:
         """What a form of this session must send back."""
         return hmac.new(self.secret, key.encode(), hashlib.sha256).hexdigest()

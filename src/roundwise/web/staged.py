@@ -1,53 +1,59 @@
-"""Uploads that were looked at but not yet recorded: kept in memory for a while, a few at a time."""
+"""Uploads that were looked at but not yet recorded: files of this process, kept for a while, a few at a time."""
 
 from __future__ import annotations
 
-import io
+import os
 import secrets
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path, PurePath
 
 LONGEST = 3600.0  # seconds
-MOST = 20  # uploads at once
-ROOM = 256 * 2**20  # bytes in all
+MOST = 40  # uploads at once
+ROOM = 512 * 2**20  # bytes in all
 
 
 @dataclass
-class Upload:
-    """The bytes of a file, its name, and when it came."""
+class Upload(os.PathLike[str]):
+    """A file that was sent: where it lies, and what it is called."""
 
-    name: str
-    content: bytes
+    path: Path
+    shown_as: str  # what `tell` calls it
     study: str
+    size: int
     at: float = field(default_factory=time.monotonic)
 
-    def opened(self) -> io.BytesIO:
-        """The file as `tell` reads it."""
-        file = io.BytesIO(self.content)
-        file.name = self.name
-        return file
+    def __fspath__(self) -> str:
+        return str(self.path)
 
 
 class Staged:
     """Uploads by a random key."""
 
     def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="roundwise-")
         self._held: dict[str, Upload] = {}
         self._lock = threading.Lock()
 
-    def keep(self, upload: Upload) -> str:
+    def close(self) -> None:
+        """Forget all of them."""
+        self._folder.cleanup()
+
+    def keep(self, name: str, content: bytes, study: str) -> str:
         """Keep an upload; the oldest go where there is no room."""
         key = secrets.token_urlsafe(16)
+        plain = PurePath(name.replace("\\", "/")).name or "upload"
+        path = Path(self._folder.name) / f"{secrets.token_hex(8)}{ending(plain)}"
+        path.write_bytes(content)
         with self._lock:
             now = time.monotonic()
-            self._held = {k: each for k, each in self._held.items() if now - each.at < LONGEST}
-            self._held[key] = upload
-            while len(self._held) > MOST or sum(len(each.content) for each in self._held.values()) > ROOM:
-                oldest = next(iter(self._held))
-                if oldest == key:
-                    break
-                del self._held[oldest]
+            self._held[key] = Upload(path, plain, study, len(content))
+            for old, each in list(self._held.items()):
+                full = len(self._held) > MOST or sum(one.size for one in self._held.values()) > ROOM
+                if old != key and (full or now - each.at > LONGEST):
+                    self._held.pop(old).path.unlink(missing_ok=True)
         return key
 
     def get(self, key: str, study: str) -> Upload | None:
@@ -59,4 +65,16 @@ class Staged:
     def forget(self, key: str) -> None:
         """It was recorded."""
         with self._lock:
-            self._held.pop(key, None)
+            found = self._held.pop(key, None)
+        if found is not None:
+            found.path.unlink(missing_ok=True)
+
+
+def ending(name: str) -> str:
+    """The ending of a name, where it is a plain one.
+
+    >>> ending("day 4.XLSX"), ending("x.csv/../y"), ending("noend")
+    ('.xlsx', '', '')
+    """
+    found = PurePath(name).suffix.lower()
+    return found if found[1:].isalnum() and len(found) <= 9 else ""

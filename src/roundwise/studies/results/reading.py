@@ -63,11 +63,11 @@ def read_results(
     names = Names(arms, options.ignored)
     with ExitStack() as stack:
         path = str(os.fspath(source)) if is_path(source) else "data frame"
-        name = shown(path, 200)
+        name = shown(getattr(source, "shown_as", path), 200)  # an upload lies elsewhere than its name says
         try:
-            sheet = _sheet(source, path, name, known_titles(named, names.arms), stack)
+            sheet = sheet_of(source, path, name, known_titles(named, names.arms), stack)
             sheet.problems.arms = names.arms
-            reader = _Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
+            reader = Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
             found = replace(reader.results(), parts=parts, seed=seed)
         except OSError as error:
             raise unreadable(path, error) from None
@@ -75,7 +75,7 @@ def read_results(
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
-def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
+def sheet_of(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
     """The table in whatever was given."""
     if is_frame(source):
         return frame_sheet(name, source)
@@ -103,7 +103,7 @@ def _start(file: Any) -> bytes:
     return bytes(file.peek(64)[:64]) if hasattr(file, "peek") else b""
 
 
-class _Reader:
+class Reader:
     """One file on its way to results."""
 
     def __init__(

@@ -6,7 +6,9 @@ import getpass
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -136,10 +138,23 @@ def keys(entry: Entry) -> list[str]:
     return found if request is None else [*found, f"request {request}"]
 
 
-def user() -> str:
-    """Who is writing: ROUNDWISE_USER, else the name of the account."""
+_WRITER: ContextVar[str | None] = ContextVar("writer", default=None)
+
+
+@contextmanager
+def written_by(name: str | None) -> Iterator[None]:
+    """What is recorded meanwhile is recorded as written by somebody else than the account; None changes nothing."""
+    before = _WRITER.set(name or _WRITER.get())
     try:
-        name = os.environ.get("ROUNDWISE_USER") or getpass.getuser()
+        yield
+    finally:
+        _WRITER.reset(before)
+
+
+def user() -> str:
+    """Who is writing: as `written_by` says, else ROUNDWISE_USER, else the name of the account."""
+    try:
+        name = _WRITER.get() or os.environ.get("ROUNDWISE_USER") or getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers
         name = f"uid {os.getuid()}"
     return "".join(letter if letter.isprintable() else "?" for letter in name)

@@ -1,44 +1,56 @@
-// Small conveniences; every page works without them but for the live forecast.
+// Small conveniences; every page works without them but for the live forecast and the progress of the lab.
 (() => {
   "use strict";
+  const near = (event, what) => (event.target instanceof Element ? event.target.closest(what) : null);
   const secret = document.querySelector('meta[name="form-secret"]');
   document.addEventListener("htmx:configRequest", (event) => {
     if (secret) event.detail.headers["X-Form-Secret"] = secret.content;
   });
-  document.addEventListener("dragover", (event) => {
-    const zone = event.target.closest && event.target.closest(".drop");
-    if (zone) { event.preventDefault(); zone.classList.add("over"); }
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr.status >= 400 && event.detail.xhr.status < 600) event.detail.shouldSwap = true;
   });
-  document.addEventListener("dragleave", (event) => {
-    const zone = event.target.closest && event.target.closest(".drop");
-    if (zone) zone.classList.remove("over");
-  });
-  document.addEventListener("drop", (event) => {
-    const zone = event.target.closest && event.target.closest(".drop");
-    if (!zone) return;
-    event.preventDefault();
-    zone.classList.remove("over");
-    const input = zone.querySelector('input[type="file"]');
-    if (input && event.dataTransfer.files.length) {
-      input.files = event.dataTransfer.files;
-      input.dispatchEvent(new Event("change", { bubbles: true }));
+  for (const kind of ["dragover", "dragleave", "drop"]) {
+    document.addEventListener(kind, (event) => {
+      const zone = near(event, ".drop");
+      if (!zone) return;
+      event.preventDefault();
+      zone.classList.toggle("over", kind === "dragover");
+      const input = zone.querySelector('input[type="file"]');
+      if (kind === "drop" && input && event.dataTransfer.files.length) {
+        input.files = event.dataTransfer.files;
+        input.dispatchEvent(new Event("change", { bubbles: true }));
+      }
+    });
+  }
+  document.addEventListener("change", (event) => {
+    const form = near(event, "form");
+    if (!form) return;
+    if (event.target.id === "file" && form.id === "hand-in" && event.target.files.length) form.requestSubmit();
+    if (event.target.matches("[data-recheck]")) {
+      const again = form.querySelector("button.recheck");
+      if (again) again.click();
     }
   });
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest && event.target.closest("[data-copy]");
+    const button = near(event, "[data-copy]");
     if (!button) return;
     const text = document.getElementById(button.dataset.copy).textContent;
-    await navigator.clipboard.writeText(text.trim());
-    button.textContent = "Copied";
+    try {
+      await navigator.clipboard.writeText(text.trim());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select it and copy";
+    }
   });
+  for (const each of document.querySelectorAll("[data-origin]")) each.textContent = location.origin + each.textContent;
   const watched = document.querySelector("[data-events]");
   if (watched && window.EventSource) {
-    let first = true;
     const source = new EventSource(watched.dataset.events);
+    let first = true;
     source.addEventListener("changed", () => {
       if (!first) watched.hidden = false;
       first = false;
     });
-    window.addEventListener("pagehide", () => source.close());
+    addEventListener("pagehide", () => source.close());
   }
 })();
