@@ -157,6 +157,10 @@ class Study(Changing):
 
         return self._record(closed)
 
+    def status(self) -> Report:
+        """Where the study stands, without intervals: quick, however long it is."""
+        return self._report(self.state)
+
     def report(self) -> Report:
         """Everything there is to say, with intervals."""
         from roundwise.studies.report import report_of

@@ -230,6 +230,13 @@ class Store:
             ).all()
         return sorted((_listing(self.address, *row) for row in rows), key=lambda each: each.name)
 
+    def ends(self) -> dict[str, tuple[int, str]]:
+        """Of every study how many entries it has, and the digest of the last: cheap, to see what has changed."""
+        columns = schema.study.c
+        with self.reached().reading() as connection:
+            rows = connection.execute(select(columns.name, columns.entries, columns.digest)).all()
+        return {str(row.name): (int(row.entries), str(row.digest)) for row in rows}
+
     def _insert(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> None:
         first, last = entries[0], entries[-1]
         kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]

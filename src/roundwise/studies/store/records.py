@@ -65,3 +65,6 @@ class Records(Protocol):
 
     def studies(self) -> list[Listing]:
         """All studies, by name."""
+
+    def ends(self) -> dict[str, tuple[int, str]]:
+        """Of every study how many entries it has, and the digest of the last: cheap, to see what has changed."""

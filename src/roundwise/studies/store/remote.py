@@ -10,7 +10,7 @@ from typing import Any, Self
 from roundwise.errors import InputError
 from roundwise.studies.store.errors import Damaged, StudyExists
 from roundwise.studies.store.files import lines, parsed
-from roundwise.studies.store.log import Entry, Head, Listing, check, moment
+from roundwise.studies.store.log import Entry, Head, Listing, check, moment, stamp
 from roundwise.studies.store.server import Server, segment
 
 
@@ -108,6 +108,10 @@ class RemoteStore:
             )
             for each in found
         ]
+
+    def ends(self) -> dict[str, tuple[int, str]]:
+        """Of every study how many entries it has, and what changes with the last of them: its time."""
+        return {each.name: (each.entries, stamp(each.changed)) for each in self.studies()}
 
     def _lines(self, name: str, **query: str | int) -> list[Entry]:
         answer = self.server.get(f"/studies/{segment(name)}/record", **query)
