@@ -1,12 +1,16 @@
 """What commands print and write: nothing steers a terminal, no file is lost, what is recorded is said to be."""
 
 import csv
+import io
 import json
 import os
 import stat
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import openpyxl
 import pytest
@@ -48,7 +52,21 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def shell(here, *words, **changes):
+def shell(here, *words):
+    """A command, in this process: what it returned and printed."""
+    out, errors = io.StringIO(), io.StringIO()
+    with (
+        chdir(here),
+        patch.object(sys, "argv", ["roundwise", *map(str, words)]),
+        redirect_stdout(out),
+        redirect_stderr(errors),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    return SimpleNamespace(returncode=ended.value.code, stdout=out.getvalue(), stderr=errors.getvalue())
+
+
+def process(here, *words, **changes):
     """A command in a process of its own."""
     env = {**os.environ, "PYTHONPATH": str(Path(roundwise.__file__).parents[1]), **changes.pop("env", {})}
     given = {"env": env, "cwd": here, "capture_output": "stdout" not in changes, "text": True, **changes}
@@ -96,18 +114,18 @@ class TestOutputThatCannotBePrinted:
 
     def test_full(self, here):
         with open("/dev/full", "w") as full:
-            found = shell(here, *self.told(here), stdout=full)
+            found = process(here, *self.told(here), stdout=full)
             assert (found.returncode, found.stderr) == (
                 3,
                 "roundwise: second.csv is recorded, but could not print (No space left on device).\n",
             )
             assert list_studies()[0]["results"] == 60
-            found = shell(here, "status", "checkout", stdout=full)
+            found = process(here, "status", "checkout", stdout=full)
             assert (found.returncode, found.stderr) == (1, "roundwise: could not print (No space left on device).\n")
-            assert shell(here, "complexity", "-q", "best-arm", "--means", "1,0", stdout=full).returncode == 1
+            assert process(here, "complexity", "-q", "best-arm", "--means", "1,0", stdout=full).returncode == 1
 
     def test_closed(self, here):
-        found = shell(here, *self.told(here), preexec_fn=lambda: os.close(1), stdout=None)
+        found = process(here, *self.told(here), preexec_fn=lambda: os.close(1), stdout=None)
         assert found.returncode == 3
         assert "second.csv is recorded, but could not print (it is closed)." in found.stderr
         assert list_studies()[0]["results"] == 60
@@ -115,10 +133,10 @@ class TestOutputThatCannotBePrinted:
     def test_a_pipe_that_nobody_reads(self, here):
         read, write = os.pipe()
         os.close(read)
-        found = shell(here, *self.told(here), stdout=write)
+        found = process(here, *self.told(here), stdout=write)
         assert found.returncode == 3
         assert "second.csv is recorded, but could not print (Broken pipe)." in found.stderr
-        found = shell(here, "report", "checkout", stdout=write)
+        found = process(here, "report", "checkout", stdout=write)
         assert (found.returncode, found.stderr) == (141, "")
         os.close(write)
 
@@ -131,7 +149,7 @@ class TestOutputThatCannotBePrinted:
     def test_few_letters(self, here):
         with create_study("größe", question=BestArm(), arms=["ä", "\N{SNOWMAN}"], noise=Binary()) as study:
             study.ask()
-        found = shell(here, "status", "größe", env={"PYTHONIOENCODING": "ascii"})
+        found = process(here, "status", "größe", env={"PYTHONIOENCODING": "ascii"})
         assert found.returncode == 0
         assert "\\u2603" in found.stdout
 

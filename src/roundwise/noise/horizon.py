@@ -11,23 +11,17 @@ element's result does not depend on which others are computed with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats
 
-from .mixture import EDGE, HUGE, added, flat
+from .lattice import SLACK, WIDE, lattice_bet
+from .mixture import EDGE, HUGE, flat
 
 ETA = 0.2  # a claim is shown early when the chance that the test at the budget rejects passes 1 - ETA
 MOST_NEED = 600.0  # beyond it a bet has no bar: exp(need) must stay far from overflow
-_SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 _STEPS = 40  # halvings of the bracket of y
-_WIDE = 3.0  # its length
-_LATTICE = 2_000_000  # values times elements that are computed at once
-
-Ratios = Callable[[Floats, NDArray[np.intp]], Floats]  # log P(x + 1)/P(x) of some elements
 
 
 @np.errstate(all="ignore")
@@ -42,7 +36,7 @@ def normal_horizon_bet(z: ArrayLike, need: ArrayLike, rho: ArrayLike, eta: float
     last = share >= 1.0
     middle = np.where(last, 0.5, share)
     q = ndtri(1.0 - eta)
-    y = np.where(last, -ndtri(np.exp(-log_bar) * (1.0 - _SLACK)), _critical(log_bar, middle, eta))
+    y = np.where(last, -ndtri(np.exp(-log_bar) * (1.0 - SLACK)), _critical(log_bar, middle, eta))
     a = (np.sqrt(middle) * new - y) / np.sqrt(1.0 - middle)
     logs = log_bar + np.where(last, np.where(new >= y, 0.0, -np.inf), np.where(a >= q, 0.0, log_ndtr(a)))
     return np.where(good & ~np.isnan(logs), logs, 0.0).reshape(shape)
@@ -53,13 +47,13 @@ def _critical(need: Floats, rho: Floats, eta: float) -> Floats:
     from scipy.special import ndtr, ndtri
 
     q = ndtri(1.0 - eta)
-    target = np.exp(-need) * (1.0 - _SLACK)
+    target = np.exp(-need) * (1.0 - SLACK)
 
     def spent(y: Floats) -> Floats:
         return np.asarray(ndtr(-y) + eta * ndtr(-(y + np.sqrt(1.0 - rho) * q) / np.sqrt(rho)))
 
     low = -ndtri(target)
-    high = low + _WIDE
+    high = low + WIDE
     possible = spent(high) <= target
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -92,10 +86,10 @@ def hypergeometric_horizon_bet(
     low, high = np.maximum(all_won - n_b, 0.0), np.minimum(all_won, n_a)
 
     def ratios(x: Floats, i: NDArray[np.intp]) -> Floats:
-        up = np.log(all_won[i] - x) + np.log(n_a[i] - x)
-        return np.asarray(up - np.log(x + 1.0) - np.log(n_b[i] - all_won[i] + x + 1.0) + odds[i])
+        up, down = (all_won[i] - x) * (n_a[i] - x), (x + 1.0) * (n_b[i] - all_won[i] + x + 1.0)
+        return np.asarray(np.log(up / down) + odds[i])
 
-    return _lattice(ratios, won_a, low, high, log_bar, share, good, eta).reshape(shape)
+    return lattice_bet(ratios, won_a, low, high, log_bar, share, good, eta).reshape(shape)
 
 
 @np.errstate(all="ignore")
@@ -110,9 +104,9 @@ def binomial_horizon_bet(
     good = _placeable(log_bar, share) & np.isfinite(odds) & (won >= 0) & (won <= n) & _whole(won, n)
 
     def ratios(x: Floats, i: NDArray[np.intp]) -> Floats:
-        return np.asarray(np.log(n[i] - x) - np.log(x + 1.0) + odds[i])
+        return np.asarray(np.log((n[i] - x) / (x + 1.0)) + odds[i])
 
-    return _lattice(ratios, won, np.zeros_like(n), n, log_bar, share, good, eta).reshape(shape)
+    return lattice_bet(ratios, won, np.zeros_like(n), n, log_bar, share, good, eta).reshape(shape)
 
 
 @np.errstate(all="ignore")
@@ -178,74 +172,3 @@ def _whole(*counts: Floats) -> Bools:
     for each in counts:
         found &= each == np.floor(each)
     return found
-
-
-def _lattice(
-    ratios: Ratios, x: Floats, low: Floats, high: Floats, need: Floats, rho: Floats, good: Bools, eta: float
-) -> Floats:
-    """The bet for a law on low..high with these log ratios of successive probabilities, in lots of similar length."""
-    logs = np.zeros(x.shape)
-    good = good & (high > low)
-    where = np.flatnonzero(good)
-    sizes = (high - low)[where]
-    where = where[np.argsort(sizes, kind="stable")]
-    start = 0
-    while start < where.size:
-        lengths = (high - low)[where[start:]] + 1.0
-        stop = start + max(1, int(np.searchsorted(lengths * np.arange(1, lengths.size + 1), _LATTICE)))
-        lot = where[start:stop]
-        logs[lot] = _lot(ratios, x[lot], low[lot], high[lot], need[lot], rho[lot], lot, eta)
-        start = stop
-    return logs
-
-
-def _lot(
-    ratios: Ratios, x: Floats, low: Floats, high: Floats, need: Floats, rho: Floats, lot: NDArray[np.intp], eta: float
-) -> Floats:
-    """Values on the first axis: sums run over it one by one, so zeros after the last value change nothing."""
-    from scipy.special import ndtr, ndtri
-
-    places = np.arange(int((high - low).max()) + 1.0)[:, None] + low
-    inside = places <= high
-    steps = np.where(inside[1:], ratios(np.where(inside[1:], places[:-1], low), lot), 0.0)
-    logs = np.concatenate([np.zeros((1, x.size)), np.cumsum(steps, axis=0)])
-    law = np.where(inside, np.exp(logs - np.where(inside, logs, -np.inf).max(axis=0)), 0.0)
-    law = law / added(law)
-    mean = added(law * places)
-    deviation = np.sqrt(added(law * (places - mean) ** 2))
-    z = (places - mean) / deviation
-    target = np.exp(-need) * (1.0 - _SLACK)
-    here = (x - low).astype(np.intp)
-    last = rho >= 1.0
-    payoff = np.where(last, _at_the_end(law, target), 0.0)
-    if not last.all():
-        share = np.where(last, 0.5, rho)
-        q = ndtri(1.0 - eta)
-        slope, width = np.sqrt(share), np.sqrt(1.0 - share)
-
-        def paid(y: Floats) -> Floats:
-            a = (slope * z - y) / width
-            return np.where(a >= q, 1.0, ndtr(a))
-
-        bottom = -ndtri(target) - 1.0
-        top = bottom + 1.0 + _WIDE
-        for _ in range(24):
-            middle = (bottom + top) / 2
-            enough = added(law * paid(middle)) <= target
-            bottom, top = np.where(enough, bottom, middle), np.where(enough, middle, top)
-        found = paid(top)
-        scale = target / added(law * found)
-        more = np.minimum(found * scale, 1.0)  # where the scale is below 1, it is needed
-        fits = (scale < 1) | (added(law * more) <= target)
-        payoff = np.where(last, payoff, np.where(fits, more, found))
-    return np.asarray(need + np.log(np.take_along_axis(payoff, here[None], axis=0)[0]))
-
-
-def _at_the_end(law: Floats, target: Floats) -> Floats:
-    """The last bet: all beyond a value, and at the value below it what is left of the stake."""
-    beyond = np.cumsum(law[::-1], axis=0)[::-1]  # P(X >= x)
-    full = beyond <= target
-    after = np.concatenate([beyond[1:], np.zeros((1, law.shape[1]))])
-    edge = ~full & (after <= target)
-    left = np.where(edge, (target - after) / np.maximum(law, 1e-300), 0.0)
-    return np.where(full, 1.0, np.where(edge, np.clip(left, 0.0, 1.0), 0.0))
