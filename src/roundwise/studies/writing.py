@@ -19,7 +19,7 @@ from roundwise.studies.store.log import Head, extended, user, written
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.store.database import Store
+    from roundwise.studies.store.records import Records
 
 Made = TypeVar("Made")
 New = Sequence[tuple[str, Plain]]
@@ -31,9 +31,11 @@ TRIES = 20  # times that a step is made anew because another writer was first
 class Written:
     """A study and the store that it is kept in."""
 
-    def __init__(self, name: str, store: Store) -> None:
+    def __init__(self, name: str, store: Records) -> None:
         self.name = name
         self.store = store
+        self.key: str | None = None  # of a request: what it recorded is not recorded again
+        self.expected: str | None = None  # the digest of the entry after which alone something may be recorded
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +73,32 @@ class Written:
                 continue
             return result(state)
         raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
+
+    def _record(self, step: Step[Report], key: str | None = None) -> Report:
+        """The same for what a user does: once for each `key`, and only if the record ends as `expected`."""
+        key = key or self.key
+
+        def once(state: State) -> tuple[New, Callable[[State], Report]]:
+            if key is not None and self.store.find(self.name, f"request {key}"):
+                return [], self._report
+            self._not_moved()
+            new, result = step(state)
+            first = {} if key is None else {"key": key}
+            return [(kind, payload if i else payload | first) for i, (kind, payload) in enumerate(new)], result
+
+        return self._write(once)
+
+    def _not_moved(self) -> None:
+        """Raise a `Conflict` where the record no longer ends as expected; what is written later notices it, too."""
+        if self.expected is None:
+            return
+        last = self.store.recent(self.name)[-1]
+        if last.digest != self.expected:
+            raise Conflict(
+                f"Study '{self.name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
+                f"{last.at:%Y-%m-%d at %H:%M} UTC, after what you have seen. Nothing was changed; look again and "
+                "repeat."
+            )
 
     def _worked_out(self, state: State, step: Step[Made]) -> tuple[New, Callable[[State], Made]]:
         """What the step and what follows from it would record; the state is brought up to date with it."""

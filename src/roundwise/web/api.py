@@ -1,336 +1,206 @@
-"""The REST API, `/api/v1`: create, ask, tell, look, change and end studies. Names, not indices, everywhere."""
+"""The REST API, `/api/v1`, as far as it looks: lists, reports, records, plans. `verbs` has what records."""
 
 from __future__ import annotations
 
-import asyncio
-import io
-import json
-from collections.abc import AsyncIterator, Callable
-from pathlib import PurePath
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, File, Form, Header, HTTPException, Query, Request, UploadFile
-from fastapi.responses import JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.concurrency import run_in_threadpool
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
 
-from roundwise.errors import InputError
+from roundwise.planning import plan
 from roundwise.spec import made
-from roundwise.studies import Study, create_study, load_study
 from roundwise.studies.listing import list_studies
-from roundwise.web.problems import problem
-from roundwise.web.security import ROLES
+from roundwise.studies.report import Report
+from roundwise.studies.report.events import events_of
+from roundwise.studies.report.sheets import TABLES
+from roundwise.studies.store.files import entry_lines, first_line
+from roundwise.studies.store.log import stamp
+from roundwise.studies.verify import verified
+from roundwise.web.bodies import Plain, Problem, Wished
+from roundwise.web.names import Name
+from roundwise.web.reports import Kept
+from roundwise.web.roles import CHANGE, HAND_IN, LOOK, allowed, study_of
+from roundwise.web.threads import PLANNERS, by
 
-_PROBLEM: dict[int | str, dict[str, Any]] = {
-    status: {"description": words, "content": {"application/problem+json": {}}}
+__all__ = ["CHANGE", "HAND_IN", "LOOK", "allowed", "router", "study_of"]
+
+SAID: dict[int | str, dict[str, Any]] = {
+    status: {"description": words, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
     for status, words in {
         400: "The request was not understood.",
         401: "A token is needed.",
-        403: "The token does not allow this.",
+        403: "The token does not allow this, or the request comes from another site.",
         404: "There is no such study.",
-        409: "Somebody else was first, or the name is taken.",
+        409: "Somebody else was first, the name is taken, or no round is open. Nothing was changed.",
         413: "The request is too large.",
+        421: "The server has another name.",
         422: "It was not accepted; the sentence says why. Nothing was changed.",
         503: "The storage does not answer.",
     }.items()
 }
-router = APIRouter(prefix="/api/v1", responses=_PROBLEM)
+router = APIRouter(prefix="/api/v1", responses=SAID)
 
-Plain = dict[str, Any]
-
-
-def allowed(role: str) -> Callable[[Request], None]:
-    """A dependency: the request must have this role at least."""
-
-    def check(request: Request) -> None:
-        mine = request.state.role
-        if mine is None or ROLES.index(mine) < ROLES.index(role):
-            raise HTTPException(403, f"This needs a token that may {role}; yours may {mine or 'do nothing'}.")
-
-    return check
-
-
-LOOK, HAND_IN, CHANGE = (Depends(allowed(role)) for role in ROLES)
-
-
-def study_of(request: Request, name: str) -> Study:
-    """A study of the server's storage."""
-    return load_study(name, request.app.state.storage)
+Form = Literal["json", "html", "md", "txt", "pdf", "xlsx", "csv"]
+KINDS: dict[str, str] = {
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "txt": "text/plain; charset=utf-8",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "csv": "text/csv; charset=utf-8",
+}
+FILES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {kind.partition(";")[0]: {} for kind in KINDS.values()}, "description": "The report."}
+}
+LINES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
 
 
-class Body(BaseModel):
-    """A request body: what is not known is refused, so that a misspelt word does not go unheard."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewStudy(Body):
-    """What is fixed when a study is created: the words of `roundwise new`."""
-
-    name: str = Field(min_length=1, max_length=200, examples=["checkout"])
-    question: Plain = Field(examples=[{"name": "best-arm"}])
-    arms: list[str] = Field(min_length=2, examples=[["Control", "Big button", "Guest checkout"]])
-    noise: Plain = Field(examples=[{"name": "binary"}])
-    delta: float = 0.05
-    policy: Plain = Field(default_factory=lambda: {"name": "wager"})
-    max_batch: float | None = None
-    min_per_arm: float = 0.0
-    budget: int | None = None
+def kept(request: Request) -> Kept:
+    """The reports that are at hand."""
+    found: Kept = request.app.state.kept
+    return found
 
 
-class Rows(Body):
-    """Results in a request: rows of a table by column, under the study's names of columns."""
-
-    rows: list[dict[str, str | float | int | bool | None]] = Field(
-        min_length=1, examples=[[{"arm": "Control", "outcome": 1}]]
-    )
-    name: str = Field(default="rows of the API", max_length=200)
-
-
-class Reason(Body):
-    """Why something is done; it is recorded."""
-
-    why: str = Field(min_length=1, max_length=2000)
-
-
-class OneArm(Body):
-    """A change of one arm."""
-
-    arm: str
-    why: str = Field(default="", max_length=2000)
-
-
-class Budget(Body):
-    """A new budget."""
-
-    budget: int = Field(ge=1)
-
-
-class Text(Body):
-    """A note."""
-
-    text: str = Field(min_length=1, max_length=2000)
-
-
-class Correction(Body):
-    """A file that was told, withdrawn; or corrected, with its rows."""
-
-    file: str
-    why: str = Field(min_length=1, max_length=2000)
-    rows: list[dict[str, str | float | int | bool | None]] | None = None
-
-
-@router.get("/studies", dependencies=[LOOK])
+@router.get("/studies", dependencies=[LOOK], tags=["studies"])
 def studies(request: Request) -> list[Plain]:
-    """All studies, where each stands."""
+    """All studies: where each stands."""
     return list_studies(request.app.state.storage)
 
 
-@router.post("/studies", status_code=201, dependencies=[CHANGE])
-def create(request: Request, body: NewStudy) -> Plain:
-    """A new study."""
-    with create_study(
-        body.name,
-        question=made("question", body.question),
-        arms=body.arms,
-        noise=made("noise", body.noise),
-        delta=body.delta,
-        policy=made("policy", body.policy),
-        max_batch=body.max_batch,
-        min_per_arm=body.min_per_arm,
-        budget=body.budget,
-        storage=request.app.state.storage,
-    ) as study:
-        return study.status().plain()
+@router.get("/studies/{name}", dependencies=[LOOK], tags=["studies"])
+def status(request: Request, response: Response, name: Name, forecast: bool = False) -> Plain:
+    """Where a study stands, without bounds: the answer or the shortlist, what is still to come, what is open.
 
-
-@router.get("/studies/{name}", dependencies=[LOOK])
-def status(request: Request, name: str) -> Plain:
-    """Where a study stands."""
+    `ETag` is the digest of its last entry: sent back as `If-Match`, a request is refused if the study has moved on.
+    """
     with study_of(request, name) as study:
-        return study.status().plain()
+        report = kept(request).brief(study)
+        more = {"forecast": kept(request).forecast(study) or None} if forecast else {}
+    response.headers["etag"] = f'"{report.digest}"'
+    return report.plain() | more
 
 
-@router.get("/studies/{name}/report", dependencies=[LOOK], response_class=Response)
+@router.get(
+    "/studies/{name}/report", dependencies=[LOOK], response_class=Response, responses=SAID | FILES, tags=["studies"]
+)
 def report(
     request: Request,
-    name: str,
-    form: Annotated[str, Query(alias="format", pattern="^(json|html|md|txt|pdf|xlsx|csv)$")] = "json",
+    name: Name,
+    form: Annotated[Form, Query(alias="format")] = "json",
+    table: Annotated[str, Query(description=f"Of a CSV file: {', '.join(TABLES)}.")] = "arms",
 ) -> Response:
-    """Everything there is to say, with intervals."""
+    """Everything there is to say, with bounds: as JSON, a page, PDF, Excel, CSV, Markdown or text."""
     with study_of(request, name) as study:
-        content, kind = study.report().written(form)
-    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
-    shown = {"content-disposition": f'attachment; filename="{safe}.{form}"'} if form not in ("json", "html") else {}
-    return Response(content, media_type=kind, headers=shown)
+        found = kept(request).whole(study)
+    content = written(found, form, table)
+    safe = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)[:100]
+    shown = {} if form in ("json", "html") else {"content-disposition": f'attachment; filename="{safe}.{form}"'}
+    return Response(content, media_type=KINDS[form], headers=shown)
 
 
-@router.post("/studies/{name}/ask", dependencies=[HAND_IN])
-def ask(request: Request, name: str) -> Plain:
-    """The round to do next: the same one until its results are there; `round` is null once the study is over."""
+def written(report: Report, form: Form, table: str) -> str | bytes:
+    """A report in a form."""
+    forms: dict[Form, Callable[[], str | bytes]] = {
+        "json": report.json,
+        "html": report.html,
+        "md": report.markdown,
+        "txt": report.text,
+        "pdf": report.pdf,
+        "xlsx": report.xlsx,
+        "csv": lambda: report.csv(table),
+    }
+    return forms[form]()
+
+
+@router.get("/studies/{name}/log", dependencies=[LOOK], tags=["record"])
+def log(request: Request, name: Name) -> list[Plain]:
+    """What happened: every entry of the record, when, by whom, which file, how many rows."""
     with study_of(request, name) as study:
-        asked = study.ask()
-        if asked is None:
-            return {"study": name, "round": None, "status": study.status().plain()}
-        return {"study": name, **asked.plain()}
+        return [each.plain() for each in events_of(study.entries())]
 
 
-@router.post("/studies/{name}/results", dependencies=[HAND_IN])
-def tell(
+@router.get("/studies/{name}/verify", dependencies=[LOOK], tags=["record"])
+@by(PLANNERS)
+def verify(request: Request, name: Name) -> Plain:
+    """Compute everything again from the record, and list what comes out otherwise than it was recorded."""
+    with study_of(request, name) as study:
+        entries = study.entries()
+    audit = verified(entries)
+    return {
+        "study": name,
+        "entries": len(entries),
+        "digest": entries[-1].digest,
+        "sound": audit.sound,
+        "plans": audit.plans,
+        "counts": audit.counts,
+        "verdicts": audit.verdicts,
+        "differences": [each._asdict() for each in audit.differences],
+    }
+
+
+@router.get("/studies/{name}/head", dependencies=[LOOK], tags=["record"])
+def head(request: Request, name: Name) -> Plain:
+    """Where the record ends."""
+    with study_of(request, name) as study:
+        found = study.store.head(name)
+    return {
+        "study": name,
+        "entries": found.entries,
+        "digest": found.digest,
+        "changed": stamp(found.changed),
+        "checkpoint": found.checkpoint,
+    }
+
+
+@router.get(
+    "/studies/{name}/record", dependencies=[LOOK], response_class=Response, responses=SAID | LINES, tags=["record"]
+)
+def record(
     request: Request,
-    name: str,
-    body: Rows,
-    idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
-) -> Plain:
-    """Record rows. The same `Idempotency-Key` again records nothing and gives the same answer."""
+    name: Name,
+    after: Annotated[int, Query(ge=-1, description="Only what follows this entry.")] = -1,
+    recent: Annotated[bool, Query(description="The first entry, and those from the last checkpoint on.")] = False,
+    key: Annotated[str | None, Query(max_length=300, description="What has this key.", include_in_schema=False)] = None,
+) -> Response:
+    """The record itself, as `roundwise export` writes it: whoever has it can check and compute everything again."""
     with study_of(request, name) as study:
-        return study.tell(columns_of(body.rows), key=idempotency_key).plain()
+        store = study.store
+        found = store.find(name, key) if key else store.recent(name) if recent else store.read(name, after)
+    lines = [first_line(name, len(found)), *entry_lines(found)]
+    return Response("".join(f"{line}\n" for line in lines), media_type="application/jsonl")
 
 
-@router.post("/studies/{name}/files", dependencies=[HAND_IN])
-def tell_file(
+@router.get("/studies/{name}/effect", dependencies=[LOOK], tags=["changes"])
+def effect(
     request: Request,
-    name: str,
-    file: Annotated[UploadFile, File()],
-    options: Annotated[str, Form(description="Options of `tell` as JSON.")] = "{}",
-    idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+    name: Name,
+    what: Literal["drop", "add", "extend", "import_past", "reopen", "remove", "note", "end", "close_round", "amend"],
+    arm: Annotated[str, Query(max_length=1000)] = "",
+    unrelated: bool = False,
+    budget: Annotated[int, Query(ge=1, lt=2**53)] = 1,
 ) -> Plain:
-    """Record a file (CSV, Excel, Parquet, JSON lines)."""
+    """What a change would do to the guarantee, in one sentence; an error where it cannot be done."""
+    words: Plain = {}
+    if what in ("drop", "add"):
+        words = {"arm": arm, "why": "asked beforehand", "unrelated": unrelated}
+    elif what == "extend":
+        words = {"budget": budget}
     with study_of(request, name) as study:
-        return study.tell(upload(file), key=idempotency_key, **told_options(options)).plain()
+        return {"study": name, "what": what, "effect": study.effect(what, **words)}
 
 
-@router.post("/studies/{name}/preview", dependencies=[HAND_IN])
-def preview(
-    request: Request, name: str, file: Annotated[UploadFile, File()], options: Annotated[str, Form()] = "{}"
-) -> Plain:
-    """What recording a file would do; nothing is recorded."""
-    with study_of(request, name) as study:
-        read, after = study.preview(upload(file), **told_options(options))
-    return {"files": [each.summary() for each in read], "status": after.plain()}
-
-
-@router.post("/studies/{name}/amend", dependencies=[CHANGE])
-def amend(request: Request, name: str, body: Correction) -> Plain:
-    """Correct or withdraw what a file brought, with a reason."""
-    with study_of(request, name) as study:
-        rows = None if body.rows is None else columns_of(body.rows)
-        return study.amend(body.file, rows, body.why).plain()
-
-
-@router.post("/studies/{name}/close-round", dependencies=[HAND_IN])
-def close_round(request: Request, name: str, body: Reason) -> Plain:
-    """Count the open round although results are missing."""
-    with study_of(request, name) as study:
-        return study.close_round(body.why).plain()
-
-
-@router.post("/studies/{name}/end", dependencies=[CHANGE])
-def end(request: Request, name: str, body: Reason) -> Plain:
-    """End the study; what has not been ruled out is reported."""
-    with study_of(request, name) as study:
-        return study.end(body.why).plain()
-
-
-@router.post("/studies/{name}/reopen", dependencies=[CHANGE])
-def reopen(request: Request, name: str, body: Reason) -> Plain:
-    """Go on with a study that was ended undecided."""
-    with study_of(request, name) as study:
-        return study.reopen(body.why).plain()
-
-
-@router.post("/studies/{name}/drop", dependencies=[CHANGE])
-def drop(request: Request, name: str, body: OneArm) -> Plain:
-    """Take an option out."""
-    with study_of(request, name) as study:
-        return study.drop(body.arm, body.why).plain()
-
-
-@router.post("/studies/{name}/add", dependencies=[CHANGE])
-def add(request: Request, name: str, body: OneArm) -> Plain:
-    """Add an option."""
-    with study_of(request, name) as study:
-        return study.add(body.arm, body.why).plain()
-
-
-@router.post("/studies/{name}/budget", dependencies=[CHANGE])
-def extend(request: Request, name: str, body: Budget) -> Plain:
-    """Change the budget."""
-    with study_of(request, name) as study:
-        return study.extend(body.budget).plain()
-
-
-@router.post("/studies/{name}/note", dependencies=[HAND_IN])
-def note(request: Request, name: str, body: Text) -> Plain:
-    """Write a note into the record."""
-    with study_of(request, name) as study:
-        return study.note(body.text).plain()
-
-
-@router.get("/studies/{name}/log", dependencies=[LOOK])
-def log(request: Request, name: str) -> list[Plain]:
-    """Every entry of the record."""
-    with study_of(request, name) as study:
-        return [each.plain() for each in study.log()]
-
-
-@router.get("/studies/{name}/verify", dependencies=[LOOK])
-def verify(request: Request, name: str) -> Plain:
-    """Recompute everything from the record."""
-    with study_of(request, name) as study:
-        return study.verify().plain()
-
-
-@router.get("/studies/{name}/events", dependencies=[LOOK], response_class=StreamingResponse)
-async def events(request: Request, name: str) -> Response:
-    """Server-sent events: one at once, and one whenever the record grows."""
-
-    def head() -> int:
-        with study_of(request, name) as study:
-            return study.store.head(name)
-
-    first = await run_in_threadpool(head)
-
-    async def stream() -> AsyncIterator[str]:
-        last = first
-        yield f"event: changed\ndata: {json.dumps({'entries': last})}\n\n"
-        while not await request.is_disconnected():
-            await asyncio.sleep(1.0)
-            now = await run_in_threadpool(head)
-            if now != last:
-                last = now
-                yield f"event: changed\ndata: {json.dumps({'entries': now})}\n\n"
-            else:
-                yield ": still here\n\n"
-
-    return StreamingResponse(stream(), media_type="text/event-stream")
-
-
-@router.api_route("/{rest:path}", methods=["GET", "POST", "PUT", "DELETE", "PATCH"], include_in_schema=False)
-def nothing(rest: str) -> JSONResponse:
-    """What is not there."""
-    return problem(404, f"There is no /api/v1/{rest[:100]}. See /api/v1/openapi.json.")
-
-
-def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Rows as columns; what a row does not have is missing."""
-    names = list(dict.fromkeys(key for row in rows for key in row))
-    return {name: [row.get(name) for row in rows] for name in names}
-
-
-def upload(file: UploadFile) -> io.BytesIO:
-    """An uploaded file as `tell` takes it: its bytes, and its name without folders."""
-    content = io.BytesIO(file.file.read())
-    content.name = PurePath((file.filename or "upload").replace("\\", "/")).name or "upload"
-    return content
-
-
-def told_options(text: str) -> dict[str, Any]:
-    """The options of `tell` from JSON."""
-    try:
-        options = json.loads(text)
-    except ValueError:
-        raise InputError('`options` is not JSON. Send an object such as {"cumulative": true}.') from None
-    if not isinstance(options, dict) or not all(isinstance(key, str) for key in options):
-        raise InputError('`options` must be an object such as {"cumulative": true}.')
-    return options
+@router.post("/plan", dependencies=[HAND_IN], tags=["studies"])
+@by(PLANNERS)
+def planned(body: Wished) -> Response:
+    """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
+    words = body.model_dump(exclude={"question", "noise", "policy", "plan_seed"})
+    found = plan(
+        made("question", body.question),
+        noise=made("noise", body.noise),
+        policy=None if body.policy is None else made("policy", body.policy),
+        seed=body.plan_seed,
+        **words,
+    )
+    return Response(found.json(), media_type="application/json")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from pydantic import AfterValidator
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from roundwise.studies.store.server import segment
+
+__all__ = ["Name", "Segments", "segment"]
 
 
 def _decoded(text: str) -> str:
@@ -14,15 +18,6 @@ def _decoded(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_decoded)]  # of a study, as `Segments` hands it on
-
-
-def segment(name: str) -> str:
-    """A name as one segment of a path; dots alone would be taken for a folder.
-
-    >>> segment("a/b ü"), segment("..")
-    ('a%2Fb%20%C3%BC', '~..')
-    """
-    return quote(name, safe="") if name.strip(".") and not name.startswith("~") else "~" + quote(name, safe="")
 
 
 class Segments:

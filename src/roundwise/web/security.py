@@ -11,17 +11,21 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from roundwise.errors import InputError
+from roundwise.errors import InputError, at_the_shell
 from roundwise.web.problems import problem
 
+SHORTEST = 16  # letters of a token
+EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for every one of this machine
 ROLES = ("look", "hand in", "change")  # each may do what those before it may
 COOKIE = "roundwise"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -50,19 +54,25 @@ def loopback(host: str) -> bool:
         return False
 
 
-def tokens_from(text: str) -> dict[str, str]:
-    """Tokens by role from lines or commas: `look=..., hand in=..., change=...`."""
-    found: dict[str, str] = {}
+def tokens_from(text: str) -> tuple[tuple[str, str], ...]:
+    """Roles and tokens from lines or commas: `look=..., hand in=..., change=...`; a role may have several."""
+    found: list[tuple[str, str]] = []
     for line in text.replace(",", "\n").splitlines():
         role, separator, token = (each.strip() for each in line.partition("="))
+        role = role.replace("-", " ")
         if not role or role.startswith("#"):
             continue
         if not separator or role not in ROLES:
             raise InputError(f"A token is given as ROLE=TOKEN with a role of {', '.join(ROLES)}; one line is not.")
-        if len(token) < 16:
-            raise InputError(f"The token of the role '{role}' is too short: give at least 16 letters.")
-        found[role] = token
-    return found
+        if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+            raise InputError(
+                f"A token of the role '{role}' is too short or has odd letters: give at least {SHORTEST} letters and "
+                "digits, such as `python -c 'import secrets; print(secrets.token_urlsafe())'` draws."
+            )
+        if token in (each for _, each in found):
+            raise InputError("One token is given twice. Give each role tokens of its own.")
+        found.append((role, token))
+    return tuple(found)
 
 
 def doors_of(host: str, names: Sequence[str], tokens: str) -> Doors:
@@ -75,27 +85,31 @@ def doors_of(host: str, names: Sequence[str], tokens: str) -> Doors:
         )
     own = {"localhost", "127.0.0.1", "[::1]"} if loopback(host) else set()
     shown = f"[{host}]" if ":" in host else host
-    return Doors(found, frozenset({*own, shown.lower(), *(each.lower() for each in names)}))
+    return Doors(found, frozenset({*own, shown.lower(), *(each.lower() for each in names)}), host in EVERYWHERE)
 
 
 @dataclass
 class Doors:
-    """Who may come in: tokens by role (none: everybody at this machine), and the sessions of browsers."""
+    """Who may come in: tokens and their roles (none: everybody at this machine), and the sessions of browsers."""
 
-    tokens: Mapping[str, str]
+    tokens: tuple[tuple[str, str], ...] = field(repr=False)  # roles and tokens
     hosts: frozenset[str]  # names under which the server is reached
+    numbers: bool = False  # whether it is also reached under any number: no name that somebody else gives leads to one
     most: int = 32 * 2**20  # bytes of a request
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     sessions: dict[str, str] = field(default_factory=dict, repr=False)  # digest of a session -> role
 
     def role_of(self, token: str) -> str | None:
         """The highest role that a token opens; every token is compared, in the same time whatever it is."""
-        found = None
-        for role in ROLES:
-            known = self.tokens.get(role)
-            if known is not None and hmac.compare_digest(known.encode(), token.encode()):
-                found = role
-        return found
+        given, found = _digest(token), [-1]
+        for role, known in self.tokens:
+            found.append(ROLES.index(role) if hmac.compare_digest(_digest(known), given) else -1)
+        return None if max(found) < 0 else ROLES[max(found)]
+
+    def answers(self, host: str) -> bool:
+        """Whether the server is the one that a Host header names."""
+        name = _name(host)
+        return name in self.hosts or (self.numbers and _is_number(name))
 
     def session(self, role: str) -> str:
         """A new session; only its digest is kept."""
@@ -123,17 +137,17 @@ class Doors:
 
     def who(self, headers: Headers) -> str | None:
         """The role of a request."""
+        if not self.tokens:
+            return ROLES[-1]
         bearer = headers.get("authorization", "")
         if bearer.lower().startswith("bearer "):
             return self.role_of(bearer[7:].strip())
-        if not self.tokens:
-            return ROLES[-1]
         key = self.key_of(headers)
         return self.sessions.get(_digest(key)) if key else None
 
 
 class Guard:
-    """ASGI middleware: host, size, origin, role, headers."""
+    """ASGI middleware: host, size, origin, role, headers, and in whose words errors are said."""
 
     def __init__(self, app: ASGIApp, doors: Doors) -> None:
         self.app = app
@@ -155,34 +169,47 @@ class Guard:
                 sent.setdefault("cache-control", "no-store")
             await send(message)
 
-        refusal = self._refusal(scope, headers)
+        role = self.doors.who(headers)
+        refusal = self._refusal(scope, headers, role)
         if refusal is not None:
             await refusal(scope, receive, guarded)
             return
-        scope.setdefault("state", {})["role"] = self.doors.who(headers)
-        await self.app(scope, _limited(receive, self.doors.most), guarded)
+        scope.setdefault("state", {})["role"] = role
+        with nullcontext() if headers.get("x-roundwise-words") == "python" else at_the_shell():
+            await self.app(scope, _limited(receive, self.doors.most), guarded)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        host = headers.get("host", "")
-        if _name(host) not in self.doors.hosts:
-            return problem(421, "This server does not answer under that name. Start it with --host NAME.")
+    def _refusal(self, scope: Scope, headers: Headers, role: str | None) -> Response | None:
+        host, path = headers.get("host", ""), scope["path"]
+        if len(headers.getlist("host")) != 1 or not self.doors.answers(host):
+            return problem(421, "This server does not answer under that name. Start it with --name NAME.")
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.doors.most:
-            return problem(413, f"The request is larger than {self.doors.most // 2**20} MB. Send less at once.")
-        if scope["method"] not in SAFE:
-            origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
-            if site not in ("same-origin", "none") or (origin is not None and origin.partition("://")[2] != host):
-                return problem(403, "The request comes from another site, and was refused. Open the page itself.")
-        path = scope["path"]
-        if self.doors.who(headers) is None and not path.startswith(OPEN):
+        if not (length.isascii() and length.isdigit()) or len(length) > 15 or int(length) > self.doors.most:
+            return problem(413, too_large(self.doors.most))
+        if self._from_elsewhere(scope, headers, host):
+            return problem(403, "The request comes from another site, and was refused. Open the page itself.")
+        if role is None and not path.startswith(OPEN):
             if path.startswith("/api/"):
-                return problem(401, "Send a token: `Authorization: Bearer TOKEN`.")
+                found = problem(401, "Send a token: `Authorization: Bearer TOKEN`.")
+                found.headers["www-authenticate"] = "Bearer"
+                return found
             return RedirectResponse("/login", status_code=303)
         return None
 
+    def _from_elsewhere(self, scope: Scope, headers: Headers, host: str) -> bool:
+        """Whether another site made a browser send this: a change, or anything that is no page."""
+        if scope["method"] in SAFE and not scope["path"].startswith("/api/"):
+            return False
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+        return site not in ("same-origin", "none") or (origin is not None and origin.partition("://")[2] != host)
+
+
+def too_large(most: int) -> str:
+    """What is said of a request that is too large."""
+    return f"The request is larger than {most // 2**20} MB. Nothing was changed; send less at once."
+
 
 def _limited(receive: Receive, most: int) -> Receive:
-    """What is received, cut off where more comes than was announced."""
+    """What is received, until more comes than may, however much was announced."""
     total = 0
 
     async def counted() -> Message:
@@ -190,7 +217,7 @@ def _limited(receive: Receive, most: int) -> Receive:
         message = await receive()
         total += len(message.get("body", b""))
         if total > most:
-            return {"type": "http.disconnect"}
+            raise HTTPException(413, too_large(most))
         return message
 
     return counted
@@ -201,6 +228,14 @@ def _name(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0] + "]"
     return host.partition(":")[0].lower()
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _digest(key: str) -> str:

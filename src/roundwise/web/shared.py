@@ -13,7 +13,7 @@ from roundwise.web.security import Doors
 
 def key_for(doors: Doors, name: str) -> str:
     """The key of a link: of the name and the tokens, so that it lasts until they change (or the server ends)."""
-    known = "\n".join(f"{role}={doors.tokens[role]}" for role in sorted(doors.tokens))
+    known = "\n".join(sorted(f"{role}={token}" for role, token in doors.tokens))
     secret = hashlib.sha256(known.encode()).digest() if known else doors.secret
     return hmac.new(secret, f"share {name}".encode(), hashlib.sha256).hexdigest()[:40]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import importlib
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from roundwise.errors import DataError
+from roundwise.studies.results.cells import blank
 from roundwise.studies.results.sheets import Chunk, Sheet, damaged
 from roundwise.studies.results.words import refusal, shown
 
@@ -36,6 +38,26 @@ def frame_sheet(name: str, frame: Any) -> Sheet:
             yield Chunk(range(start + 1, start + 1 + len(some[0])), some)
 
     return Sheet(name, [str(label) for label in labels], chunks, hint=hint)
+
+
+def columns_of(name: str, frame: Any) -> dict[str, list[Any]]:
+    """A data frame as JSON has it: cells that hold nothing are null, times are texts."""
+    labels = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
+    return {str(label): [_plain(cell) for cell in _cells(name, frame[label])] for label in labels}
+
+
+def _plain(cell: Any) -> str | int | float | bool | None:
+    if blank(cell):
+        return None
+    if isinstance(cell, np.datetime64):
+        return str(cell)
+    if isinstance(cell, np.generic):
+        return _plain(cell.item())
+    if isinstance(cell, bool | int | str):
+        return cell
+    if isinstance(cell, float):
+        return cell if math.isfinite(cell) else str(cell)
+    return str(cell.isoformat()) if hasattr(cell, "isoformat") else str(cell)
 
 
 def parquet_sheet(name: str, path: str, file: BinaryIO) -> Sheet:

@@ -56,6 +56,10 @@ class Store:
         self.address = address
         self._access: Access | None = None
 
+    @property
+    def server(self) -> None:
+        """No server is between: studies are written directly."""
+
     def __repr__(self) -> str:
         return f"Store({self.address.place!r})"
 
@@ -225,6 +229,13 @@ class Store:
                 select(columns.name, columns.created_at, columns.changed_at, columns.entries, columns.overview)
             ).all()
         return sorted((_listing(self.address, *row) for row in rows), key=lambda each: each.name)
+
+    def ends(self) -> dict[str, tuple[int, str]]:
+        """Of every study how many entries it has, and the digest of the last: cheap, to see what has changed."""
+        columns = schema.study.c
+        with self.reached().reading() as connection:
+            rows = connection.execute(select(columns.name, columns.entries, columns.digest)).all()
+        return {str(row.name): (int(row.entries), str(row.digest)) for row in rows}
 
     def _insert(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> None:
         first, last = entries[0], entries[-1]

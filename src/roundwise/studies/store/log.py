@@ -125,12 +125,13 @@ CHECKPOINT = "counted"  # the kind of entry that holds all of the state: a study
 
 
 def keys(entry: Entry) -> list[str]:
-    """What an entry can be found by: the contents of a file it tells, and the key of the request that told it."""
-    if entry.kind not in ("told", "amended", "later"):
+    """What an entry can be found by: the contents of a file it tells, and the key of the request that recorded it."""
+    if entry.kind in ("created", CHECKPOINT):  # made by no request of their own, and large
         return []
     try:
         payload = entry.payload
-        results, request = payload.get("results"), payload.get("key")
+        results = payload.get("results") if entry.kind in ("told", "amended", "later") else None
+        request = payload.get("key")
         found = [] if results is None else [f"file {results['digest']}"]
     except (AttributeError, KeyError, TypeError, ValueError):  # replaying says what is wrong with it
         return []
