@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
-from roundwise.questions.base import Wording, asks
+from roundwise.questions.base import Wording
+from roundwise.questions.besides import asks
 from roundwise.studies.guarantee import guarantee_of
 from roundwise.studies.replay import apply, replayed
 from roundwise.studies.settings import Settings
