@@ -285,8 +285,8 @@ class TestAhead:
 
     def test_missing_results_are_asked_for_and_paid(self):
         problem = Problem(BestArm(), 2, 0.05, Binary())
-        sure = ahead(problem, Wager(), BernoulliArms([0.7, 0.4]), runs=600, seed=1)
-        half = ahead(problem, Wager(), Unreliable(BernoulliArms([0.7, 0.4]), 0.5), runs=600, seed=1)
+        sure = ahead(problem, Wager(), BernoulliArms([0.6, 0.45]), runs=400, seed=1)
+        half = ahead(problem, Wager(), Unreliable(BernoulliArms([0.6, 0.45]), 0.5), runs=400, seed=1)
         assert 1.5 < half.samples.mean() / sure.samples.mean() < 2.5
 
     @pytest.mark.parametrize("limited", [Wager(max_batch=50), Rounds(Wager(), round=50)], ids=["max", "round"])

@@ -125,6 +125,15 @@ def test_from_here(works, tmp_path):
     assert {"samples", "batches", "next_is_last", "within_budget", "words"} <= found.keys()
     out = works("plan", "--study", "checkout", "--runs", "100")
     assert "The next round is the last with probability" in out
+    line = works("status", "checkout", "--json")["forecast"]
+    assert line.startswith("about ")
+    assert f"Forecast: {line}." in works("status", "checkout")
+    assert works("report", "checkout", "--json")["forecast"] == line
+    for ending, said in (("txt", f"Forecast: {line}."), ("md", f"- Forecast: {line}"), ("html", f"<dd>{line}</dd>")):
+        works("report", "checkout", "--out", f"report.{ending}")
+        assert said in (tmp_path / f"report.{ending}").read_text()
+    works("close", "checkout", "--why", "no money", "--yes")
+    assert works("report", "checkout", "--json")["forecast"] is None  # nothing more is to come
 
 
 @pytest.mark.parametrize(

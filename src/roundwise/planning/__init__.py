@@ -1,6 +1,6 @@
 """What a study will take: before the first result, and from the middle of it."""
 
-from roundwise.planning.again import Outlook, first_line, outlook_line, replan
+from roundwise.planning.again import Outlook, first_line, outlook_line, replan, report_ahead
 from roundwise.planning.costs import Costs
 from roundwise.planning.expected import Expected
 from roundwise.planning.fixed import FixedDesign
@@ -28,4 +28,5 @@ __all__ = [
     "plan",
     "read_plan",
     "replan",
+    "report_ahead",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from roundwise.planning.rows import Spread, quantile, spread
 from roundwise.planning.worlds import world_of
 from roundwise.questions import Claims
 from roundwise.state import Batch
+from roundwise.studies import Study
+from roundwise.studies.report import Report
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 
@@ -141,6 +144,11 @@ def outlook_line(state: State, *, runs: int = BRIEF) -> str | None:
     except InputError:
         return None
     return found.line
+
+
+def report_ahead(study: Study) -> Report:
+    """The report of a study, with the line that says what is still to come."""
+    return dataclasses.replace(study.report(), forecast=outlook_line(study.state))
 
 
 def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:

@@ -26,8 +26,16 @@ from roundwise.trial import advance, begin, conclusion, stuck
 
 MOST_ROUNDS = 400  # a run that is not over by then is taken as endless,
 MOST_RESULTS = 1e12  # and so is one with so many results
-EXACT_ROUNDS = 40  # rounds of limited size that are followed one by one where there is no budget;
-COARSE = 0.05  # after them several are taken together, at most this share of the results so far
+
+
+class Detail(NamedTuple):
+    """How rounds of limited size are followed where there is no budget."""
+
+    exact: int = 40  # so many one by one;
+    coarse: float = 0.05  # after them several are taken together, at most this share of the results so far
+
+
+FINE, ROUGH = Detail(), Detail(8, 0.2)
 
 
 class Start(NamedTuple):
@@ -68,6 +76,14 @@ def joined_ends(parts: Sequence[Ends]) -> Ends:
     return Ends(**columns, steps=max(part.steps for part in parts))
 
 
+def every(ends: Ends, first: int, step: int) -> Ends:
+    """The runs first, first + step, ...: one row of several that were run together."""
+    names = [each.name for each in dataclasses.fields(Ends) if each.name != "steps"]
+    columns = {name: getattr(ends, name)[first::step] for name in names}
+    longest = float(columns["batches"].max())
+    return Ends(**columns, steps=int(min(ends.steps, longest)))
+
+
 def ahead(
     problem: Problem,
     policy: Policy,
@@ -78,6 +94,7 @@ def ahead(
     block: int = 0,
     start: Start | None = None,
     most_rounds: int = MOST_ROUNDS,
+    detail: Detail = FINE,
 ) -> Ends:
     """So many runs from the start, or from where a study stands, to their end.
 
@@ -103,7 +120,7 @@ def ahead(
                 break
         asked, rounds = asked + trial.plan.pulls, rounds + rounds_of(policy, trial.plan.pulls)
         batch, world = _pulled(problem, environment, rngs[1], world, trial.plan, told if steps == 0 else None)
-        trial = advance(problem, coarser(policy, trial), trial, batch)
+        trial = advance(problem, coarser(policy, trial, detail), trial, batch)
         steps += 1
     return book.ends(steps)
 
@@ -147,7 +164,7 @@ def most_in_a_round(policy: Policy) -> float | None:
     return most
 
 
-def coarser(policy: Policy, trial: Trial) -> Policy:
+def coarser(policy: Policy, trial: Trial, detail: Detail = FINE) -> Policy:
     """The policy with several rounds taken together, once there were many of a limited size and no budget is near.
 
     A forecast of hundreds of rounds would take as many steps; so it is a few per cent too large.
@@ -155,8 +172,8 @@ def coarser(policy: Policy, trial: Trial) -> Policy:
     most = most_in_a_round(policy)
     if most is None or (isinstance(policy, Rounds) and policy.budget is not None):
         return policy
-    at_once = math.floor(COARSE * float(trial.record.samples.min()) / most)
-    if trial.record.samples.min() < EXACT_ROUNDS * most or at_once < 2:
+    at_once = math.floor(detail.coarse * float(trial.record.samples.min()) / most)
+    if trial.record.samples.min() < detail.exact * most or at_once < 2:
         return policy
     return _with_most(policy, at_once * most)
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from roundwise.planning.ahead import ahead, without_budget
+from roundwise.planning.bound import lower_bound
 from roundwise.planning.expected import Expected
+from roundwise.planning.fixed import fixed_design
 from roundwise.planning.quantities import exact
 from roundwise.planning.rows import Spread, spread
 from roundwise.planning.wish import Wish
@@ -18,7 +20,8 @@ from roundwise.policies import Policy, Wager
 
 RUNS = 100
 MANY = 25  # rounds from which on their size is set by the limits, not by the policy
-PRICES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # of a round, in shares of the results that are typical
+GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
+PRICES = (0.03, 0.1, 0.3, 3.0, 10.0)  # others that are looked at, in those that were tried first
 SIZES = (0.25, 0.5, 2.0, 4.0)  # of a round that was fixed, in shares of it
 SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
 GOOD_ENOUGH = 1.02  # of the least cost: then the settings are left as they are
@@ -53,36 +56,67 @@ class Setting:
         }
 
 
-def front_of(wish: Wish, expected: Expected, runs: int = RUNS) -> tuple[Setting, ...]:
+def guessed(wish: Wish, expected: Expected) -> Wish:
+    """The wish with a price of a round for the policy where it has none: that of the costs, or a share of the results.
+
+    The share is of the least number that any method needs, or of half a fixed design, where these are known.
+    """
+    if not _free(wish):
+        return wish
+    price = wish.costs.price_of_batch
+    if price is None:
+        least = lower_bound(wish.problem, expected.means, wish.deviation)
+        if least is None:
+            fixed = fixed_design(wish.problem, expected.means, power=wish.power, deviation=wish.deviation)
+            least = None if fixed is None else fixed.samples / 2
+        if least is None:
+            return wish
+        price = GUESS * least
+    return dataclasses.replace(wish, policy=_priced(wish, price))
+
+
+def front_of(wish: Wish, guess: Wish, expected: Expected, runs: int = RUNS) -> tuple[Setting, ...]:
     """The given settings and others along the front, from few results to few rounds; one of them is recommended.
 
     A round that was fixed stays as it is: rounds of other sizes are shown beside it.
     """
-    first = _measured(wish, expected, runs)
+    first = _measured(guess, expected, runs)
     if not np.isfinite(first.mean_samples) or first.mean_batches > MANY:
         return (dataclasses.replace(first, front=True, recommended=True),)
-    others = [_measured(each, expected, runs) for each in candidates(wish, first)]
+    others = [_measured(each, expected, runs) for each in candidates(wish, guess)]
     found = _marked([first, *(each for each in others if np.isfinite(each.mean_samples))])
-    best = min(found, key=_cost)
-    if wish.round is not None or _cost(found[0]) <= GOOD_ENOUGH * _cost(best):
+    best = min(found, key=lambda each: _cost(each, wish))
+    if wish.round is not None or _cost(found[0], wish) <= GOOD_ENOUGH * _cost(best, wish):
         best = found[0]
     shown = [each for each in found if each.front or each is best or each is found[0]]
     marked = [dataclasses.replace(each, recommended=each is best) for each in shown]
     return tuple(sorted(marked, key=lambda each: (each.mean_samples, each.mean_batches)))
 
 
-def candidates(wish: Wish, first: Setting) -> list[Wish]:
-    """Other settings to look at: Wager with the price of a round, or rounds of other sizes; else none."""
+def candidates(wish: Wish, guess: Wish) -> list[Wish]:
+    """Other settings to look at: as given, other prices of a round, or rounds of other sizes; else none."""
     if wish.round is not None:
         sizes = {max(round(each * wish.round), 2 * len(wish.names)) for each in SIZES} - {wish.round}
         return [dataclasses.replace(wish, round=size) for size in sorted(sizes)]
-    if not isinstance(wish.policy, Wager) or wish.policy.batch_price is not None or wish.split is not None:
+    price = getattr(guess.policy, "batch_price", None)
+    if not _free(wish) or price is None:
         return []
-    prices = {float(f"{each * first.mean_samples:.1g}") for each in PRICES}
-    if wish.costs.price_of_batch is not None:
-        prices.add(float(f"{wish.costs.price_of_batch:.2g}"))
-    priced = [dataclasses.replace(wish.policy, batch_price=max(price, 1.0)) for price in sorted(prices)]
-    return [dataclasses.replace(wish, policy=each) for each in priced]
+    priced = [_priced(wish, each * price) for each in PRICES]
+    return [wish, *(dataclasses.replace(wish, policy=each) for each in priced)]
+
+
+def _free(wish: Wish) -> bool:
+    """Whether the settings of the policy are open: Wager as it is, in rounds of its own."""
+    policy = wish.policy
+    if not isinstance(policy, Wager) or wish.round is not None or wish.split is not None:
+        return False
+    return policy == Wager(max_batch=policy.max_batch, min_per_arm=policy.min_per_arm)
+
+
+def _priced(wish: Wish, price: float) -> Policy:
+    """The policy with a price of a round, to one digit."""
+    found: Policy = dataclasses.replace(wish.policy, batch_price=max(float(f"{price:.1g}"), 1.0))  # type: ignore[type-var]
+    return found
 
 
 def policy_words(policy: Policy) -> str:
@@ -121,11 +155,10 @@ def _measured(wish: Wish, expected: Expected, runs: int) -> Setting:
     )
 
 
-def _cost(setting: Setting) -> float:
-    """What is made small: the cost, or without prices the results, with a little weight on the rounds."""
-    if setting.mean_cost is not None:
-        return setting.mean_cost
-    return setting.mean_samples * setting.mean_batches**SAVING
+def _cost(setting: Setting, wish: Wish) -> float:
+    """What is made small: the cost; with a little weight on the rounds, where they have no price."""
+    cost = setting.mean_samples if setting.mean_cost is None else setting.mean_cost
+    return cost if wish.costs.batch > 0 else cost * setting.mean_batches**SAVING
 
 
 def _marked(settings: Iterable[Setting]) -> list[Setting]:

@@ -1,4 +1,4 @@
-"""How a plan is made: settings first, a few runs of every row, which are shown at once, then the rest.
+"""How a plan is made: a few runs of every row with guessed settings, shown at once; the best settings; then the rest.
 
 Every number follows from what was asked and the seed, never from the clock. Where the answer is too dear, it looks for
 what could be asked instead.
@@ -11,19 +11,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
-from roundwise.planning.ahead import Ends, ahead, claims_of, joined_ends, without_budget
-from roundwise.planning.bound import lower_bound
 from roundwise.planning.costs import Costs
-from roundwise.planning.expected import Expected, control_of, given, ladder, scenarios
-from roundwise.planning.fixed import FixedDesign, fixed_design
-from roundwise.planning.front import RUNS, Setting, front_of
+from roundwise.planning.expected import Expected, given, ladder, scenarios
+from roundwise.planning.front import RUNS, Setting, front_of, guessed
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
+from roundwise.planning.lots import FIRST, Lots, answerable, first_lots
 from roundwise.planning.quantities import one_for_each, quantities
-from roundwise.planning.rows import Row, row_of
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, usual_policy
@@ -31,12 +26,6 @@ from roundwise.questions import Claims, Question
 from roundwise.simulation.environments import numbered
 from roundwise.spec import quantity
 from roundwise.studies.settings import arm_names, shares, within_limits
-
-FIRST = 40  # runs of the first numbers
-FOLLOWED = 150  # runs at least, however many rounds there are
-CHEAP = 15  # rounds up to which all runs are followed past the budget
-WORK = 40_000  # runs times rounds of a row: where rounds are many, fewer runs must do,
-FEW_ARMS = 30  # and where arms are more than these
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
 
@@ -66,6 +55,7 @@ def plan(
     power: str | float = 0.9,
     runs: int = 2000,
     seed: int = 1,
+    quick: bool = False,
     name: str = "study",
     progress: Progress | None = None,
 ) -> StudyPlan:
@@ -74,7 +64,8 @@ def plan(
     What is expected is said in one of three ways: `around` with a ladder of `leads` (chosen, unless given), `means`, or
     `scenario`, a CSV file with a column for each arm. Rates may be written in per cent. `target` is the lead (or, with
     scenarios, the name of the row) that the settings are chosen for. `deviation` is that of one result where the noise
-    model leaves it open. The same seed gives the same plan.
+    model leaves it open. The same seed gives the same plan. `quick` gives first numbers only, of a few runs and with
+    settings that are guessed: what a form shows while it is filled in.
 
     >>> from roundwise import BestArm, Binary
     >>> found = plan(BestArm(), arms=3, noise=Binary(), around="30%", leads="10%", runs=100)
@@ -111,7 +102,7 @@ def plan(
     )
     _ = wish.settings  # what `new` would refuse is refused here
     expected = _expected(wish, around, leads, means, scenario)
-    return _planned(wish, expected, _target(expected, target, question), whole_number("runs", runs, 1), progress)
+    return _planned(wish, expected, _target(expected, target, question), whole_number("runs", runs, 1), quick, progress)
 
 
 def _expected(
@@ -155,119 +146,58 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
     return ahead_by[len(ahead_by) // 2] if ahead_by else 0
 
 
-def _planned(wish: Wish, expected: Sequence[Expected], target: int, runs: int, progress: Progress | None) -> StudyPlan:
-    """First the settings, then a few runs of every row, then the rest; and what could be asked instead."""
-    front = _front(wish, expected[target])
-    for each in front:
-        if each.recommended:
-            wish = dataclasses.replace(wish, policy=each.policy)
-    lots = [_Lots(wish, each) for each in expected]
-    easy_first = sorted(range(len(expected)), key=lambda i: -(expected[i].lead or 0.0))
-
-    def made(instead: tuple[Instead, ...] = ()) -> StudyPlan:
-        rows = tuple(each.row for each in lots)
-        most = max(row.runs for row in rows)
-        return StudyPlan(wish=wish, rows=rows, target=target, front=front, instead=instead, runs=most)
-
-    for i in easy_first:
-        lots[i].run(min(FIRST, runs))
+def _planned(
+    wish: Wish, expected: Sequence[Expected], target: int, runs: int, quick: bool, progress: Progress | None
+) -> StudyPlan:
+    """First numbers with settings that are guessed, then the best settings, more runs, and what to ask instead."""
+    guess = guessed(wish, expected[target])
+    making = _Making(guess, expected, target)
+    making.begin(min(FIRST, runs))
+    if quick:
+        return making.plan()
     if progress is not None:
-        progress(made(), FIRST / max(runs, FIRST))
-    for number, i in enumerate(easy_first, 1):
-        lots[i].run(runs - FIRST)
-        if progress is not None and number < len(expected):
-            progress(made(), number / (len(expected) + 1))
-    found = made()
-    others = _others(wish, found)
-    return made(others) if others else found
+        progress(making.plan(), 0.02)
+    front = _front(wish, guess, expected[target])
+    chosen = next((each.policy for each in front if each.recommended), guess.policy)
+    if chosen != guess.policy:
+        making = _Making(dataclasses.replace(wish, policy=chosen), expected, target)
+        making.begin(min(FIRST, runs))
+    making.front = front
+    for number, each in enumerate(making.easy_first):
+        if progress is not None:
+            progress(making.plan(), (number + 1) / (len(expected) + 2))
+        each.run(runs)
+    return making.plan(_others(making.wish, making.plan()))
 
 
-class _Lots:
-    """The runs of one row, lot after lot: within the budget, and as if there were none."""
+class _Making:
+    """A plan in the making."""
 
-    def __init__(self, wish: Wish, expected: Expected) -> None:
-        self.wish, self.expected = wish, expected
-        self.limited: list[Ends] = []
-        self.needed: list[Ends] = []
-        self.endless = not _answerable(wish, expected)
-        self.claims = isinstance(wish.question, Claims) and wish.budget is not None  # they end with the budget
-        self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
-        self.fixed = self._fixed()
-        one = self.fixed is not None and self.fixed.comparisons == 1
-        self.sequential = one or control_of(wish.question) is not None  # designs with several looks are standard there
+    def __init__(self, wish: Wish, expected: Sequence[Expected], target: int) -> None:
+        self.wish, self.target = wish, target
+        self.lots = [Lots(wish, each) for each in expected]
+        self.front: tuple[Setting, ...] = ()
 
-    def run(self, runs: int) -> None:
-        """So many more, or fewer where rounds are many."""
-        steps = max((each.steps for each in [*self.limited, *self.needed]), default=1)
-        work = WORK // (6 if isinstance(self.wish.question, Claims) else 1)  # their bets are slower
-        number = min(runs, max(int(work * min(1.0, FEW_ARMS / len(self.wish.names))) // steps, FOLLOWED - FIRST))
-        if number <= 0:
-            return
-        free = self.wish.budget is None
-        if not (free and self.endless):
-            self.limited.append(self._ahead(self.wish.acting, number, len(self.limited)))
-        if not (free or self.claims or self.endless or joined_ends(self.limited).decided.all()):
-            followed = number if steps <= CHEAP else FOLLOWED - FIRST
-            self.needed.append(self._ahead(without_budget(self.wish.acting), followed, len(self.needed)))
-
-    def _ahead(self, policy: Policy, runs: int, block: int) -> Ends:
-        world = self.wish.world(self.expected.means)
-        return ahead(self.wish.problem, policy, world, runs=runs, seed=self.wish.seed, block=block)
+    def begin(self, runs: int) -> None:
+        """A few runs of every row."""
+        first_lots(self.lots, runs)
 
     @property
-    def row(self) -> Row:
-        """The numbers so far."""
-        limited = joined_ends(self.limited) if self.limited else _no_end(self.wish)
-        needed = joined_ends(self.needed) if self.needed else limited
-        if not self.claims:
-            needed = needed.until_decided
-        if self.endless:
-            needed = _no_end(self.wish)
-        row = row_of(self.wish, self.expected, needed, limited, self.bound, None)
-        typical = row.batches.typical
-        looks = int(typical) if math.isfinite(typical) and typical >= 2 else None
-        fixed = self.fixed if looks is None or not self.sequential else self._fixed(looks)
-        return dataclasses.replace(row, fixed=fixed)
+    def easy_first(self) -> list[Lots]:
+        """The rows, from the largest lead on."""
+        return sorted(self.lots, key=lambda each: -(each.expected.lead or 0.0))
 
-    def _fixed(self, looks: int | None = None) -> FixedDesign | None:
-        wish = self.wish
-        found = fixed_design(
-            wish.problem,
-            self.expected.means,
-            power=wish.power,
-            shares=wish.split,
-            looks=looks,
-            deviation=wish.deviation,
-        )
-        return None if found is None else found.scaled(1 / (1 - wish.missing))
+    def plan(self, instead: tuple[Instead, ...] = ()) -> StudyPlan:
+        """What is known so far."""
+        rows = tuple(each.row for each in self.lots)
+        most = max(row.runs for row in rows)
+        return StudyPlan(wish=self.wish, rows=rows, target=self.target, front=self.front, instead=instead, runs=most)
 
 
-def _no_end(wish: Wish) -> Ends:
-    """One run that goes on for ever."""
-    arms, no = len(wish.names), np.zeros(1, dtype=np.bool_)
-    lines = np.zeros((1, len(claims_of(wish.problem, wish.names))), dtype=np.bool_)
-    return Ends(
-        counts=np.full((1, arms), np.inf),
-        batches=np.full(1, np.inf),
-        decided=no,
-        correct=~no,
-        shown=lines,
-        truth=np.zeros((1, arms)),
-        steps=1,
-    )
-
-
-def _answerable(wish: Wish, expected: Expected) -> bool:
-    """Whether these means have an answer that results can show: no ties, nothing on a level."""
-    if isinstance(wish.question, Claims):
-        return bool(wish.question.answer(np.asarray(expected.means)).any()) or wish.budget is not None
-    return bool(np.isfinite(wish.question.complexity(np.asarray(expected.means)).value))
-
-
-def _front(wish: Wish, expected: Expected) -> tuple[Setting, ...]:
-    if not _answerable(wish, expected) or isinstance(wish.question, Claims):
+def _front(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
+    if not answerable(wish, expected) or isinstance(wish.question, Claims):
         return ()
-    return front_of(wish, expected, min(RUNS, max(20, 30 * RUNS // len(wish.names))))
+    return front_of(wish, guess, expected, min(RUNS, max(20, 30 * RUNS // len(wish.names))))
 
 
 def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from roundwise.noise import Noise
 from roundwise.planning.costs import Costs
-from roundwise.planning.worlds import Unreliable, world_of
+from roundwise.planning.worlds import Unreliable, world_of, worlds_of
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
@@ -60,6 +60,11 @@ class Wish:
     def acting(self) -> Policy:
         """The policy within budget, round and split, as the study would ask it."""
         return self.settings.acting
+
+    def worlds(self, rows: Sequence[Sequence[float]]) -> Environment:
+        """The worlds of several rows at once: run i is one of row i modulo their number."""
+        world = worlds_of(self.noise, np.asarray(rows, dtype=np.float64), self.deviation)
+        return Unreliable(world, self.missing) if self.missing else world
 
     def world(self, means: Sequence[float]) -> Environment:
         """Results as they would come back."""

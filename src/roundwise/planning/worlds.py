@@ -18,6 +18,7 @@ from roundwise.simulation.environments import (
     Means,
     PoissonArms,
     numbered,
+    pulled_in_parts,
 )
 from roundwise.state import Batch, Table
 
@@ -35,7 +36,7 @@ class TableWorld(NamedTuple):
 class TableArms:
     """Results that take a few values, each with a probability of its own: `shares` (K, V), or (runs, K, V).
 
-    With the axis of runs, the world of run i is drawn from them: what the data allow.
+    With the axis of worlds, run i has that of i modulo their number.
     """
 
     values: Floats  # (V)
@@ -58,9 +59,9 @@ class TableArms:
         return self.noise.sigma
 
     def world(self, rng: Generator, runs: int) -> TableWorld:
-        """The shares of each run, one of those there are."""
+        """The shares of each run: those there are, in turn."""
         known = self.shares if self.shares.ndim == 3 else self.shares[None]
-        shares = known[rng.integers(len(known), size=runs)] if len(known) > 1 else np.repeat(known, runs, axis=0)
+        shares = known[np.arange(runs) % len(known)]
         return TableWorld(shares @ self.values, shares)
 
     def pull(self, rng: Generator, world: TableWorld, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, TableWorld]:
@@ -107,8 +108,17 @@ class Unreliable:
 
     def pull(self, rng: Generator, world: object, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, object]:
         """What comes back of these pulls: each result by a coin of its own."""
-        back = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing).transpose().astype(np.float64)
-        return self.world_of.pull(rng, world, back, needs)
+        return self.world_of.pull(rng, world, self._back(rng, pulls), needs)
+
+    def pull_parts(self, rng: Generator, world: object, counts: Floats, dealings: int) -> tuple[Batch, object]:
+        """What comes back, cut into parts and dealt as all of it would be: a study sees nothing else."""
+        asked = np.asarray(counts.sum(axis=-1)[..., 0, :])
+        back = self._back(rng, asked)
+        return pulled_in_parts(self.world_of, rng, world, back, counts.shape[-1], dealings, "sums")
+
+    def _back(self, rng: Generator, pulls: Floats) -> Floats:
+        kept = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing)
+        return np.asarray(kept.transpose().astype(np.float64))
 
 
 def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Environment:
@@ -134,6 +144,14 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
     return GaussianArms(means, sigma if deviation is None else deviation)
+
+
+def worlds_of(noise: Noise, rows: Floats, deviation: float | None = None) -> Environment:
+    """A world whose run i has the means of row i modulo their number. (R, K)"""
+    if isinstance(noise, Bounded):
+        flat = bounded_world(noise, rows.reshape(-1), deviation)
+        return TableArms(flat.values, flat.shares.reshape(*rows.shape, -1), noise)
+    return world_of(noise, lambda _, runs: spread_over(runs, rows[np.arange(runs) % len(rows)]), deviation)
 
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
@@ -169,5 +187,5 @@ def bounded_world(noise: Bounded, means: Floats, deviation: float | None) -> Tab
 
 
 def spread_over(runs: int, means: Floats) -> Floats:
-    """The same means in every run, runs contiguous. (K)->(runs, K)"""
+    """Means of every run, runs contiguous. (K) or (runs, K)->(runs, K)"""
     return zeros((runs, means.shape[-1])) + means

@@ -12,7 +12,18 @@ from roundwise.studies.replay import replayed
 from roundwise.studies.store import Entry, Listing, check, open_store, read_log
 from roundwise.studies.writing import overview
 
-UNKNOWN = {"question": "?", "arms": 0, "answer": None, "results": 0, "waiting": 0, "budget": None, "since": None}
+UNKNOWN = {
+    "question": "?",
+    "asks": "?",
+    "arms": 0,
+    "round": 0,
+    "file": None,
+    "answer": None,
+    "results": 0,
+    "waiting": 0,
+    "budget": None,
+    "since": None,
+}
 
 
 def list_studies(storage: str | None = None) -> list[Plain]:

@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Floats, Plain
 from roundwise.policies.limited import limited
 from roundwise.state import Batch, Parts, Table
-from roundwise.studies.results import Results, batch_of
+from roundwise.studies.results import Results, batch_of, whole_of
 
 
 @dataclass
@@ -38,11 +38,6 @@ class Asked:
     def counts(self) -> Floats:
         """How much came back, for each arm."""
         return np.sum([each.counts for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
-
-    @property
-    def totals(self) -> Floats:
-        """The sums of what came back, for each arm."""
-        return np.sum([each.totals for each in self.files], axis=0) if self.files else np.zeros_like(self.pulls)
 
     @property
     def lost(self) -> Floats:
@@ -83,9 +78,14 @@ class Asked:
 
     @property
     def batch(self) -> Batch:
-        """What came back, as one batch."""
+        """What came back, as one batch, dealt into parts."""
+        return batch_of(self.files, self.number) if self.files else self.whole
+
+    @property
+    def whole(self) -> Batch:
+        """What came back, in no parts: for all but bets."""
         nothing = np.zeros_like(self.pulls)
-        return batch_of(self.files, self.number) if self.files else Batch(nothing, nothing)
+        return whole_of(self.files) if self.files else Batch(nothing, nothing)
 
     def payload(self) -> Plain:
         """The batch as JSON."""

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
+from roundwise.questions.base import Wording
+from roundwise.questions.besides import asks
 from roundwise.studies.guarantee import guarantee_of
 from roundwise.studies.replay import apply, replayed
+from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.store import Conflict, Entry
 from roundwise.studies.store.log import Head, extended, user, written
@@ -142,10 +145,14 @@ def overview(state: State) -> Plain:
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
     if stands == "over" and state.over is None:
         stands = "waiting" if waiting is not None else "open"
+    told = [file.name for asked in state.recent for file in asked.files]
     return {
         "question": state.settings.question.name,
+        "asks": asked_in_words(state.settings),
         "arms": len(state.settings.arms),
         "state": stands,
+        "round": state.number + (stands == "open"),
+        "file": told[-1] if told else None,  # None: the one before stays
         "answer": None if verdict is None else verdict["words"],
         "results": int(state.trial.record.samples),
         "waiting": 0 if waiting is None else int(waiting.counts.sum()),
@@ -154,6 +161,14 @@ def overview(state: State) -> Plain:
         "by": user(),
         "guarantee": str(guarantee_of(state)),
     }
+
+
+def asked_in_words(settings: Settings) -> str:
+    """The question of a study in plain words, in the units of its results."""
+    from roundwise.studies.report.words import units_of
+
+    units = units_of(settings.noise)
+    return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))
 
 
 def reasoned(why: str) -> None:

@@ -8,13 +8,14 @@ from starlette.datastructures import FormData, UploadFile
 
 from roundwise.errors import RoundwiseError
 from roundwise.studies import Study
-from roundwise.web.api import CHANGE, study_of
 from roundwise.web.changes import CHANGES, Change, File, Given
 from roundwise.web.names import Name
 from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.roles import CHANGE, study_of
 from roundwise.web.said import on_the_page
 from roundwise.web.staged import Staged
 from roundwise.web.study_pages import address
+from roundwise.web.threads import WRITERS, by
 
 router = APIRouter(include_in_schema=False)
 
@@ -35,6 +36,7 @@ def effect(request: Request, name: Name, kind: str, sent: Sent) -> Response:
 
 
 @router.post("/studies/{name}/change/{kind}", dependencies=[CHANGE])
+@by(WRITERS)
 def changed(request: Request, name: Name, kind: str, sent: Sent) -> Response:
     """Do it; but first show the sentence, if what was agreed to is another one."""
     each, given = _known(kind), texts(sent)

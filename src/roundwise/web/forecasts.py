@@ -10,7 +10,7 @@ from roundwise.errors import InputError
 from roundwise.planning import StudyPlan, plan
 from roundwise.web.forms import Form
 
-QUICK, FINE = 40, 400  # runs of each row
+FINE = 400  # runs of each row, once nobody types any more
 MOST = 100  # plans that are kept
 ARMS = 200  # options up to which a forecast is made while one waits
 
@@ -23,7 +23,7 @@ class Forecasts:
     """Plans by what was asked, and the last question of each browser."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[Form, int], StudyPlan] = OrderedDict()
+        self._kept: OrderedDict[tuple[Form, bool], StudyPlan] = OrderedDict()
         self._asked: OrderedDict[str, object] = OrderedDict()
         self._lock = threading.Lock()
         self._working = threading.Semaphore(2)
@@ -33,8 +33,7 @@ class Forecasts:
         words = form.plan()
         if len(words["arms"]) > ARMS:
             raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use `roundwise plan`.")
-        runs = QUICK if quick else FINE
-        key, mine = (form, runs), object()
+        key, mine = (form, quick), object()
         with self._lock:
             if key in self._kept:
                 return self._kept[key]
@@ -49,7 +48,7 @@ class Forecasts:
 
         with self._working:
             still_wanted()
-            found = plan(words.pop("question"), **words, runs=runs, progress=still_wanted)
+            found = plan(words.pop("question"), **words, runs=FINE, quick=quick, progress=still_wanted)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > MOST:

@@ -15,12 +15,14 @@ from roundwise.studies.report.words import count, sentence
 from roundwise.studies.results import Columns, Options, Results
 from roundwise.studies.results.looking import Looked, looked_at
 from roundwise.studies.results.options import Words
-from roundwise.web.api import HAND_IN, study_of
+from roundwise.studies.store import Conflict
 from roundwise.web.names import Name
 from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.roles import HAND_IN, study_of
 from roundwise.web.said import on_the_page
 from roundwise.web.staged import Staged, Upload
 from roundwise.web.study_pages import address
+from roundwise.web.threads import WRITERS, by
 
 router = APIRouter(include_in_schema=False)
 
@@ -60,6 +62,7 @@ class Seen(NamedTuple):
 
 
 @router.post("/studies/{name}/check", dependencies=[HAND_IN])
+@by(WRITERS)
 def check(request: Request, name: Name, sent: Sent) -> Response:
     """Look at a file or a pasted table: what is in it and what would change. Nothing is recorded."""
     staged: Staged = request.app.state.staged
@@ -82,6 +85,7 @@ def check(request: Request, name: Name, sent: Sent) -> Response:
 
 
 @router.post("/studies/{name}/record", dependencies=[HAND_IN])
+@by(WRITERS)
 def record(request: Request, name: Name, sent: Sent) -> Response:
     """Record what was looked at, unless the study has moved on since."""
     staged: Staged = request.app.state.staged
@@ -91,13 +95,16 @@ def record(request: Request, name: Name, sent: Sent) -> Response:
     if upload is None:
         raise InputError("The file is not here any more, or it is recorded already. Nothing was recorded now.")
     with study_of(request, name) as found:
-        last = found.entries()[-1]
-        if given.get("before") != last.digest:
+        found.key, found.expected = key, given.get("before", "")
+        try:
+            found.tell(upload, round_over=given.get("round_over", "").strip() or None, **words_of(given))
+        except Conflict:
+            found.expected = None
+            last = found.store.recent(name)[-1]
             seen = seen_of(found, upload, given)
             moved = f"Meanwhile {last.by} wrote to this study. Nothing of yours was recorded: look at it again."
             more = {"key": key, "seen": seen, "given": given, "roles": ROLES, "before": last.digest, "moved": moved}
             return page(request, "preview_page.html", 409, study=name, at=address(name), **more)
-        found.tell(upload, key=key, round_over=given.get("round_over", "").strip() or None, **words_of(given))
     staged.forget(key)
     return RedirectResponse(f"{address(name)}?recorded=1", status_code=303)
 

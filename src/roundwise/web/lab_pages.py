@@ -14,12 +14,12 @@ from roundwise.simulation.summary import Summary
 from roundwise.studies.report.sheets import csv_text
 from roundwise.studies.report.tables import Table
 from roundwise.studies.report.words import count
-from roundwise.web.api import HAND_IN, LOOK
 from roundwise.web.forms import QUESTIONS, whole
 from roundwise.web.jobs import Job, Jobs
 from roundwise.web.lab import WORLDS, Found, LabForm, paper_job
 from roundwise.web.lab_charts import boxes, front
 from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.roles import HAND_IN, LOOK
 from roundwise.web.said import on_the_page
 from roundwise.web.study_pages import attached
 

@@ -8,17 +8,6 @@ from roundwise.arrays import Plain
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.words import count, day
 
-QUESTIONS = {
-    "best-arm": "Which is best",
-    "top-k": "Which are the best",
-    "above": "Which pass a level",
-    "any-above": "Does any pass a level",
-    "claims": "Which beat the control",
-    "statements": "Which statements hold",
-    "minimum-below": "Is the lowest below a level",
-    "largest": "How large is the largest",
-}
-
 
 class Line(NamedTuple):
     """A study in the list."""
@@ -30,6 +19,7 @@ class Line(NamedTuple):
     results: str
     changed: str
     by: str
+    file: str  # the last one that was handed in
     danger: str  # what became of the guarantee, unless it was kept
 
 
@@ -41,22 +31,22 @@ def listed(each: Plain) -> Line:
     danger = "" if guarantee == KEPT else "conditional" if guarantee.startswith(CONDITIONAL) else "void"
     return Line(
         each["name"],
-        f"{QUESTIONS.get(each['question'], each['question'])}, of {count(each['arms'])}?",
+        each.get("asks") or f"{each['question']} of {count(each['arms'])} options",
         _state(each),
         each["state"],
         f"{count(each['results'])}{waiting}{budget}",
         day(each["changed"]),
         each["by"],
+        each.get("file") or "",
         danger,
     )
 
 
 def _state(each: Plain) -> str:
-    state = each["state"]
+    state, number = each["state"], each.get("round") or 0
     if state == "decided":
         return f"decided: {each['answer']}"
     if state == "waiting":
-        return "waiting for results" if not each["waiting"] else "waiting for the rest of a round"
-    return {"open": "running, ready for the next round", "over": "ended, undecided", "closed": "closed"}.get(
-        state, str(state)
-    )
+        return f"running, round {number}: waiting for {'the rest' if each['waiting'] else 'results'}"
+    words = {"open": f"running, round {number} can begin", "over": "ended, undecided", "closed": "closed"}
+    return words.get(state, str(state))

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse, Response
 
 from roundwise.studies.listing import list_studies
-from roundwise.web.api import LOOK
 from roundwise.web.listed import listed
 from roundwise.web.rendering import Sent, page, remember, texts
+from roundwise.web.roles import LOOK
 from roundwise.web.security import COOKIE, Doors
 from roundwise.web.who import COOKIE as NAME
 from roundwise.web.who import cookie_of

@@ -16,12 +16,13 @@ from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row, Spread
 from roundwise.studies import create_study
 from roundwise.studies.report.tables import Table
-from roundwise.web.api import CHANGE, LOOK
 from roundwise.web.forecasts import Forecasts, OutOfDateError
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.roles import CHANGE, LOOK
 from roundwise.web.said import on_the_page
 from roundwise.web.study_pages import address, attached
+from roundwise.web.threads import WRITERS, by
 
 router = APIRouter(include_in_schema=False)
 EXAMPLE = Form(
@@ -55,6 +56,7 @@ def new(request: Request) -> Response:
 
 
 @router.post("/new", dependencies=[CHANGE])
+@by(WRITERS)
 def created(request: Request, sent: Sent) -> Response:
     """A new study, or the form again with what is wrong."""
     form = Form.of(texts(sent))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from roundwise.planning import outlook_line
@@ -41,6 +42,10 @@ class Kept:
                 return study.report()
 
         return self._kept(study, "whole", made)
+
+    def ahead(self, study: Study) -> Report:
+        """Everything, with bounds and what is still to come: what is kept and shown to others."""
+        return replace(self.whole(study), forecast=self.forecast(study) or None)
 
     def best(self, study: Study) -> tuple[Report, bool]:
         """The report with bounds where it is at hand, else the brief one; and whether it has bounds."""

@@ -12,11 +12,12 @@ from roundwise.studies.report.events import events_of
 from roundwise.studies.report.sheets import csv_text
 from roundwise.studies.report.words import day
 from roundwise.studies.verify import verified
-from roundwise.web.api import HAND_IN, LOOK, study_of
 from roundwise.web.names import Name, segment
 from roundwise.web.rendering import Sent, page
 from roundwise.web.reports import Kept
+from roundwise.web.roles import HAND_IN, LOOK, study_of
 from roundwise.web.shared import key_for, study_for
+from roundwise.web.threads import WRITERS, by
 from roundwise.web.views import next_of, view_of
 
 router = APIRouter(include_in_schema=False)
@@ -68,6 +69,7 @@ def forecast(request: Request, name: Name) -> Response:
 
 
 @router.post("/studies/{name}/ask", dependencies=[HAND_IN])
+@by(WRITERS)
 def ask(request: Request, name: Name, sent: Sent) -> Response:
     """Begin the next round."""
     with study_of(request, name) as found:
@@ -90,7 +92,7 @@ def next_csv(request: Request, name: Name) -> Response:
 def report(request: Request, name: Name) -> Response:
     """The report: the half page for the boss first."""
     with study_of(request, name) as found:
-        view = view_of(found.state, kept(request).whole(found), True)
+        view = view_of(found.state, kept(request).ahead(found), True)
         link = f"/shared/{segment(name)}/{key_for(request.app.state.doors, name)}"
     forms = {form: f"{address(name)}/report.{form}" for form in FORMS}
     return page(request, "report.html", view=view, study=name, at=address(name), link=link, forms=forms, shared=False)
@@ -123,7 +125,7 @@ def verify(request: Request, name: Name) -> Response:
 def shared(request: Request, name: Name, key: str) -> Response:
     """The report, for whoever has the link: it can only be read."""
     with study_for(request, name, key) as found:
-        view = view_of(found.state, kept(request).whole(found), True)
+        view = view_of(found.state, kept(request).ahead(found), True)
     forms = {form: f"/shared/{segment(name)}/{segment(key)}/report.{form}" for form in FORMS}
     return page(request, "report.html", view=view, study=name, at="", link="", forms=forms, shared=True)
 
@@ -140,7 +142,7 @@ def _written(request: Request, name: str, form: str) -> Response:
         raise HTTPException(404, f"A report is written as {', '.join(FORMS)}.")
     kind, write = FORMS[form]
     with study_of(request, name) as found:
-        content = write(kept(request).whole(found))
+        content = write(kept(request).ahead(found))
     return attached(content, kind, name, form)
 
 

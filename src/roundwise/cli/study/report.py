@@ -32,6 +32,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Everything there is to say about a study: on the screen, or as a page, PDF, Excel workbook, CSV, ..."""
+    from roundwise.planning import report_ahead
     from roundwise.studies import load_study
     from roundwise.studies.report.pdf import browser
     from roundwise.studies.report.sheets import TABLES
@@ -45,7 +46,7 @@ def report(
     if kind == ".pdf":
         browser()
     with load_study(name, storage) as study:
-        found = study.report()
+        found = report_ahead(study)
     if out is None:
         if as_json:
             print_json(found.plain())

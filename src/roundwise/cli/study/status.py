@@ -10,13 +10,9 @@ from roundwise.cli.study.common import Name, Storage, show
 @app.command(rich_help_panel=STUDIES)
 def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """Where a study stands: what came back, what is still to come, what is open."""
-    from roundwise.planning import outlook_line
+    from roundwise.planning import report_ahead
     from roundwise.studies import load_study
 
     with load_study(name, storage) as study:
-        report, forecast = study.report(), outlook_line(study.state)
-    if as_json:
-        show(report.plain() | {"forecast": forecast}, "")
-        return
-    text, next_ = report.text().rsplit("\n", 1)
-    show(None, text + (f"\nForecast: {forecast}." if forecast else "") + f"\n{next_}")
+        report = report_ahead(study)
+    show(report.plain() if as_json else None, report.text())

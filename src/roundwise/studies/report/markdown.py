@@ -47,6 +47,7 @@ def facts_of(report: Facts) -> list[tuple[str, str]]:
     found += [("Assumed", report.assumed), ("Allocated by", report.policy)]
     found += [("History", history)] if (history := history_of(report)) else []
     found += [("Still to come", waiting_words(report))] if report.still_to_come else []
+    found += [("Forecast", report.forecast)] if report.forecast is not None else []
     return [(name, visible(value)) for name, value in found]
 
 

@@ -124,6 +124,7 @@ class Facts:
     guarantee: str  # "kept", "conditional on the assumption that ..." or "void because ..."
     sentence: str  # for a protocol or a paper
     next: str
+    forecast: str | None = None  # what is still to come, where somebody looked ahead: "about 1 to 3 more rounds"
     reproduce: str
     policy: str
     created: str | None  # ISO 8601, UTC

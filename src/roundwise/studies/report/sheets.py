@@ -77,6 +77,7 @@ def workbook_of(report: Facts) -> bytes:
     summary: Records = [("headline", report.headline), ("guarantee", report.guarantee), ("question", report.asks)]
     summary += [("study", report.study), ("status", report.status), ("error probability", report.delta)]
     summary += [("results", report.results), ("budget", report.budget), ("rounds", report.rounds)]
+    summary += [("forecast", report.forecast)] if report.forecast is not None else []
     summary += [("assumed", report.assumed), ("bounds of means", report.ends), ("started", report.created)]
     summary += [("last change", report.changed), ("by", ", ".join(report.by)), ("for a paper", report.sentence)]
     summary += [("danger", each) for each in report.dangers] + [("note", each) for each in report.notes]

@@ -121,6 +121,7 @@ def plain_of(report: Facts) -> Plain:
         "dangers": list(report.dangers),
         "notes": list(report.notes),
         "sentence": report.sentence,
+        "forecast": report.forecast,
         "next": report.next,
         "reproduce": report.reproduce,
         "policy": report.policy,

@@ -23,6 +23,7 @@ def text_of(report: Facts) -> str:
     if report.still_to_come:
         lines += [f"Still to come: {waiting_words(report)}.", ""]
     lines += [f"Danger: {each}" for each in report.dangers] + [f"Note: {each}" for each in report.notes]
+    lines += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
     return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
 
 

@@ -126,11 +126,11 @@ class Store:
     ) -> list[Entry]:
         """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
         texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
-        about = {} if overview is None else {"overview": written(overview)}
         with self.reached().writing() as connection:
             number, head = self._head(connection, name, lock=True)
             if head.entries - 1 != expected:
                 raise self._conflict(connection, name, number, head, expected)
+            about = {} if overview is None else {"overview": written(_over(connection, number, overview))}
             entries = extended(name, head, texts, datetime.now(UTC))
             if entries:
                 connection.execute(insert(schema.entry), [_row(number, entry) for entry in entries])
@@ -323,6 +323,17 @@ def _entry(name: str, place: int, row: Row[Any]) -> Entry:
     except (TypeError, ValueError):
         raise Damaged(f"The log of study '{name}' was changed: entry {place} cannot be read. {RESTORE}") from None
     return entry
+
+
+def _over(connection: Connection, number: int, overview: Mapping[str, Any]) -> Plain:
+    """A line about a study, in which the last file stays where no other came."""
+    if overview.get("file") is not None:
+        return dict(overview)
+    old = connection.execute(select(schema.study.c.overview).where(schema.study.c.id == number)).scalar_one()
+    try:
+        return {**overview, "file": json.loads(old)["file"]}
+    except (ValueError, TypeError, KeyError):  # nobody wrote one, or it says nothing
+        return dict(overview)
 
 
 def _listing(address: Address, name: str, created: str, changed: str, entries: int, overview: str) -> Listing:

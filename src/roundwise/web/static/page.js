@@ -46,10 +46,9 @@
   const watched = document.querySelector("[data-events]");
   if (watched && window.EventSource) {
     const source = new EventSource(watched.dataset.events);
-    let first = true;
-    source.addEventListener("changed", () => {
-      if (!first) watched.hidden = false;
-      first = false;
+    source.addEventListener("changed", (event) => {
+      const now = JSON.parse(event.data).digest;
+      if (now && now !== watched.dataset.digest) watched.hidden = false;
     });
     addEventListener("pagehide", () => source.close());
   }
