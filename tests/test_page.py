@@ -231,7 +231,7 @@ class TestHandIn:
         ],
     )
     def test_what_is_wrong_is_said_in_the_words_of_the_page(self, study, change, words, remedy):
-        text = change(table_of(self.asked(study)))
+        text = change(table_of(self.asked(study), heads=("user_id", "arm", "outcome")))
         page = self.looked(study, text).text
         assert 'role="alert"' in page
         assert words in page
