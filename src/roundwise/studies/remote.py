@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.studies.results import Options, Words
-from roundwise.studies.results.frames import columns_of
+from roundwise.studies.results.frames import COLUMNS, columns_of
 from roundwise.studies.results.sheets import is_frame, is_path, opened, unreadable
 from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State
@@ -112,4 +112,4 @@ def part_of(source: Any) -> Part:
             raise unreadable(path, error) from None
     if not is_frame(source):
         raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
-    return Part("file", json.dumps(columns_of(FRAME, source), allow_nan=False).encode(), FRAME)
+    return Part("file", json.dumps(columns_of(FRAME, source), allow_nan=False).encode(), FRAME, COLUMNS)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from roundwise.errors import InputError
+from roundwise.errors import DataError, InputError
 from roundwise.studies.results import Columns
 from roundwise.studies.results.options import Words
+from roundwise.studies.results.words import shown
 
 Plain = dict[str, Any]
 Given = TypeVar("Given", bound="Body")
@@ -151,6 +153,17 @@ class Table(dict[str, list[Any]]):
     def __init__(self, name: str, columns: dict[str, list[Any]]) -> None:
         super().__init__(columns)
         self.shown_as = name
+
+
+def table_from(name: str, content: bytes) -> Table:
+    """A data frame that was sent."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
+        raise DataError(f"{shown(name)} is no data frame as it is sent: lists by column, as JSON.")
+    return Table(shown(name, 200), found)
 
 
 class Reason(Body):

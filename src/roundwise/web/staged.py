@@ -10,9 +10,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from roundwise.studies.results.limits import Limits
+
 LONGEST = 3600.0  # seconds
 MOST = 40  # uploads at once
 ROOM = 512 * 2**20  # bytes in all
+
+UNPACKED = Limits(128 * 2**20, 5_000_000)  # what may come out of a file that was sent
 
 
 @dataclass
@@ -24,6 +28,7 @@ class Upload(os.PathLike[str]):
     study: str
     size: int
     at: float = field(default_factory=time.monotonic)
+    limits: Limits = UNPACKED
 
     def __fspath__(self) -> str:
         return str(self.path)

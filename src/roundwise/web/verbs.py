@@ -21,6 +21,7 @@ from roundwise.studies import Asked, Study, create_study
 from roundwise.studies.listing import imported
 from roundwise.studies.report import Report
 from roundwise.studies.results import Columns, Results
+from roundwise.studies.results.frames import COLUMNS
 from roundwise.studies.store.files import parsed
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (
@@ -32,9 +33,11 @@ from roundwise.web.bodies import (
     Plain,
     Reason,
     Rows,
+    Table,
     Text,
     Told,
     from_text,
+    table_from,
 )
 from roundwise.web.names import Name, segment
 from roundwise.web.roles import CHANGE, HAND_IN, study_of
@@ -257,14 +260,17 @@ def _stands(study: Study, report: Report) -> Plain:
 
 
 @contextmanager
-def _uploaded(study: str, files: Sequence[UploadFile]) -> Iterator[list[Upload]]:
+def _uploaded(study: str, files: Sequence[UploadFile]) -> Iterator[list[Upload | Table]]:
     """Files that were sent, as `tell` takes them: on disk for a while, and called as they were sent."""
     with TemporaryDirectory(prefix="roundwise-") as folder:
-        found = []
+        found: list[Upload | Table] = []
         for i, each in enumerate(files):
             name = PurePath((each.filename or "upload").replace("\\", "/")).name or "upload"
             path = Path(folder) / f"{i}{ending(name)}"
             content = each.file.read()
+            if each.content_type == COLUMNS:
+                found.append(table_from(name, content))
+                continue
             path.write_bytes(content)
             found.append(Upload(path, name, study, len(content)))
         yield found

@@ -19,6 +19,7 @@ from roundwise.studies.results.words import refusal, shown
 
 ROWS = 50_000  # of a data frame, handed over at once
 TUPLES = 2000  # of a Parquet file: more, and the garbage collector takes half of the time
+COLUMNS = "application/vnd.roundwise.columns+json"  # the kind of a data frame that is sent
 _DUCKDB = {"autoinstall_known_extensions": "false", "memory_limit": "1GB", "threads": "1"}
 
 

@@ -16,12 +16,13 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Binary, Noise, Poisson
-from roundwise.studies.results.books import excel_sheet
+from roundwise.studies.results.books import LARGEST, excel_sheet
 from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
 from roundwise.studies.results.columns import Columns, known_titles, layout
 from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
 from roundwise.studies.results.frames import frame_sheet, parquet_sheet
+from roundwise.studies.results.limits import Limits
 from roundwise.studies.results.lines import RowLines, SumLines
 from roundwise.studies.results.lots import Spool, kept, width_for
 from roundwise.studies.results.marks import marks, surprising
@@ -77,7 +78,13 @@ def read_results(
 
 
 def sheet_of(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
-    """The table in whatever was given."""
+    """The table in whatever was given; a source that was sent by somebody else has limits."""
+    limits: Limits | None = getattr(source, "limits", None)
+    found = _sheet(source, path, name, known, stack, limits)
+    return found if limits is None else limits.counted(found)
+
+
+def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None) -> Sheet:
     if is_frame(source):
         return frame_sheet(name, source)
     if not is_path(source):
@@ -87,12 +94,13 @@ def sheet_of(source: Any, path: str, name: str, known: set[str], stack: ExitStac
     if start.startswith(b"PAR1"):
         return parquet_sheet(name, path, file)
     if start.startswith(b"PK\x03\x04"):
-        return excel_sheet(name, file)
+        return excel_sheet(name, file, LARGEST if limits is None else limits.unpacked)
     for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):
         if start and path.lower().endswith(suffix):
             raise refusal(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")
     if start.startswith(b"\x1f\x8b"):
-        file = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
+        unpacked = gzip.GzipFile(fileobj=file) if limits is None else limits.gzip(name, file)
+        file = cast(BinaryIO, stack.enter_context(unpacked))
         try:
             start = _start(file)
         except (OSError, EOFError, zlib.error) as error:

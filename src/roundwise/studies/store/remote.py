@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from roundwise.errors import InputError
-from roundwise.studies.store.errors import Damaged, StudyExists
+from roundwise.studies.store.errors import Damaged, StudyExists, UnknownStudy
 from roundwise.studies.store.files import lines, parsed
 from roundwise.studies.store.log import Entry, Head, Listing, check, moment, stamp
-from roundwise.studies.store.server import Server, segment
+from roundwise.studies.store.server import Server, own_doing, segment
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class RemoteStore:
         del body["limits"]
         try:
             self.server.post("/studies", body)
-        except StudyExists:  # perhaps made by this very request, whose answer was lost: nobody else draws this seed
-            if self.recent(name)[0].payload != dict(payload):
+        except StudyExists as error:
+            if not own_doing(error) or self.recent(name)[0].payload != dict(payload):
                 raise
         return self.recent(name)[0]
 
@@ -47,8 +47,8 @@ class RemoteStore:
         last = entries[-1]
         try:
             self.server.text("/records", "".join(f"{line}\n" for line in lines(entries)))
-        except StudyExists:
-            if self.head(last.study).digest != last.digest:
+        except StudyExists as error:
+            if not own_doing(error) or self.head(last.study).digest != last.digest:
                 raise
         return Listing(last.study, entries[0].at, last.at, len(entries), dict(overview or {}))
 
@@ -65,7 +65,11 @@ class RemoteStore:
     def remove(self, name: str, expected: int) -> None:
         """Forget a study without results, unless it has moved on since the entry `expected`."""
         digest = self.read(name, expected - 1)[0].digest
-        self.server.delete(f"/studies/{segment(name)}", digest)
+        try:
+            self.server.delete(f"/studies/{segment(name)}", digest)
+        except UnknownStudy as error:
+            if not own_doing(error):
+                raise
 
     def read(self, name: str, after: int = -1) -> list[Entry]:
         """The entries of a study after number `after`, in order, each checked against the one before it."""

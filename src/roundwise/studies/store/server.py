@@ -25,10 +25,16 @@ EXAMPLE = "Write http://host:8000, or https://host."
 PATIENCE = 10.0  # seconds until a server must be reached,
 LONGEST = 300.0  # and until it must have answered
 WAITS = (0.2, 0.5, 1.0, 2.0)  # seconds before each time that a request is tried again
+AGAIN = "The request was sent again: perhaps it was carried out the first time."
 ERRORS: dict[str, type[RoundwiseError]] = {
     each.__name__: each
     for each in (InputError, DataError, StudyExists, UnknownStudy, Untimely, Damaged, StoreError, Conflict)
 }
+
+
+def own_doing(error: RoundwiseError) -> bool:
+    """Whether an error may come of a request that was carried out, and sent again because its answer was lost."""
+    return AGAIN in getattr(error, "__notes__", ())
 
 
 class Part(NamedTuple):
@@ -37,6 +43,7 @@ class Part(NamedTuple):
     name: str
     content: bytes
     file: str | None = None
+    kind: str = "application/octet-stream"
 
 
 @dataclass(frozen=True)
@@ -116,13 +123,17 @@ class Server:
         from ssl import SSLError
 
         every = {**_who(), **headers}
-        begun = False
+        begun = again = False
         for wait in (*WAITS, None):
             connection = self._connection()
             try:
                 connection.connect()
-                begun = True
+                again, begun = begun, True
                 return self._answered(connection, method, path, content, every)
+            except RoundwiseError as error:
+                if again:
+                    error.add_note(AGAIN)
+                raise
             except (OSError, HTTPException) as error:
                 why = getattr(error, "strerror", None) or str(error) or type(error).__name__
                 if not begun or isinstance(error, SSLError):
@@ -253,6 +264,6 @@ def _form(parts: list[Part], border: str) -> bytes:
         if each.file is not None:
             # percent signs for quotes and line ends, as browsers send a name
             safe = each.file.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
-            about += f'; filename="{safe}"\r\nContent-Type: application/octet-stream'
+            about += f'; filename="{safe}"\r\nContent-Type: {each.kind}'
         lines += [f"--{border}\r\n{about}\r\n\r\n".encode(), each.content, b"\r\n"]
     return b"".join([*lines, f"--{border}--\r\n".encode()])
