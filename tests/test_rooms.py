@@ -27,6 +27,7 @@ ORDER = (
     "simulation",
     "studies",
     "theory",
+    "arena",
     "planning",
     "web",
     "cli",

@@ -25,6 +25,7 @@ COMMANDS = (
     "simulate",
     "bounds",
     "sweep",
+    "arena",
     "calibrate",
     "paper",
 )  # in the order of help

@@ -90,10 +90,8 @@ class LabForm:
     @property
     def values(self) -> list[float]:
         """The means."""
-        parts = [each for each in re.split(r"[;\s]+|,(?=\s)|,(?=\d*\.)", self.means.strip()) if each]
-        if len(parts) == 1:
-            parts = [each for each in self.means.split(",") if each.strip()]
-        return [number("A mean", each.rstrip(",")) for each in parts]
+        parts = re.split(r"\s*[;,]\s*|\s+(?!%)", self.means.strip())
+        return [number("A mean", each) for each in parts if each]
 
     def environment(self) -> Environment:
         """The world."""

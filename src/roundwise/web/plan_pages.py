@@ -140,7 +140,7 @@ def rows_of(plan: StudyPlan) -> Table:
 
 
 def _takes(row: Row, which: str) -> str:
-    """Results, and below them rounds and days."""
+    """Results, and below them rounds, or the days that these take."""
 
     def of(spread: Spread) -> float:
         return float(getattr(spread, which))
@@ -148,5 +148,8 @@ def _takes(row: Row, which: str) -> str:
     results, rounds = of(row.samples), of(row.batches)
     if not math.isfinite(results):
         return "never decides" if not row.answerable and which == "typical" else "" if not row.answerable else "no end"
-    said = f"{whole(results)} results\n{whole(rounds)} round{'' if rounds == 1 else 's'}"
-    return said if row.days is None else f"{said}, {whole(of(row.days))} day{'' if of(row.days) == 1 else 's'}"
+    days = None if row.days is None else of(row.days)
+    below = f"{whole(rounds)} round{'' if rounds == 1 else 's'}"
+    if days is not None:
+        below = f"{whole(days)} day{'' if days == 1 else 's'}"
+    return f"{whole(results)}\n{below}"

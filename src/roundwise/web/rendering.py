@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,14 +78,15 @@ def remember(request: Request, response: Response, key: str) -> None:
     response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=secure, path="/")
 
 
-async def _own(request: Request) -> FormData:
+async def _own(request: Request) -> AsyncIterator[FormData]:
     """What a form of this server's own pages sent: it must send back the secret of its session."""
     doors: Doors = request.app.state.doors
-    sent = await request.form(max_files=1, max_fields=200, max_part_size=doors.most)
-    given, key = str(sent.get("secret", "")) or request.headers.get("x-form-secret", ""), doors.key_of(request.headers)
-    if not key or not hmac.compare_digest(given.encode(), doors.form_secret(key).encode()):
-        raise HTTPException(403, "This form is too old, or comes from another site. Open the page again.")
-    return sent
+    async with request.form(max_files=1, max_fields=200, max_part_size=doors.most) as sent:
+        given = str(sent.get("secret", "")) or request.headers.get("x-form-secret", "")
+        key = doors.key_of(request.headers)
+        if not key or not hmac.compare_digest(given.encode(), doors.form_secret(key).encode()):
+            raise HTTPException(403, "This form is too old, or comes from another site. Open the page again.")
+        yield sent
 
 
 Sent = Annotated[FormData, Depends(_own)]  # of a form; read before the work begins, so that handlers may be plain
