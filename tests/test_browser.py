@@ -134,7 +134,7 @@ def test_from_a_plan_to_a_report(chrome, own):
         page.wait_for_selector("#command")
         assert "--round 1000 --budget 20000" in page.inner_text("#command")
         page.fill("#budget", "30 000")
-        page.wait_for_function("document.querySelector('#command')?.textContent.includes('--budget 30000')")
+        page.wait_for_selector("#command:has-text('--budget 30000')")
         page.click("text=Create this study")
         page.click("text=Begin round 1")
         for number in range(1, 31):
@@ -176,6 +176,7 @@ def test_an_option_is_taken_out_after_its_sentence(chrome, own):
     with opened(chrome, address) as page:
         page.goto("/studies/begun")
         page.click("text=Take an option out")
+        page.wait_for_load_state()
         page.select_option("#arm", "Big button")
         page.wait_for_selector("#effect >> text=won against Big button")
         page.check("#unrelated")
@@ -193,7 +194,7 @@ def test_policies_are_compared(chrome, site):
     with opened(chrome, site) as page:
         page.goto("/lab")
         page.fill("#runs", "20")
-        page.click("text=Run >> nth=0")
+        page.click("form[action='/lab'] button.main")
         page.wait_for_selector("text=All runs as CSV")
         assert page.locator("svg.lab").count() == 3
         assert "arm 1 is the best arm" in page.inner_text("main")
@@ -220,8 +221,8 @@ def test_with_the_keyboard_alone(chrome, own):
         for _ in range(most):
             page.keyboard.press("Tab")
             text, width = page.evaluate(
-                "[document.activeElement.textContent.trim() || document.activeElement.id || document.activeElement.value,"
-                " getComputedStyle(document.activeElement).outlineWidth]"
+                "(each => [each.textContent.trim() || each.id || each.value, getComputedStyle(each).outlineWidth])"
+                "(document.activeElement)"
             )
             assert width != "0px", text
             if words in text:
@@ -267,8 +268,5 @@ def test_names_do_nothing(chrome, site):
     with opened(chrome, site) as page:
         page.on("dialog", lambda dialog: pytest.fail("a name was run"))
         page.goto("/studies/%3Cb%3Ehostile%3C%2Fb%3E")
-        page.wait_for_selector("text=interval >> nth=0", state="attached") if page.query_selector(
-            "text=interval"
-        ) else None
         assert "<img src=x onerror=alert(1)>" in page.inner_text("main")
         assert page.inner_text("h1").startswith("<b>hostile</b>")

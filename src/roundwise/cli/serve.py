@@ -49,7 +49,7 @@ def serve(
             application(storage, doors),
             host=host,
             port=port,
-            log_level="warning",
+            log_level="critical",  # what goes wrong in a request is logged by the application
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=2,
