@@ -87,9 +87,10 @@ def names_of(path):
     for node in ast.parse(path.read_text()).body:
         inside = node.body if isinstance(node, ast.ClassDef) else []
         for each in (node, *inside):
-            target = getattr(each, "target", None)
-            name = getattr(each, "name", None) or getattr(target, "id", None)
-            found.add(name if each is node else f"{node.name}.{name}")
+            targets = [getattr(each, "target", None), *getattr(each, "targets", [])]
+            targets += [one for many in targets for one in getattr(many, "elts", [])]
+            for name in {getattr(each, "name", None), *(getattr(target, "id", None) for target in targets)} - {None}:
+                found.add(name if each is node else f"{node.name}.{name}")
     return found
 
 
