@@ -124,7 +124,7 @@ def places():
 def test_names_with_a_module_are_there():
     """`module.function` in backticks, on a page or in a docstring, where the first word is a module of the package."""
     known, missing = places(), []
-    for each in ("report", "trial", "plan"):  # also what such an object is called where it is used
+    for each in ("report", "study", "trial", "plan"):  # also what such an object is called where it is used
         del known[each]
     for text in (*PAGES, *PACKAGE.rglob("*.py")):
         for name in re.findall(r"`(?:roundwise\.)?([a-z_]+(?:\.\w+)+)`", text.read_text(encoding="utf-8")):
