@@ -23,17 +23,8 @@ from roundwise import (
 )
 from roundwise.arrays import mapped
 from roundwise.state import Batch
-from roundwise.studies.drift import Agreement, agreement, differs
+from roundwise.studies.drift import disagreement
 from roundwise.trial import advance, begin
-
-
-def disagreement(problem, batches, shifts):
-    """How well a list of batches agrees."""
-    found = Agreement.none(problem.arms)
-    for number, batch in enumerate(batches, 1):
-        found = agreement(problem, found, batch, number)
-    return differs(problem, found, shifts)
-
 
 FIVE = GaussianArms([0.3, 0.2, 0.1, 0.0, 0.0])
 THIRDS = Replay(("a", "b", "c"), [0.0, 0.5, 1.0], [[10, 80, 10], [15, 80, 5], [20, 70, 10]])

@@ -10,6 +10,7 @@ it larger. What is kept between batches does not grow with their number.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,6 +91,14 @@ def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement |
         ratio = apart.square / variance / apart.freedom if variance > 0 else math.nan
         chance = fdtrc(apart.freedom, so_far.sums.freedom.sum(), ratio)
     return Disagreement(float(chance), apart.arm, apart.batch) if math.isfinite(chance) else None
+
+
+def disagreement(problem: Problem, batches: Sequence[Batch], shifts: bool) -> Disagreement | None:
+    """The same of a list of batches."""
+    found = Agreement.none(problem.arms)
+    for number, batch in enumerate(batches, 1):
+        found = agreement(problem, found, batch, number)
+    return differs(problem, found, shifts)
 
 
 def _further(past: Past, batch: Batch, unit: float, number: int, shifts: bool, apart: Apart) -> Apart:
