@@ -22,7 +22,7 @@ from .base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
 from .forms import centre, of_arm, pairs_among, singles_among
 from .gaussian import sub_gaussian_form, sub_gaussian_horizon, sub_gaussian_level, sub_gaussian_steady
 from .horizon import product_horizon_bet
-from .parts import Seen
+from .parts import Seen, Tilts
 from .products import (
     bounded_difference_bet,
     bounded_level_bet,
@@ -125,7 +125,7 @@ class Bounded:
         edge = np.where((tau > 0) & (tau < 1), 0.0, need)
         return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
 
-    def tilts(self, seen: Seen) -> BoundedTilts | GaussianTilts:
+    def tilts(self, seen: Seen) -> Tilts:
         """Bets of one size on parts."""
         return GaussianTilts(self.sigma) if seen.rows is None else BoundedTilts(seen, self.low, self.high - self.low)
 
