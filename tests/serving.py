@@ -67,7 +67,11 @@ def ask(url, method, path, body=None, headers=(), raw=False):
         content = answer.read()
     finally:
         connection.close()
-    plain = content if raw or "json" not in answer.headers.get("Content-Type", "") else json.loads(content)
+    plain = (
+        content
+        if raw or not content or not answer.headers.get("Content-Type", "").endswith("json")
+        else json.loads(content)
+    )
     return answer.status, dict(answer.headers), plain
 
 

@@ -471,7 +471,7 @@ class TestCommandLine:
             out, err = capsys.readouterr()
             return (
                 end.value.code,
-                re.sub(r"\d+ Nov 20.. *[0-9:, ]*(UTC)?|20\d\d-[0-9:. +-]*|[0-9a-f]{64}", "", out),
+                re.sub(r"\d+ [A-Z][a-z]{2} 20\d\d[0-9:, ]*(UTC)?|20\d\d-[0-9:. +-]*|[0-9a-f]{64}", "", out),
                 err,
             )
 

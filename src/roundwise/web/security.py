@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import re
 import secrets
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 
+from anyio import move_on_after
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -24,6 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from roundwise.errors import InputError, at_the_shell
 from roundwise.web.problems import problem
 
+DRAINED = 8  # times the limit: so much of what is too large is let go by
+IDLE = 1.0  # seconds to wait for more of it
 SHORTEST = 16  # letters of a token
 EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for every one of this machine
 ROLES = ("look", "hand in", "change")  # each may do what those before it may
@@ -172,6 +176,8 @@ class Guard:
         role = self.doors.who(headers)
         refusal = self._refusal(scope, headers, role)
         if refusal is not None:
+            if refusal.status_code == 413 and "expect" not in headers:
+                await _drained(receive, self.doors.most)
             await refusal(scope, receive, guarded)
             return
         scope.setdefault("state", {})["role"] = role
@@ -217,17 +223,31 @@ def _limited(receive: Receive, most: int) -> Receive:
         message = await receive()
         total += len(message.get("body", b""))
         if total > most:
+            if message.get("more_body"):
+                await _drained(receive, most)
             raise HTTPException(413, too_large(most))
         return message
 
     return counted
 
 
+async def _drained(receive: Receive, most: int) -> None:
+    """Let go by what is too large, within reason: who is cut off while sending never hears why."""
+    total = 0
+    message: Message
+    while total < DRAINED * most:
+        message = {}
+        with move_on_after(IDLE):
+            message = await receive()
+        total += len(message.get("body", b""))
+        if not message.get("more_body"):  # all of it came, nothing more comes, or nobody is there
+            return
+
+
 def _name(host: str) -> str:
-    """The name in a Host header, without its port."""
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0].lower()
+    """The name in a Host header, without its port; empty where it is none."""
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[0-9a-z_.-]+)(:\d{1,5})?", host.lower())
+    return "" if found is None else found[1]
 
 
 def _is_number(name: str) -> bool:

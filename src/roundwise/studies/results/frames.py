@@ -69,11 +69,15 @@ def parquet_sheet(name: str, path: str, file: BinaryIO) -> Sheet:
     except ImportError:
         return _parquet_by_pandas(name, file, digest)
     pattern = glob.escape(os.path.abspath(path))  # DuckDB takes stars and brackets for patterns, and s3:// for a place
+
+    def broken(error: Exception) -> DataError:  # an upload lies elsewhere than its name says
+        return damaged(name, "a Parquet file", Exception(str(error).replace(pattern, name)))
+
     try:
         with duckdb.connect(config=_DUCKDB) as connection:
             described = connection.execute("describe select * from read_parquet(?)", [pattern]).fetchall()
     except Exception as error:  # what a damaged file raises is nowhere promised
-        raise damaged(name, "a Parquet file", error) from None
+        raise broken(error) from None
     header = [str(row[0]) for row in described]
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
@@ -84,14 +88,14 @@ def parquet_sheet(name: str, path: str, file: BinaryIO) -> Sheet:
                 found = connection.execute(f"select {wanted} from read_parquet(?)", [pattern])
                 rows = found.fetchmany(TUPLES)
             except Exception as error:
-                raise damaged(name, "a Parquet file", error) from None
+                raise broken(error) from None
             while rows:
                 yield Chunk(range(start, start + len(rows)), list(zip(*rows, strict=True)))
                 start += len(rows)
                 try:
                     rows = found.fetchmany(TUPLES)
                 except Exception as error:
-                    raise damaged(name, "a Parquet file", error) from None
+                    raise broken(error) from None
 
     return Sheet(name, header, chunks, lambda: digest)
 
