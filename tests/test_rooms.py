@@ -24,6 +24,7 @@ ORDER = (
     "betting",
     "policies",
     "trial",
+    "fields",
     "spec",
     "simulation",
     "studies",

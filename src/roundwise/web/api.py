@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from roundwise.arrays import Plain
-from roundwise.planning import plan
 from roundwise.spec import made
 from roundwise.studies.listing import list_studies
 from roundwise.studies.report import Report
@@ -22,7 +21,7 @@ from roundwise.web.bodies import Problem, Wished
 from roundwise.web.names import Name
 from roundwise.web.reports import Kept
 from roundwise.web.roles import CHANGE, HAND_IN, LOOK, allowed, study_of
-from roundwise.web.threads import PLANNERS, by
+from roundwise.web.threads import SLOW, by
 
 __all__ = ["CHANGE", "HAND_IN", "LOOK", "allowed", "router", "study_of"]
 
@@ -71,21 +70,29 @@ def studies(request: Request) -> list[Plain]:
 
 
 @router.get("/studies/{name}", dependencies=[LOOK], tags=["studies"])
-def status(request: Request, response: Response, name: Name, forecast: bool = False) -> Plain:
+def status(request: Request, response: Response, name: Name) -> Plain:
     """Where a study stands, without bounds: the answer or the shortlist, what is still to come, what is open.
 
     `ETag` is the digest of its last entry: sent back as `If-Match`, a request is refused if the study has moved on.
     """
     with study_of(request, name) as study:
         report = kept(request).brief(study)
-        more = {"forecast": kept(request).forecast(study) or None} if forecast else {}
     response.headers["etag"] = f'"{report.digest}"'
-    return report.plain() | more
+    return report.plain()
+
+
+@router.get("/studies/{name}/forecast", dependencies=[LOOK], tags=["studies"])
+@by(SLOW)
+def forecast(request: Request, name: Name) -> Plain:
+    """What it will still take, in one line; null where nothing can be said."""
+    with study_of(request, name) as study:
+        return {"study": name, "forecast": kept(request).forecast(study) or None}
 
 
 @router.get(
     "/studies/{name}/report", dependencies=[LOOK], response_class=Response, responses=SAID | FILES, tags=["studies"]
 )
+@by(SLOW)
 def report(
     request: Request,
     name: Name,
@@ -123,7 +130,7 @@ def log(request: Request, name: Name) -> list[Plain]:
 
 
 @router.get("/studies/{name}/verify", dependencies=[LOOK], tags=["record"])
-@by(PLANNERS)
+@by(SLOW)
 def verify(request: Request, name: Name) -> Plain:
     """Compute everything again from the record, and list what comes out otherwise than it was recorded."""
     with study_of(request, name) as study:
@@ -193,9 +200,11 @@ def effect(
 
 
 @router.post("/plan", dependencies=[HAND_IN], tags=["studies"])
-@by(PLANNERS)
+@by(SLOW)
 def planned(body: Wished) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
+    from roundwise.planning import plan  # it takes a while, and the server should be up soon
+
     words = body.model_dump(exclude={"question", "noise", "policy", "plan_seed"})
     found = plan(
         made("question", body.question),
