@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from roundwise.errors import InputError, whole_number
-from roundwise.questions import Claims
+from roundwise.questions.besides import one_by_one
+from roundwise.stopping import carrying
 from roundwise.studies import change
 from roundwise.studies.change import Change
 from roundwise.studies.results import read_results
@@ -37,9 +38,9 @@ class Changing(Written):
             self._extension(state, budget)
             return [("extended", {"budget": int(budget)})], self._report
 
-        return self._write(extended)
+        return self._record(extended)
 
-    def import_past(self, source: Any) -> Report:
+    def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
 
         def taught(state: State) -> Next:
@@ -58,7 +59,7 @@ class Changing(Written):
                 raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
             return [("past", {"results": slim.payload()})], self._report
 
-        return self._write(taught)
+        return self._record(taught)
 
     def reopen(self, why: str) -> Report:
         """Go on with a study that was closed undecided."""
@@ -71,16 +72,17 @@ class Changing(Written):
                 raise InputError(f"The study '{self.name}' is decided: there is nothing to go on with.")
             return [("reopened", {"why": why})], self._report
 
-        return self._write(reopened)
+        return self._record(reopened)
 
     def note(self, text: str) -> Report:
         """Record a remark."""
         if not text.strip():
             raise InputError("The note is empty. Nothing was changed.")
-        return self._write(lambda state: ([("noted", {"text": text})], self._report))
+        return self._record(lambda state: ([("noted", {"text": text})], self._report))
 
     def remove(self) -> None:
         """Forget a study that has no results: its name is free again."""
+        self._not_moved()
         state = self.state
         if state.files or state.later:
             raise InputError(
@@ -113,7 +115,7 @@ class Changing(Written):
             del payload["kind"]
             return [(kind, payload)], self._report
 
-        return self._write(step)
+        return self._record(step)
 
     def _change(self, state: State, what: str, arm: str, why: str = "", unrelated: bool = False) -> Change:
         self._not_closed(state)
@@ -127,7 +129,7 @@ class Changing(Written):
                 f"(`roundwise tell {self.name} --round-over REASON`), before arms change. Nothing was changed."
             )
         open_ = state.outstanding is not None
-        if isinstance(state.settings.question, Claims):  # by one rule, whatever the reason
+        if one_by_one(state.settings.question):  # by one rule, whatever the reason
             unrelated = False
         return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 
@@ -154,7 +156,7 @@ class Changing(Written):
                 f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
                 "them. Nothing was changed."
             )
-        if not hasattr(state.settings.policy.stopping, "carried"):
+        if not carrying(state.settings.policy.stopping):
             raise InputError(
                 f"Earlier data teach nothing to --policy {state.settings.policy.name}, whose rule counts all results "
                 "alike. Nothing was changed; use --policy wager."

@@ -12,7 +12,8 @@ from roundwise.studies.report.words import TINY, Side, count, day, odds
 
 MOST = 60  # rows of a table for people; programs get all
 
-Records = list[tuple[Any, ...]]
+Records = list[tuple[object, ...]]
+Frame = Any  # of pandas, which is imported only if it is asked for
 Table = list[list[str]]
 
 ARM_COLUMNS = (
@@ -80,7 +81,7 @@ def file_records(report: Facts) -> Records:
     return [(each.name, each.round, each.results, each.rows, each.at, each.by, each.digest) for each in report.files]
 
 
-def frame(columns: Sequence[str], records: Records) -> Any:
+def frame(columns: Sequence[str], records: Records) -> Frame:
     """Records as a data frame."""
     try:
         import pandas as pd
@@ -133,7 +134,7 @@ def plain_of(report: Facts) -> Plain:
     }
 
 
-def arm_table(report: Facts) -> Table:
+def arm_table(report: Facts, most: int = MOST) -> Table:
     """The arms for people, the best first: only the columns that have something to say."""
     arms, units = report.ranked, report.units
 
@@ -152,7 +153,7 @@ def arm_table(report: Facts) -> Table:
     head += ["missing"] if lost else []
     head += ["waiting"] if waiting else []
     table = [head]
-    for each in arms[:MOST]:
+    for each in arms[:most]:
         row = [each.name, count(each.results), "-" if each.mean is None else units.value(each.mean, "near")]
         if each.mean is not None and outside(each):
             row[-1] += " *"

@@ -11,7 +11,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from roundwise.studies.results.cells import blank
@@ -30,14 +30,14 @@ _FAILURES = (
 )  # fmt: skip
 
 
-def excel_sheet(name: str, file: BinaryIO) -> Sheet:
-    """The first sheet of an Excel workbook; rows are numbered as Excel does."""
+def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
+    """The first sheet of an Excel workbook, of `largest` bytes at most; rows are numbered as Excel does."""
     digest = digest_of(file)
     try:
         book = zipfile.ZipFile(file)
         titles, part = _first_sheet(book)
-        texts = _shared_texts(book)
-        rows = _rows(book, part, texts)
+        texts = _shared_texts(book, largest)
+        rows = _rows(book, part, texts, largest)
         top, head = next(((number, row) for number, row in rows if not _empty(row)), (0, {}))
     except _FAILURES as error:
         raise damaged(name, "an Excel workbook", error) from None
@@ -50,7 +50,7 @@ def excel_sheet(name: str, file: BinaryIO) -> Sheet:
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         lines: list[int] = []
-        cells: list[list[Any]] = [[] for _ in places]
+        cells: list[list[object]] = [[] for _ in places]
         while True:
             try:
                 number, row = next(rows)
@@ -103,9 +103,11 @@ def _elements(book: zipfile.ZipFile, part: str, tag: str) -> list[Element]:
         return [each for _, each in iterparse(source) if _local(each) == tag]
 
 
-def _shared_texts(book: zipfile.ZipFile) -> list[str]:
+def _shared_texts(book: zipfile.ZipFile, largest: int) -> list[str]:
     if "xl/sharedStrings.xml" not in book.namelist():
         return []
+    if book.getinfo("xl/sharedStrings.xml").file_size > largest:
+        raise ValueError("its texts are too large; save it as CSV UTF-8")
     texts: list[str] = []
     size = 0
     with book.open("xl/sharedStrings.xml") as source:
@@ -121,10 +123,12 @@ def _shared_texts(book: zipfile.ZipFile) -> list[str]:
     return texts
 
 
-def _rows(book: zipfile.ZipFile, part: str, texts: Sequence[str]) -> Iterator[tuple[int, dict[int, Any]]]:
+def _rows(
+    book: zipfile.ZipFile, part: str, texts: Sequence[str], largest: int
+) -> Iterator[tuple[int, dict[int, object]]]:
     """The rows that have cells: their number, and their cells by column."""
-    if book.getinfo(part).file_size > LARGEST:
-        raise ValueError(f"a sheet of over {LARGEST >> 20} MB; save it as CSV UTF-8")
+    if book.getinfo(part).file_size > largest:
+        raise ValueError(f"a sheet of over {largest >> 20} MB; save it as CSV UTF-8")
     number = ended = 0
     with book.open(part) as source:
         data: Element | None = None
@@ -138,7 +142,7 @@ def _rows(book: zipfile.ZipFile, part: str, texts: Sequence[str]) -> Iterator[tu
             elif tag == "row":
                 ended = 0
                 number = int(each.get("r", number + 1))
-                cells: dict[int, Any] = {}
+                cells: dict[int, object] = {}
                 last = -1
                 for cell in each:
                     if _local(cell) == "c":
@@ -150,7 +154,7 @@ def _rows(book: zipfile.ZipFile, part: str, texts: Sequence[str]) -> Iterator[tu
                     data.clear()
 
 
-def _cell(cell: Element, texts: Sequence[str]) -> Any:
+def _cell(cell: Element, texts: Sequence[str]) -> object:
     kind = cell.get("t", "n")
     if kind == "inlineStr":
         return _text(cell)
@@ -209,7 +213,7 @@ def _letters(column: int) -> str:
     return said
 
 
-def _title(cell: Any) -> str:
+def _title(cell: object) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
@@ -217,5 +221,5 @@ def _local(element: Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-def _empty(row: dict[int, Any]) -> bool:
+def _empty(row: dict[int, object]) -> bool:
     return all(blank(cell) for cell in row.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError, unknown
 from roundwise.studies.store import schema, sharing
 from roundwise.studies.store.address import Address
@@ -56,6 +56,10 @@ class Store:
         self.address = address
         self._access: Access | None = None
 
+    @property
+    def server(self) -> None:
+        """No server is between: studies are written directly."""
+
     def __repr__(self) -> str:
         return f"Store({self.address.place!r})"
 
@@ -94,15 +98,13 @@ class Store:
             with self.reached().writing() as connection:
                 schema.install(connection, self.address.place)
 
-    def create(
-        self, name: str, payload: Mapping[str, Any], kind: str = "created", overview: Mapping[str, Any] | None = None
-    ) -> Entry:
+    def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study: its entry 0."""
         (entry,) = extended(_named(name), Head(), [(kind, written(payload))], datetime.now(UTC))
         self._insert([entry], overview)
         return entry
 
-    def put(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> Listing:
+    def put(self, entries: Sequence[Entry], overview: Facts | None = None) -> Listing:
         """Take in a whole log, as it was exported."""
         if not entries:
             raise InputError("A log without entries is no study.")
@@ -116,17 +118,17 @@ class Store:
     def append(
         self,
         name: str,
-        new: Sequence[tuple[str, Mapping[str, Any]]],
+        new: Sequence[tuple[str, Facts]],
         expected: int,
-        overview: Mapping[str, Any] | None = None,
+        overview: Facts | None = None,
     ) -> list[Entry]:
         """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
         texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
-        about = {} if overview is None else {"overview": written(overview)}
         with self.reached().writing() as connection:
             number, head = self._head(connection, name, lock=True)
             if head.entries - 1 != expected:
                 raise self._conflict(connection, name, number, head, expected)
+            about = {} if overview is None else {"overview": written(_over(connection, number, overview))}
             entries = extended(name, head, texts, datetime.now(UTC))
             if entries:
                 connection.execute(insert(schema.entry), [_row(number, entry) for entry in entries])
@@ -165,6 +167,11 @@ class Store:
             found = self._after(connection, name, number, head, max(head.checkpoint - 1, -1))
             first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
         return [*first(), *found()]
+
+    def head(self, name: str) -> Head:
+        """Where the log of a study ends."""
+        with self.reached().reading() as connection:
+            return self._head(connection, name)[1]
 
     def known(self, name: str) -> None:
         """Raise `UnknownStudy` where there is no such study."""
@@ -221,7 +228,14 @@ class Store:
             ).all()
         return sorted((_listing(self.address, *row) for row in rows), key=lambda each: each.name)
 
-    def _insert(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> None:
+    def ends(self) -> dict[str, tuple[int, str]]:
+        """Of every study how many entries it has, and the digest of the last: cheap, to see what has changed."""
+        columns = schema.study.c
+        with self.reached().reading() as connection:
+            rows = connection.execute(select(columns.name, columns.entries, columns.digest)).all()
+        return {str(row.name): (int(row.entries), str(row.digest)) for row in rows}
+
+    def _insert(self, entries: Sequence[Entry], overview: Facts | None = None) -> None:
         first, last = entries[0], entries[-1]
         kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
         with self.reached().writing() as connection:
@@ -307,6 +321,17 @@ def _entry(name: str, place: int, row: Row[Any]) -> Entry:
     except (TypeError, ValueError):
         raise Damaged(f"The log of study '{name}' was changed: entry {place} cannot be read. {RESTORE}") from None
     return entry
+
+
+def _over(connection: Connection, number: int, overview: Facts) -> Plain:
+    """A line about a study, in which the last file stays where no other came."""
+    if overview.get("file") is not None:
+        return dict(overview)
+    old = connection.execute(select(schema.study.c.overview).where(schema.study.c.id == number)).scalar_one()
+    try:
+        return {**overview, "file": json.loads(old)["file"]}
+    except (ValueError, TypeError, KeyError):  # nobody wrote one, or it says nothing
+        return dict(overview)
 
 
 def _listing(address: Address, name: str, created: str, changed: str, entries: int, overview: str) -> Listing:

@@ -6,13 +6,14 @@ import getpass
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.studies.store.errors import Damaged
 
@@ -61,7 +62,7 @@ class Head:
     checkpoint: int = 0  # the last entry that holds all of the state
 
 
-def written(payload: Mapping[str, Any]) -> str:
+def written(payload: Facts) -> str:
     """The text of a payload: JSON, one line, ASCII, keys in the order given."""
     try:
         return _json(payload)
@@ -123,22 +124,36 @@ CHECKPOINT = "counted"  # the kind of entry that holds all of the state: a study
 
 
 def keys(entry: Entry) -> list[str]:
-    """What an entry can be found by: the contents of a file it tells, and the key of the request that told it."""
-    if entry.kind not in ("told", "amended", "later"):
+    """What an entry can be found by: the contents of a file it tells, and the key of the request that recorded it."""
+    if entry.kind in ("created", CHECKPOINT):  # made by no request of their own, and large
         return []
     try:
         payload = entry.payload
-        results, request = payload.get("results"), payload.get("key")
+        results = payload.get("results") if entry.kind in ("told", "amended", "later") else None
+        request = payload.get("key")
         found = [] if results is None else [f"file {results['digest']}"]
     except (AttributeError, KeyError, TypeError, ValueError):  # replaying says what is wrong with it
         return []
     return found if request is None else [*found, f"request {request}"]
 
 
-def user() -> str:
-    """Who is writing: ROUNDWISE_USER, else the name of the account."""
+_WRITER: ContextVar[str | None] = ContextVar("writer", default=None)
+
+
+@contextmanager
+def written_by(name: str | None) -> Iterator[None]:
+    """What is recorded meanwhile is recorded as written by somebody else than the account; None changes nothing."""
+    before = _WRITER.set(name or _WRITER.get())
     try:
-        name = os.environ.get("ROUNDWISE_USER") or getpass.getuser()
+        yield
+    finally:
+        _WRITER.reset(before)
+
+
+def user() -> str:
+    """Who is writing: as `written_by` says, else ROUNDWISE_USER, else the name of the account."""
+    try:
+        name = _WRITER.get() or os.environ.get("ROUNDWISE_USER") or getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers
         name = f"uid {os.getuid()}"
     return "".join(letter if letter.isprintable() else "?" for letter in name)
@@ -147,5 +162,5 @@ def user() -> str:
 RESTORE = "Restore it from a backup or an export (`roundwise import`)."
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)

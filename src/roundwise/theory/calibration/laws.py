@@ -33,11 +33,11 @@ from roundwise.simulation.environments import (
     Generator,
     Now,
     PoissonArms,
-    Replay,
     World,
     numbered,
 )
 from roundwise.simulation.items import NormalItems, StickItems
+from roundwise.simulation.replay import Replay
 from roundwise.state import Batch
 
 
