@@ -150,8 +150,22 @@ class TestDropping:
             study.drop("placebo", "why not")
         with pytest.raises(InputError, match="low is left out already"):
             study.drop("low", "again")
-        with pytest.raises(InputError, match="claims of a study are fixed"):
-            study.add("middle")
+        same_when_read_again(study)
+
+    def test_a_claim_joins_with_the_smallest_purse(self, make):
+        names = ("placebo", "low", "high")
+        study = make(question=Claims.against_control(names, control="placebo"), arms=names, budget=600, round=60)
+        rates(study, placebo=0.3, low=0.4, high=0.6)
+        gains = study.state.trial.kept.gains
+        assert "starts with the least that any open claim has" in study.effect("add", arm="middle", why="x")
+        assert study.add("middle", "it looks promising").guarantee == "kept"
+        kept = study.state.trial.kept
+        assert kept.gains.tolist() == [*gains.tolist(), min(0.0, float(gains.min()))]
+        asked = study.ask()
+        assert asked.arms == (*names, "middle")
+        assert asked.pulls[3] > 0
+        rates(study, placebo=0.3, low=0.4, high=0.6, middle=0.6)
+        assert study.state.trial.kept.gains.shape == (3,)
         same_when_read_again(study)
 
     @pytest.mark.parametrize(

@@ -114,4 +114,17 @@ def _widened(past: Past, arms: int) -> Past:
         scatter=padded(past.scatter),
         freedom=padded(past.freedom),
         history=history,
+        pairs=None if past.pairs is None else _widened_pairs(past.pairs, past.counts.shape[-1], arms),
     )
+
+
+def _widened_pairs(past: Past, before: int, arms: int) -> Past:
+    """The same of every two arms."""
+
+    def padded(values: Floats) -> Floats:
+        found = np.zeros((*values.shape[:-1], arms, arms))
+        found[..., :before, :before] = values.reshape(*values.shape[:-1], before, before)
+        return found.reshape(*values.shape[:-1], arms * arms)
+
+    counts, totals, scatter, freedom = (padded(each) for each in past[:4])
+    return Past(counts, totals, scatter, freedom, ())

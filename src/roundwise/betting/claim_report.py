@@ -12,7 +12,7 @@ from roundwise.arrays import Floats, total
 from roundwise.betting.bounds import Bets, Placed
 from roundwise.betting.bounds import Kept as Folded
 from roundwise.betting.claim_bounds import Towards, agreeing, single_step
-from roundwise.betting.purses import Kept, claims_of, lines_of, weights_of
+from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, lines_of, weights_of
 from roundwise.estimates import Known, Past
 from roundwise.problem import Problem
 from roundwise.state import Batch, Record, Trial
@@ -89,7 +89,8 @@ def _lower(problem: Problem, kept: Kept, towards: Towards) -> Floats:
     bars = np.tile(problem.goal + np.log(total(weights) / weights), 2)
     single = nothing if question.odds else single_step(problem, kept.steps, both.bets(()), bars)
     found = single[:lines]
-    if question.odds or getattr(problem.noise, "moves", False):
+    whole = len(kept.steps) >= min(float(kept.rounds), MOST_STEPS)  # if not, a claim was added, and they begin after it
+    if whole and (question.odds or getattr(problem.noise, "moves", False)):
         found = np.maximum(found, agreeing(problem, claims_of(problem), kept.steps, towards))
     found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
     return np.append(found, single[lines:])

@@ -19,7 +19,7 @@ from roundwise.betting.chances import Outlook, outlook
 from roundwise.betting.claim_bounds import Step
 from roundwise.betting.claim_report import described, mean_bounds
 from roundwise.betting.closed import money_of, newly_shown, open_weight
-from roundwise.betting.purses import Kept, claims_of, compares, lines_of, sides_of, weights_of
+from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, compares, lines_of, sides_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
 from roundwise.noise.base import odds_bet
@@ -32,7 +32,6 @@ from roundwise.stopping.explained import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
-MOST_STEPS = 100  # batches that bounds are made of: bounds hold at all times, so fewer only make them wider
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 
 

@@ -14,6 +14,8 @@ from roundwise.estimates import Past
 from roundwise.problem import Problem
 from roundwise.questions.claims import Claims
 
+MOST_STEPS = 100  # batches that bounds are made of: bounds hold at all times, so fewer only make them wider
+
 
 class Kept(NamedTuple):
     """The purses, what was shown and when, what is known, and what can be expected. Lines: claims, then opposites."""
@@ -32,7 +34,7 @@ class Kept(NamedTuple):
     expected: Floats  # (), how many more will be; infinite without a budget
     over: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
-    steps: tuple[Step, ...] = ()  # only within a budget, so they are few
+    steps: tuple[Step, ...] = ()  # only within a budget, and at most `MOST_STEPS`
 
 
 def claims_of(problem: Problem) -> Claims:

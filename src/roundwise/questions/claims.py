@@ -316,6 +316,26 @@ class Claims:
         """The same, where the difference of means is what is compared."""
         return self.against if not self.odds else None
 
+    def with_arm(self, names: Sequence[str]) -> Claims:
+        """One claim more, of an arm that joins as the last of these names: it beats the control by the same margin.
+
+        >>> Claims.against_control(3, 0, 0.1).with_arm(["a", "b", "c", "d"]).forms[-1].tolist()
+        [-1.0, 0.0, 0.0, 1.0]
+        """
+        control = self.against
+        if control is None or np.ptp(self.levels) or np.ptp(self.weights):
+            raise InputError(
+                "An arm can join where every other arm is compared with one control, all by the same margin and with "
+                "the same weight. Nothing was changed; start a new study with the other claims."
+            )
+        wider = np.hstack([self.forms, np.zeros((self.number, 1))])
+        more = np.zeros((1, wider.shape[1]))
+        more[0, control], more[0, -1] = -1.0, 1.0
+        futility = None if self.futility is None else float(np.asarray(self.futility)[0])
+        weight, levels = float(np.asarray(self.weights)[0]), np.append(self.levels, self.levels[0])
+        found = Claims(np.vstack([wider, more]), levels, weight, futility, self.sides, self.odds)
+        return found._called(names) if self.names else found
+
     def led(self, means: Floats, lead: float) -> Floats | None:
         """Effects in even steps."""
         return Statements(self.forms, self.levels).led(means, lead)

@@ -12,7 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from roundwise.arrays import Facts, Plain
+from roundwise.betting.changes import with_claims
+from roundwise.betting.claims import Claiming
 from roundwise.betting.ledger import changing
 from roundwise.betting.purses import claims_of
 from roundwise.betting.rule import ledger_of
@@ -67,7 +71,10 @@ def with_arms(settings: Settings, names: Sequence[str]) -> Settings:
         known = dict(zip(settings.arms, split, strict=True))
         least = min((each for each in split if each > 0), default=1.0)
         split = tuple(known.get(name, least) for name in found)
-    return dataclasses.replace(settings, arms=found, split=split)
+    question = settings.question
+    if one_by_one(question) and len(found) > len(settings.arms):
+        question = claims_of(settings.problem).with_arm(found)
+    return dataclasses.replace(settings, question=question, arms=found, split=split)
 
 
 def check(settings: Settings, change: Change) -> None:
@@ -101,12 +108,10 @@ def check(settings: Settings, change: Change) -> None:
 
 
 def _check_claims(settings: Settings, change: Change) -> None:
-    """Of claims an arm may always be left out, but for one that all of them are about; none may be added."""
+    """Of claims an arm may be left out, but for one that all of them are about; one may join against a control."""
     if change.kind == "added":
-        raise InputError(
-            "The claims of a study are fixed before its first result. Nothing was changed; start a new study with the "
-            "other claims, and let `roundwise import-past` teach it."
-        )
+        with_arms(settings, names_after(settings, change))
+        return
     if change.arm in settings.left_out:
         raise InputError(f"{change.arm} is left out already. Nothing was changed.")
     if (claims_of(settings.problem).forms[:, settings.arms.index(change.arm)] != 0).all():
@@ -120,7 +125,12 @@ def effect(settings: Settings, change: Change) -> str:
     """What a change does to the guarantee, in one sentence."""
     check(settings, change)
     arm = change.arm
-    if one_by_one(settings.question):
+    if one_by_one(settings.question) and change.kind == "added" and not change.unrelated:
+        return (
+            f"The guarantee is kept: the claim of {arm} starts with the least that any open claim has, and what was "
+            "shown stays shown."
+        )
+    if one_by_one(settings.question) and change.kind == "dropped":
         return (
             f"The guarantee is kept: nothing more is asked of {arm}, its claims stay open as they are, and what was "
             "shown stays shown."
@@ -141,6 +151,8 @@ def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) 
     """The study after a change that may have to do with results; `batches` are those that were counted."""
     check(settings, change)
     if one_by_one(settings.question):
+        if change.kind == "added":
+            return _with_claim(settings, trial, change)
         return dataclasses.replace(settings, left_out=(*settings.left_out, change.arm)), trial
     after = with_arms(settings, names_after(settings, change))
     problem, rule, ledger = after.problem, after.policy.stopping, changing(ledger_of(settings.problem))
@@ -162,9 +174,23 @@ def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) 
     return after, trial._replace(done=rule.stops(problem, trial))
 
 
+def _with_claim(settings: Settings, trial: Trial, change: Change) -> tuple[Settings, Trial]:
+    """One claim more, with the smallest purse that is open, at most 1 (Proposition 18)."""
+    after = with_arms(settings, names_after(settings, change))
+    problem, rule = after.problem, after.policy.stopping
+    assert isinstance(rule, Claiming)
+    counts, totals = (np.append(each, 0.0) for each in (trial.record.counts, trial.record.totals))
+    start = begin(problem, after.acting)
+    kept = with_claims(rule, settings.problem, trial.kept, problem)
+    trial = start._replace(record=trial.record._replace(counts=counts, totals=totals), kept=kept)
+    if trial.record.samples > 0:
+        trial = trial._replace(plan=after.acting.next(problem, trial))
+    return after, trial._replace(done=rule.stops(problem, trial))
+
+
 def names_after(settings: Settings, change: Change) -> list[str]:
     """The arms after a change."""
-    if one_by_one(settings.question):
+    if one_by_one(settings.question) and change.kind == "dropped":
         return list(settings.arms)
     if change.kind == "dropped":
         return [name for name in settings.arms if name != change.arm]

@@ -120,6 +120,10 @@ def well_formed(past: Past) -> bool:
         if not isinstance(past.earlier.batches, int):
             return False
         arrays += [past.earlier.right, past.earlier.first, np.diagonal(past.earlier.system)]
+    if past.pairs is not None:
+        both = np.shape(past.pairs.counts)
+        if past.pairs.history or both != (np.size(past.counts) ** 2,) or not well_formed(past.pairs):
+            return False
     return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
 
 
