@@ -41,27 +41,29 @@ def serve(
         raise InputError(
             f"The page needs the extra 'serve' ({error.name} is missing): pip install 'roundwise[serve]'."
         ) from None
+    from roundwise.studies.store import open_store
     from roundwise.web.security import doors_of
 
     doors = doors_of(host, name or [], _tokens(tokens))
-    server = uvicorn.Server(
-        uvicorn.Config(
+    with open_store(storage) as store, _listening(host, port) as listening:
+        if store.server is not None:
+            raise InputError(
+                "A server keeps its studies in a database: give --storage sqlite:///... or postgresql://..., and not "
+                "another server. Nothing was started."
+            )
+        config = uvicorn.Config(
             application(storage, doors),
-            host=host,
-            port=port,
             log_level="critical",  # what goes wrong in a request is logged by the application
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=2,
         )
-    )
-    with _listening(host, port) as listening:
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{listening.getsockname()[1]}"
         say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
         if open_:
             webbrowser.open(address)
-        server.run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:
