@@ -153,7 +153,7 @@ class AboveLedger:
                 least.reshape(-1)[open_] = here
                 np.subtract(problem.goal + here, summed(least[None])[0].take(open_ % done.shape[1]), out=goal)
 
-        mine = settled(goal, mine, z, inverse, tilt, good, switch)
+        mine = settled(goal, mine, z, inverse, tilt, good, switch, data.jump)
         found = [each.reshape(-1).copy() for each in purses]
         found[0][open_], found[1][open_] = np.where(above[-1], mine, other), np.where(above[-1], other, mine)
         return found[0].reshape(done.shape), found[1].reshape(done.shape)

@@ -133,7 +133,7 @@ class ExtremeLedger:
         tilt = levels_apart(tilts, arm, sign, new, leverage, self.level, -self.tolerance)
         inverse /= leverage
         found = gains.reshape(-1).copy()
-        found[cell] = settled(problem.goal, found.take(cell), z, inverse, tilt, good)
+        found[cell] = settled(problem.goal, found.take(cell), z, inverse, tilt, good, jump=data.jump)
         return found.reshape(gains.shape)
 
     def _confident(self, beyond: Floats, field: Field, chosen: Index, variances: Floats) -> Bools:

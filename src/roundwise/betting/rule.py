@@ -53,7 +53,8 @@ class Betting:
         if batch.parts is None or in_parts(problem.noise) is None:
             won = ledger.settled(problem, *kept, batch)
         else:
-            won = ledger.in_parts(problem, *kept, batch.parts, self.shifts and ledger.shifts)
+            parts = batch.parts._replace(jump=plan.jump)
+            won = ledger.in_parts(problem, *kept, parts, self.shifts and ledger.shifts)
         return self._kept(problem, won, kept.known.past.plus(batch))
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> Bets:
