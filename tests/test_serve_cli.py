@@ -53,5 +53,5 @@ def test_a_token_in_a_file(refused, monkeypatch, tmp_path):
         assert "Send a token" in said
         assert "wrong!" not in said
         (tmp_path / "token").write_text(TOKEN.partition("=")[2])
-        assert "no study" in refused("--token-file", tmp_path / "token", "status", "x", "--storage", url).lower()
+        assert "There are no studies" in refused("--token-file", tmp_path / "token", "status", "x", "--storage", url)
     assert "cannot be read" in refused("--token-file", tmp_path / "none", "list", "--storage", url)
