@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -43,12 +44,17 @@ def serve(
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Plan, run and watch studies in the browser, or from a service."""
+    gc.disable()  # nothing of what is imported now is ever rubbish
     try:
+        import uvicorn  # noqa: F401
+
         from roundwise.web.app import application
     except ImportError as error:
         raise InputError(
             f"The page needs the extra 'serve' ({error.name} is missing): pip install 'roundwise[serve]'."
         ) from None
+    finally:
+        gc.enable()
     from roundwise.studies.store import open_store
     from roundwise.web.security import doors_of
 
@@ -76,6 +82,10 @@ def _served(application: FastAPI, host: str, listening: socket.socket, open_: bo
         log_level="critical",  # what goes wrong in a request is logged by the application
         access_log=False,
         server_header=False,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="on",
         timeout_graceful_shutdown=2,
     )
     shown = f"[{host}]" if ":" in host else host
