@@ -17,6 +17,7 @@ ORDER = (
     "questions",
     "estimates",
     "dealing",
+    "pairing",
     "noise",
     "problem",
     "stopping",

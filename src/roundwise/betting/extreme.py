@@ -92,7 +92,7 @@ class ExtremeLedger:
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Extreme, parts: Parts, shifts: bool) -> Won:
         """The same after a batch in parts: the average over its dealings counts, at its end."""
         runs, several = won.none.shape, parts.dealings
-        data, first = seen(known.past[:4], parts), not known.past.history
+        data, first = seen(known.past, parts), not known.past.history
         means, lost = columns(known.past.means, several), columns(_beside(won.arms_lost, won.none_lost), several)
         gains = columns(_beside(won.arms, won.none), several)
         found = np.empty_like(gains)

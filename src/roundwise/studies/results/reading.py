@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Noise, Poisson
+from roundwise.noise import Binary, Noise, Poisson, items_of
 from roundwise.studies.results.books import LARGEST, excel_sheet
 from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
@@ -196,6 +196,8 @@ class Reader:
 
     def _sums(self) -> Results:
         size, plan, sheet = len(self.names.arms), self.plan, self.sheet
+        if items_of(self.noise) is not None:
+            raise self._without_items()
         reader = SumLines(sheet, self.names, self.noise, plan)
         sums, lines = Sums(size), 0
         for index, counts, totals, within in reader.read(self._chunks()):
@@ -232,6 +234,8 @@ class Reader:
         sheet, size = self.sheet, len(self.names.arms)
         spool = self._spool()
         reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
+        if items_of(self.noise) is not None and not reader.has_items:
+            raise self._without_items()
         for index, values, items in reader.read(self._chunks()):
             spool.put(index, values, items)
         reader.refuse(spool.rows)
@@ -271,6 +275,7 @@ class Reader:
             kept(spool.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
             law,
             self.noise.needs == "rows",
+            items_of(self.noise) is not None,
             missing=missing if missing.any() else None,
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
@@ -290,6 +295,12 @@ class Reader:
             if each.missing is not None:
                 found = found + each.missing
         return found
+
+    def _without_items(self) -> DataError:
+        return DataError(
+            f"{self.sheet.name} does not say which results belong to the same item, and this study compares arms on "
+            "the items of both. Name the column of items (--item-column), or give one row an item, one column an arm."
+        )
 
     def _law(self) -> Law | None:
         return "binary" if isinstance(self.noise, Binary) else "poisson" if isinstance(self.noise, Poisson) else None
