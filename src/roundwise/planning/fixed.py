@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
@@ -240,3 +239,17 @@ def _exits(looks: int, constant: float, drift: float) -> list[float]:
         exits.append(float((w * density * beyond).sum()))
         density = kernel @ (w * density)
     return exits
+
+
+def ndtr(x: Any) -> Any:
+    """The normal distribution function; SciPy, which takes a while, is imported when it is needed first."""
+    from scipy.special import ndtr as found
+
+    return found(x)
+
+
+def ndtri(p: Any) -> Any:
+    """Its inverse."""
+    from scipy.special import ndtri as found
+
+    return found(p)
