@@ -20,7 +20,7 @@ from roundwise.web.bodies import Plain, Problem, Wished
 from roundwise.web.names import Name
 from roundwise.web.reports import Kept
 from roundwise.web.roles import CHANGE, HAND_IN, LOOK, allowed, study_of
-from roundwise.web.threads import SLOW, by
+from roundwise.web.threads import CLIENTS, SLOW, by
 
 __all__ = ["CHANGE", "HAND_IN", "LOOK", "allowed", "router", "study_of"]
 
@@ -148,6 +148,7 @@ def verify(request: Request, name: Name) -> Plain:
 
 
 @router.get("/studies/{name}/head", dependencies=[LOOK], tags=["record"])
+@by(CLIENTS)
 def head(request: Request, name: Name) -> Plain:
     """Where the record ends."""
     with study_of(request, name) as study:
@@ -164,6 +165,7 @@ def head(request: Request, name: Name) -> Plain:
 @router.get(
     "/studies/{name}/record", dependencies=[LOOK], response_class=Response, responses=SAID | LINES, tags=["record"]
 )
+@by(CLIENTS)
 def record(
     request: Request,
     name: Name,
