@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from roundwise.studies.listing import list_studies
     from roundwise.studies.report import Report
     from roundwise.studies.results import Columns
-    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
+    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
@@ -38,7 +38,7 @@ else:
         "roundwise.studies.listing": ("list_studies",),
         "roundwise.studies.report": ("Report",),
         "roundwise.studies.results": ("Columns",),
-        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
+        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy", "Untimely"),
         "roundwise.theory.bounds": ("overview",),
     }
 
@@ -110,6 +110,7 @@ __all__ = [
     "Trial",
     "UnknownStudy",
     "UnknownVariance",
+    "Untimely",
     "Wager",
     "__version__",
     "advance",
