@@ -12,8 +12,9 @@ from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussi
 from roundwise.policies import PET, Chances, OptBBAI, Policy, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
-from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps
 from roundwise.simulation.items import ItemReplay, NormalItems
+from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial

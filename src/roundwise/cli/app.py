@@ -12,7 +12,7 @@ import typer
 STUDIES, PLANNING, RESEARCH = "Studies", "Planning", "Research"
 
 app = typer.Typer(
-    help="Find the best of several noisy options, in batches, with an error of at most delta.",
+    help="Find the best of several noisy options, in rounds, with an error of at most delta.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -51,7 +51,7 @@ def root(
         ),
     ] = None,
 ) -> None:
-    """Find the best of several noisy options, in batches, with an error of at most delta."""
+    """Find the best of several noisy options, in rounds, with an error of at most delta."""
     if token_file is not None:
         os.environ["ROUNDWISE_TOKEN_FILE"] = str(token_file)
         os.environ.pop("ROUNDWISE_TOKEN", None)  # what is said here goes before

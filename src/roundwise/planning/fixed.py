@@ -22,11 +22,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise, family_of
 from roundwise.planning.worlds import deviations
@@ -44,7 +43,7 @@ class Looks:
     most: float  # results if nothing is shown before the end
     expected: float  # results on average, with these means
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {"looks": self.looks, "most": self.most, "expected": self.expected}
 
@@ -67,7 +66,7 @@ class FixedDesign:
             looks = Looks(looks=looks.looks, most=factor * looks.most, expected=factor * looks.expected)
         return dataclasses.replace(self, samples=factor * self.samples, sequential=looks)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "samples": self.samples,

@@ -70,7 +70,7 @@ class GLR:
         """Nothing."""
         return Standing()
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
         """From its threshold, if that is proved and bounds all arms together; else from one that does."""
         fits = getattr(self.threshold, "joint", False) and self.threshold.doubt(problem) is None
         return Bounds(lambda: deviations(problem, record, self.threshold if fits else Counts()))

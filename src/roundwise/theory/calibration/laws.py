@@ -21,10 +21,10 @@ from roundwise.simulation.environments import (
     Generator,
     Now,
     PoissonArms,
-    Replay,
     World,
     numbered,
 )
+from roundwise.simulation.replay import Replay
 from roundwise.state import Batch
 
 
