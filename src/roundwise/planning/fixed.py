@@ -25,7 +25,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
@@ -35,6 +34,20 @@ from roundwise.problem import Problem
 from roundwise.questions import besides
 
 DRAWS = 40_000  # of the estimates, for the power of several comparisons together
+
+
+def ndtr(value: Any) -> Any:
+    """The normal distribution; SciPy, which is slow to start, is imported when it is first needed."""
+    from scipy import special
+
+    return special.ndtr(value)
+
+
+def ndtri(share: Any) -> Any:
+    """The quantile of the normal distribution."""
+    from scipy import special
+
+    return special.ndtri(share)
 
 
 @dataclass(frozen=True, kw_only=True)
