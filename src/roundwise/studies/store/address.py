@@ -72,7 +72,7 @@ def quoted(text: str) -> str:
 
 def _sqlite(url: URL) -> Address:
     name = url.database
-    if not name or name == ":memory:" or url.query or url.host:
+    if not name or name == ":memory:" or url.query or url.host or "\0" in name:
         found = url.render_as_string(hide_password=True)
         raise InputError(f"The storage URL '{found}' names no file, and a study must outlive its process. {EXAMPLES}")
     file = Path(os.path.realpath(name))  # whatever links lead to it, its log has one name
