@@ -41,6 +41,7 @@ class Plan(NamedTuple, Generic[Memory]):
     declared: Declaration | None = None  # in every plan of a policy that stops by its own rule
     left: Floats | None = None  # (), results that will be asked for after this batch, where a budget says how many
     last: Bools | None = None  # (), whether it was said before its results that this batch is the last
+    jump: int = 0  # how bold the bets on its parts are, as `Parts.jump`
 
 
 class Batch(NamedTuple):
@@ -67,6 +68,7 @@ class Parts(NamedTuple):
     totals: Floats  # (M, K, P)
     scatter: Floats | None = None  # (M, K, P)
     table: Table | None = None  # counts (M, K, P, V)
+    jump: int = 0  # how bold the bets on it are: 0 as usual, -1 less, 1 more; fixed before the first batch
 
     @property
     def number(self) -> int:

@@ -221,5 +221,5 @@ def _played(
     tilt = tilts.pairs(places, new, leverage, 0.0)
     before /= leverage
     found = gains.reshape(-1).copy()
-    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good)
+    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good, jump=data.jump)
     return found.reshape(arms, n)

@@ -114,7 +114,7 @@ def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, star
         confident[0] = False
     ledger = _Ledger(purses, names, confident)
     live = np.ones(z.shape, dtype=np.bool_) if good is None else good
-    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, live, ledger.switch)
+    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, live, ledger.switch, data.jump)
     ledger.put_back(gains)
     return ledger.purses
 

@@ -50,6 +50,7 @@ class Seen:
     totals: Floats  # (P, K, n)
     scatter: Floats | None = None  # (P, K, n)
     rows: Rows | None = None
+    jump: int = 0  # how bold the bets on it are
 
     def at(self, columns: slice) -> Seen:
         """Some columns of it."""
@@ -59,6 +60,7 @@ class Seen:
             self.totals[..., columns],
             None if self.scatter is None else self.scatter[..., columns],
             None if self.rows is None else Rows(self.rows.values, self.rows.counts[..., columns]),
+            self.jump,
         )
 
     @cached_property
@@ -219,4 +221,5 @@ def seen(past: tuple[Floats, Floats, Floats, Floats], parts: Parts) -> Seen:
         part_columns(parts.totals, dealings),
         None if parts.scatter is None else part_columns(parts.scatter, dealings),
         rows,
+        parts.jump,
     )

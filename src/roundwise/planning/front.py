@@ -17,6 +17,7 @@ from roundwise.planning.quantities import exact
 from roundwise.planning.rows import Spread, spread
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, Wager
+from roundwise.policies.limited import limits_of
 
 RUNS = 100
 MANY = 25  # rounds from which on their size is set by the limits, not by the policy
@@ -108,9 +109,8 @@ def candidates(wish: Wish, guess: Wish) -> list[Wish]:
 def _free(wish: Wish) -> bool:
     """Whether the settings of the policy are open: Wager as it is, in rounds of its own."""
     policy = wish.policy
-    if not isinstance(policy, Wager) or wish.round is not None or wish.split is not None:
-        return False
-    return policy == Wager(max_batch=policy.max_batch, min_per_arm=policy.min_per_arm)
+    most, least = limits_of(policy)
+    return wish.round is None and wish.split is None and policy == Wager(max_batch=most, min_per_arm=least)
 
 
 def _priced(wish: Wish, price: float) -> Policy:

@@ -7,16 +7,19 @@ from shlex import quote
 
 import numpy as np
 
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.errors import InputError
+from roundwise.noise import Noise
 from roundwise.planning.ahead import most_in_a_round
-from roundwise.planning.expected import control_of
 from roundwise.planning.front import policy_words
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.policies import Wager, usual_policy
-from roundwise.questions import Claims, Largest, Question, Statements
-from roundwise.spec import name_of, plain
+from roundwise.policies import usual_policy
+from roundwise.policies.limited import limits_of
+from roundwise.questions import Question
+from roundwise.questions.besides import against, flags, one_by_one, tolerance_of
+from roundwise.spec import Thing, name_of, plain
+from roundwise.stopping import rule_words
 
 
 def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
@@ -104,14 +107,16 @@ ASKED = {
 
 def asked(question: Question, names: Sequence[str]) -> str:
     """What is asked, in words."""
-    control = control_of(question)
+    control, tolerance = against(question), tolerance_of(question)
+    close = f" (give or take {tolerance:g})" if tolerance else ""
     if control is not None:
         margin = float(np.asarray(getattr(question, "levels", [0.0]))[0])
-        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "")
+        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "") + close
     known = {name: getattr(question, name, 0) for name in ("k", "level")}
     said = ASKED.get(question.name, question.name).format(**known)
-    tolerance = getattr(question, "tolerance", 0.0)
-    return said + (f" (any within {tolerance:g} of the best will do)" if tolerance else "")
+    if tolerance and question.name == "best-arm":
+        close = f" (any within {tolerance:g} of the best will do)"
+    return said + close
 
 
 def protocol(wish: Wish, target: Row) -> str:
@@ -129,7 +134,7 @@ def protocol(wish: Wish, target: Row) -> str:
     how = "in equal shares"
     if wish.split is not None:
         how = f"in the proportions {':'.join(f'{each:g}' for each in wish.split)}"
-    elif isinstance(wish.question, Claims):
+    elif one_by_one(wish.question):
         how = "with more for the control"
     share_missing = f" We expect {share(wish.missing)} of the results to be missing." if wish.missing else ""
     ends = "when every claim is shown or has no chance any more" if target.claims else "when everything is settled"
@@ -150,7 +155,7 @@ def protocol(wish: Wish, target: Row) -> str:
             f"{whole(target.batches.p95)} rounds in 19 of 20 studies{chance}."
         )
     return (
-        f"The study asks {asked(wish.question, wish.names)}, among {options}. {_outcome(wish.noise)} Results are "
+        f"The study asks {asked(wish.question, wish.names)}, among {options}. {wish.noise.words} Results are "
         f"collected in rounds{limits}, the first of {exact(first)} results {how}; after each round the next "
         f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong {said} "
         f"is at most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
@@ -164,46 +169,23 @@ def _if(row: Row) -> str:
 
 
 def _rule(wish: Wish) -> str:
-    if isinstance(wish.question, Claims):
-        return (
-            "Each claim has evidence of its own, the product of the pay-offs of bets that are fixed before each round; "
-            f"it is shown, for good, when the closed test over all claims reaches 1/{wish.delta:g}."
-        )
-    if isinstance(wish.policy, Wager):
-        bar = f"{1 / wish.delta:.0f} : 1 (1/{wish.delta:g})"
-        return (
-            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
-            f"round; an answer is excluded when it reaches {bar}."
-        )
-    return f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."
-
-
-def _outcome(noise: Noise) -> str:
-    if isinstance(noise, Binary):
-        return "A result is yes or no."
-    if isinstance(noise, Poisson):
-        return "A result is a count, taken as Poisson."
-    if isinstance(noise, Bounded):
-        return f"A result is a number between {noise.low:g} and {noise.high:g}."
-    if isinstance(noise, Gaussian):
-        return f"A result is taken as normal with the known deviation {noise.sigma:g}."
-    if isinstance(noise, SubGaussian):
-        return f"A result has tails no heavier than a normal one with deviation {noise.sigma:g}."
-    return (
-        noise.words if not isinstance(noise, UnknownVariance) else "A result is taken as normal, its deviation unknown."
-    )
+    said = rule_words(wish.policy.stopping, wish.delta)
+    return said or f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."
 
 
 def command(wish: Wish) -> str | None:
     """The words of `roundwise new` that create the study; None where they need a file."""
-    question = _question_options(wish.question, wish.names)
+    try:
+        question, noise = _question_options(wish.question, wish.names), noise_options(wish.noise)
+    except InputError:  # a class that cannot be found again
+        return None
     if question is None:
         return None
-    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise_options(wish.noise)]
+    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise]
     words += ["--delta", f"{wish.delta:g}"]
     if policy_words(wish.policy) != usual_policy(wish.question).name:
         words += ["--policy", policy_words(wish.policy)]
-    most, least = getattr(wish.policy, "max_batch", None), getattr(wish.policy, "min_per_arm", 0.0)
+    most, least = limits_of(wish.policy)
     words += [] if most is None else ["--max-batch", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
     words += [] if wish.round is None else ["--round", str(wish.round)]
@@ -212,40 +194,23 @@ def command(wish: Wish) -> str | None:
     return " ".join(quote(each) for each in words)
 
 
-def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
-    found = ["--question", question.name]
-    control = control_of(question)
-    if isinstance(question, Claims | Statements) and control is not None:
-        margins = np.unique(question.levels)
-        usual = not isinstance(question, Claims) or (
-            not (question.opposites or question.odds or question.names) and np.ptp(question.weights) == 0
-        )
-        if margins.size > 1 or not usual:
-            return None
-        return [*found, "--control", names[control], *(["--margin", f"{margins[0]:g}"] if margins[0] else [])]
-    if isinstance(question, Claims | Statements | Largest):
-        return None
-    for option in ("k", "level", "tolerance"):
-        value = getattr(question, option, None)
-        if value is not None and not (option == "tolerance" and value == 0):
-            found += [f"--{option}", f"{value:g}"]
-    return found
-
-
 def noise_options(noise: Noise) -> list[str]:
     """The options of a noise model on the command line."""
-    if isinstance(noise, Binary):
-        return ["--binary"]
-    if isinstance(noise, Poisson):
-        return ["--counts"]
-    if isinstance(noise, Bounded):
-        return ["--range", f"{noise.low:g}", f"{noise.high:g}"]
-    if isinstance(noise, Gaussian):
-        return ["--sigma", f"{noise.sigma:g}", "--normal"]
-    if isinstance(noise, SubGaussian):
-        return ["--sigma", f"{noise.sigma:g}"]
-    if noise == UnknownVariance():
-        return ["--normal"]
-    fields = {key: value for key, value in plain(noise).items() if key != "name"}
-    settings = ",".join(f"{key}={value}" for key, value in fields.items())
-    return ["--noise", name_of(noise) + (f":{settings}" if settings else "")]
+    own: Sequence[str] | None = getattr(noise, "flags", None)
+    if own is not None:
+        return list(own)
+    return ["--noise", _named(noise)]
+
+
+def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
+    """The options that ask a question; None where they need a file."""
+    if ":" in name_of(question):
+        return ["--question", _named(question)]
+    found = flags(question, names)
+    return None if found is None else ["--question", question.name, *found]
+
+
+def _named(thing: Thing) -> str:
+    """A thing by its name and its settings."""
+    settings = ",".join(f"{key}={value}" for key, value in plain(thing).items() if key != "name")
+    return name_of(thing) + (f":{settings}" if settings else "")

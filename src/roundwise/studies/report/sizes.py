@@ -211,11 +211,13 @@ def _in_units(state: State, claim: Claim) -> str:
     """What a claim says, with the level or tolerance that was chosen in the units of the results."""
     question, units, words = state.settings.question, units_of(state.settings.noise), claim.words
     level, tolerance = getattr(question, "level", None), getattr(question, "tolerance", 0.0)
+    near = f" (or is within {tolerance:g})"
+    close = f" (or is within {units.given_gap(tolerance)})" if words.endswith(near) else ""
+    words = words.removesuffix(near)
     if level is not None and words.endswith(f" {level:g}"):
         words = words.removesuffix(f"{level:g}") + units.given(level)
         words = words.replace("some mean is", f"some {units.mean} is", 1) if words.startswith("some mean is") else words
-    near = f"(or is within {tolerance:g})"
-    return words.removesuffix(near) + f"(or is within {units.given_gap(tolerance)})" if words.endswith(near) else words
+    return words + close
 
 
 def _as_compared(claim: Shown, arm: Arm | None) -> Shown:
