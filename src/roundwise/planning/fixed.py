@@ -22,11 +22,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise, family_of
 from roundwise.planning.worlds import deviations
@@ -34,20 +34,6 @@ from roundwise.problem import Problem
 from roundwise.questions import besides
 
 DRAWS = 40_000  # of the estimates, for the power of several comparisons together
-
-
-def ndtr(value: Any) -> Any:
-    """The normal distribution; SciPy, which is slow to start, is imported when it is first needed."""
-    from scipy import special
-
-    return special.ndtr(value)
-
-
-def ndtri(share: Any) -> Any:
-    """The quantile of the normal distribution."""
-    from scipy import special
-
-    return special.ndtri(share)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +44,7 @@ class Looks:
     most: float  # results if nothing is shown before the end
     expected: float  # results on average, with these means
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {"looks": self.looks, "most": self.most, "expected": self.expected}
 
@@ -81,7 +67,7 @@ class FixedDesign:
             looks = Looks(looks=looks.looks, most=factor * looks.most, expected=factor * looks.expected)
         return dataclasses.replace(self, samples=factor * self.samples, sequential=looks)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "samples": self.samples,
@@ -254,3 +240,17 @@ def _exits(looks: int, constant: float, drift: float) -> list[float]:
         exits.append(float((w * density * beyond).sum()))
         density = kernel @ (w * density)
     return exits
+
+
+def ndtr(x: ArrayLike) -> Floats:
+    """The normal distribution function; SciPy, which takes a while, is imported when it is needed first."""
+    from scipy.special import ndtr as found
+
+    return np.asarray(found(x))
+
+
+def ndtri(p: float) -> float:
+    """Its inverse."""
+    from scipy.special import ndtri as found
+
+    return float(found(p))
