@@ -23,9 +23,20 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import POLICIES, Policy
-from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.questions import (
+    Above,
+    AnyAbove,
+    BestArm,
+    Claims,
+    Largest,
+    Linear,
+    MinimumBelow,
+    Question,
+    Statements,
+    TopK,
+)
 from roundwise.stopping import GLR, THRESHOLDS, Threshold
 
 Kind = Literal["question", "noise", "policy", "threshold"]
@@ -33,10 +44,10 @@ Given = Mapping[str, object] | str
 Thing = Question | Noise | Policy | Threshold
 
 QUESTIONS: dict[str, type[Question]] = {
-    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims)
+    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims, Linear)
 }
 NOISES: dict[str, type[Noise]] = {
-    each.name: each for each in (Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance)
+    each.name: each for each in (Binary, Bounded, Deviations, Gaussian, Poisson, SubGaussian, UnknownVariance)
 }
 
 
@@ -292,6 +303,8 @@ TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 def _read(what: str, key: str, hint: object, value: object) -> object:
     """The value of a setting, checked by its type."""
     reader = READERS.get(hint) or READERS.get(typing.get_origin(hint))
+    if hint is Question and isinstance(value, Mapping):
+        return made("question", value)
     if isinstance(value, Word):
         value = _said(value, hint)
     if reader is None or (value is None and hint is not None):
@@ -317,6 +330,8 @@ def _said(word: Word, hint: object) -> object:
 
 def _written(thing: Thing, key: str, value: object) -> object:
     """The value of a setting as plain data."""
+    if _hints(type(thing)).get(key) is Question:
+        return plain(value)  # type: ignore[arg-type]
     found = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     if isinstance(found, list | tuple):
         for each in found:

@@ -21,12 +21,14 @@ from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
+from roundwise.betting.linear import LinearLedger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.questions.besides import cells_of, level_of, tolerance_of
+from roundwise.questions.besides import cells_of, features_of, level_of, tolerance_of
+from roundwise.questions.design import basis
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
@@ -42,6 +44,7 @@ class Betting:
         """Every question and every noise model has its bets; claims have a rule of their own."""
         if cells_of(problem.question) not in LEDGERS:
             raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
+        ledger_of(problem)
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""
@@ -134,6 +137,7 @@ LEDGERS: dict[str, Callable[[Problem, float, float], Ledger]] = {
     "sides of a level": lambda problem, level, near: AboveLedger(level, near),
     "some above a level": lambda problem, level, near: ExtremeLedger(level, True, near),
     "some below a level": lambda problem, level, near: ExtremeLedger(level, False, near),
+    "arms with features": lambda problem, level, near: LinearLedger(_orthonormal(problem)),
     "candidates": lambda problem, level, near: CandidateLedger(_compares(problem)),
 }
 
@@ -144,6 +148,14 @@ def ledger_of(problem: Problem) -> Ledger:
     question = problem.question
     level = level_of(question)
     return LEDGERS[cells_of(question)](problem, math.nan if level is None else level, tolerance_of(question))
+
+
+def _orthonormal(problem: Problem) -> Floats:
+    """Features that span the same means; an InputError if the noise has no sigma."""
+    _ = problem.sigma
+    features = features_of(problem.question)
+    assert features is not None
+    return basis(features)
 
 
 def _compares(problem: Problem) -> bool:
