@@ -47,7 +47,7 @@ class LinearLedger:
         inverse = np.linalg.inv(information(self.basis, rows))
         forms = self._forms(problem, pieces, len(rows))
         leverage = total((forms @ inverse) * forms).reshape(found.forecast.value.shape)
-        leverage = np.where((past.counts > 0).any(axis=-1)[..., None], leverage, np.inf)
+        leverage = np.where((past.counts > 0).any(axis=-1, keepdims=True), leverage, np.inf)
         return found._replace(forecast=Forecast(pieces, found.forecast.value, leverage))
 
     def confidence(self, problem: Problem, choice: Candidate, known: Known) -> Floats:
@@ -63,9 +63,8 @@ class LinearLedger:
         forms = self._forms(problem, pieces, len(counts))
         inverse = np.linalg.inv(information(self.basis, weighed))
         inside = (forms @ inverse) @ self.basis.T * weighed[:, None, :]  # u, (R, P, K)
-        inside += (
-            ((forms - inside @ self.basis) @ inverse) @ self.basis.T * weighed[:, None, :]
-        )  # X'u = c to all digits
+        rest = forms - inside @ self.basis  # X'u = c, to all digits
+        inside += (rest @ inverse) @ self.basis.T * weighed[:, None, :]
         dense = np.broadcast_to(pieces.dense(problem.arms), (*runs, *pieces.arms.shape[-2:-1], problem.arms))
         inside = inside.reshape(dense.shape)
         off = np.abs(inside @ self.basis - forms.reshape((*dense.shape[:-1], -1))).max(axis=-1)

@@ -67,7 +67,7 @@ class Rage:
     def next(self, problem: Problem, trial: Trial[Field]) -> Plan[Field]:
         """Who can leave leaves; the next batch is for the others."""
         now, batch = trial.plan.memory, trial.batch
-        rows, runs = batch.counts.reshape(-1, problem.arms), batch.counts.shape[:-1]
+        rows = batch.counts.reshape(-1, problem.arms)
         means = (batch.totals / np.maximum(batch.counts, 1.0)).reshape(-1, problem.arms)
         features = _rows(problem)
         theta, inverse = estimate(features, problem.weighed(rows), means)

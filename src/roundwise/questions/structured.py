@@ -237,7 +237,10 @@ class Linear:
         pieces = self.question.halfspaces(answer, means.shape[-1])
         dense = pieces.dense(means.shape[-1])
         dense = np.broadcast_to(dense, (len(means), *dense.shape[-2:]))
-        distances = total(dense * means[:, None, :]) - pieces.offsets
+        terms = dense * means[:, None, :]
+        distances = total(terms) - pieces.offsets
+        rounding = 1e-13 * (np.abs(terms).sum(axis=-1) + np.abs(pieces.offsets))  # ties must stay ties
+        distances = np.where(np.abs(distances) <= rounding, 0.0, distances)
         return dense @ self.basis, distances, np.abs(dense).sum(axis=-1)
 
     def _projected(self, means: Floats) -> Floats:
