@@ -8,15 +8,26 @@ from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
-from roundwise.policies import PET, Chances, OptBBAI, Policy, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
+from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.policies import PET, Chances, OptBBAI, Policy, Rage, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
-from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.questions import (
+    Above,
+    AnyAbove,
+    BestArm,
+    Claims,
+    Largest,
+    Linear,
+    MinimumBelow,
+    Question,
+    Statements,
+    TopK,
+)
+from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps, Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, Stopping, Sum
+from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, Stopping, Sum, Volume
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
@@ -68,11 +79,14 @@ __all__ = [
     "Damaged",
     "DataError",
     "Declared",
+    "Deviations",
+    "FamilyArms",
     "Gaussian",
     "GaussianArms",
     "Heuristic",
     "InputError",
     "Largest",
+    "Linear",
     "MinimumBelow",
     "Mixture",
     "Noise",
@@ -84,6 +98,7 @@ __all__ = [
     "Policy",
     "Problem",
     "Question",
+    "Rage",
     "RandomGaps",
     "Replay",
     "Report",
@@ -106,6 +121,7 @@ __all__ = [
     "Trial",
     "UnknownStudy",
     "UnknownVariance",
+    "Volume",
     "Wager",
     "__version__",
     "advance",

@@ -10,6 +10,7 @@
 - `flags(names)`                      the options that ask it on the command line; None if it takes a file
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
 - `fitted(counts, means)`             the means as the question knows them, if arms teach about each other
+- `nearest_first`                     that of its right answers the first has the largest distances, one by one
 - `features`                          of the arms, (K, d), if their means are linear in them
 - `check_means(means)`                raises an InputError for true means that cannot be
 - `true_shown(answer, means)`         of claims that are shown one by one: how many of those are true
@@ -130,6 +131,14 @@ def fitted(question: Question, counts: Floats, means: Floats) -> Floats:
     """What is known of the means: those of the arms, unless arms teach about each other."""
     own: Callable[[Floats, Floats], Floats] | None = getattr(question, "fitted", None)
     return means if own is None else own(counts, means)
+
+
+def candidates_at(question: Question, means: Floats, most: int) -> tuple[Answer, Bools]:
+    """Right answers of which one has the most evidence, on the first axis, and whether a run has that one. (A,...),(A)"""
+    may = tolerant(question)
+    if may is None or not tolerance_of(question):
+        return question.answer(means)[None], np.ones((1, *means.shape[:-1]), dtype=np.bool_)
+    return may.right_answers(means, 1 if getattr(question, "nearest_first", False) else most)
 
 
 def features_of(question: Question) -> Floats | None:

@@ -47,7 +47,10 @@ class Linear:
     cells = "arms with features"
 
     def __post_init__(self) -> None:
-        features = np.asarray(self.features, dtype=np.float64)
+        try:
+            features = np.asarray(self.features, dtype=np.float64)
+        except ValueError:
+            features = np.zeros(0)
         if features.ndim != 2 or len(features) < 2 or not features.shape[1]:
             raise InputError("`features` must have one row of numbers for each of at least two arms.")
         if not np.isfinite(features).all() or not features.any():
@@ -115,14 +118,14 @@ class Linear:
     def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
         """Right answers on the first axis, and whether a run has that one."""
         may = besides.tolerant(self.question)
-        if may is None or not self.tolerance:
-            return self.question.answer(means)[None], np.ones((1, *np.shape(means)[:-1]), dtype=np.bool_)
-        return may.right_answers(means, most)
+        return (
+            besides.candidates_at(self.question, finite(means), most) if may is None else may.right_answers(means, most)
+        )
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The right answer at the estimate with the most evidence."""
         fitted = self.fitted(counts, means)
-        answers, _ = self.right_answers(fitted)
+        answers, _ = self._candidates(fitted)
         most = self._supports(counts, means).argmax(axis=0)
         index = most.reshape((1, *most.shape, *[1] * (answers.ndim - 1 - most.ndim)))
         return np.take_along_axis(answers, np.broadcast_to(index, (1, *answers.shape[1:])), axis=0)[0]
@@ -147,7 +150,7 @@ class Linear:
         values = np.broadcast_to(values, (*runs, values.shape[-1])).reshape(-1, values.shape[-1])
         radii = np.broadcast_to(column(radius)[..., 0], runs).reshape(-1)
         best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
-        for answer, there in zip(*self.right_answers(values), strict=True):
+        for answer, there in zip(*self._candidates(values), strict=True):
             forms, distances, lengths = self._pieces(answer, values)
             distances = distances - radii[:, None] * lengths
             solved = np.flatnonzero(there & (distances > 0).all(axis=-1))
@@ -180,7 +183,7 @@ class Linear:
         values = np.broadcast_to(values, (*runs, values.shape[-1])).reshape(-1, values.shape[-1])
         radii = np.broadcast_to(column(radius)[..., 0], runs).reshape(-1)
         least = np.full(len(values), np.inf)
-        for answer, there in zip(*self.right_answers(values), strict=True):
+        for answer, there in zip(*self._candidates(values), strict=True):
             forms, distances, lengths = self._pieces(answer, values)
             distances = distances - radii[:, None] * lengths
             needs = np.where(distances > 0, 2 * sigma**2 * total(forms * forms) / distances**2, np.inf).max(axis=-1)
@@ -226,11 +229,15 @@ class Linear:
         theta, inverse = estimate(self.basis, pulls, values)
         fitted = (theta[:, None, :] @ self.basis.T)[:, 0, :]
         found = []
-        for answer, there in zip(*self.right_answers(fitted), strict=True):
+        for answer, there in zip(*self._candidates(fitted), strict=True):
             forms, distances, _ = self._pieces(answer, fitted)
             spread = total((forms @ inverse) * forms)
             found.append(np.where(there, (np.square(np.maximum(distances, 0.0)) / spread).min(axis=-1), 0.0))
         return np.stack(found).reshape((-1, *runs))
+
+    def _candidates(self, means: Floats) -> tuple[Answer, Bools]:
+        """Right answers of which one has the most evidence."""
+        return besides.candidates_at(self.question, means, MOST)
 
     def _pieces(self, answer: Answer, means: Floats) -> tuple[Floats, Floats, Floats]:
         """Of each half-space: c in orthonormal features, its distance, and |a|_1. (R,P,r), (R,P), (R,P)"""

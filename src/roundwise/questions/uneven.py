@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.questions.base import Answer, Complexity, Question, complexity_where, finite, quiet
-from roundwise.questions.besides import cells_of, level_of, tolerance_of, tolerant
+from roundwise.questions.besides import candidates_at, cells_of, level_of, tolerance_of
 from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
+from roundwise.questions.several import MOST
 
 SIGNS = {"some above a level": 1.0, "some below a level": -1.0}
 
@@ -63,10 +64,7 @@ def _rows(means: ArrayLike, radius: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _answers(question: Question, means: Floats) -> list[tuple[Answer, Bools]]:
-    may = tolerant(question)
-    if may is None or not tolerance_of(question):
-        return [(question.answer(means), np.ones(len(means), dtype=np.bool_))]
-    return list(zip(*may.right_answers(means), strict=True))
+    return list(zip(*candidates_at(question, means, MOST), strict=True))
 
 
 def _pieces(question: Question, answer: Answer, means: Floats, scales: Floats) -> tuple[Floats, Floats]:
