@@ -134,7 +134,7 @@ def fitted(question: Question, counts: Floats, means: Floats) -> Floats:
 
 
 def candidates_at(question: Question, means: Floats, most: int) -> tuple[Answer, Bools]:
-    """Right answers of which one has the most evidence, on the first axis, and whether a run has that one. (A,...),(A)"""
+    """Right answers of which one has the most evidence, on the first axis, and which a run has. (A,...),(A)"""
     may = tolerant(question)
     if may is None or not tolerance_of(question):
         return question.answer(means)[None], np.ones((1, *means.shape[:-1]), dtype=np.bool_)
