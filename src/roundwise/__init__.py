@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Deviations,
+    Gaussian,
+    Noise,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+    with_items,
+)
 from roundwise.policies import PET, Chances, OptBBAI, Policy, Rage, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
 from roundwise.questions import (
@@ -24,6 +34,7 @@ from roundwise.questions import (
     TopK,
 )
 from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.simulation.items import ItemReplay, NormalItems
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial
@@ -85,11 +96,13 @@ __all__ = [
     "GaussianArms",
     "Heuristic",
     "InputError",
+    "ItemReplay",
     "Largest",
     "Linear",
     "MinimumBelow",
     "Mixture",
     "Noise",
+    "NormalItems",
     "OptBBAI",
     "Pairwise",
     "Plan",
@@ -137,4 +150,5 @@ __all__ = [
     "simulate",
     "study_log",
     "verify_study",
+    "with_items",
 ]

@@ -23,7 +23,19 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
-from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Deviations,
+    Gaussian,
+    Noise,
+    PairedBinary,
+    PairedBounded,
+    PairedNormal,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+)
 from roundwise.policies import POLICIES, Policy
 from roundwise.questions import (
     Above,
@@ -47,7 +59,19 @@ QUESTIONS: dict[str, type[Question]] = {
     each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims, Linear)
 }
 NOISES: dict[str, type[Noise]] = {
-    each.name: each for each in (Binary, Bounded, Deviations, Gaussian, Poisson, SubGaussian, UnknownVariance)
+    each.name: each
+    for each in (
+        Binary,
+        Bounded,
+        Deviations,
+        Gaussian,
+        PairedBinary,
+        PairedBounded,
+        PairedNormal,
+        Poisson,
+        SubGaussian,
+        UnknownVariance,
+    )
 }
 
 

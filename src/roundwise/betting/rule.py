@@ -16,6 +16,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.above import AboveLedger
+from roundwise.betting.above_shared import SharedAboveLedger
 from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
@@ -24,6 +25,7 @@ from roundwise.betting.ledger import Ledger
 from roundwise.betting.linear import LinearLedger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
+from roundwise.noise.paired import check_forms, items_of
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
@@ -44,6 +46,9 @@ class Betting:
         """Every question and every noise model has its bets; claims have a rule of their own."""
         if cells_of(problem.question) not in LEDGERS:
             raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
+        if items_of(problem.noise) is not None and cells_of(problem.question) == "candidates":
+            answer = problem.question.answer(np.zeros(problem.arms))
+            check_forms(problem.question.halfspaces(answer, problem.arms))
         ledger_of(problem)
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
@@ -56,7 +61,8 @@ class Betting:
         if batch.parts is None or in_parts(problem.noise) is None:
             won = ledger.settled(problem, *kept, batch)
         else:
-            won = ledger.in_parts(problem, *kept, batch.parts, self.shifts and ledger.shifts)
+            parts = batch.parts._replace(jump=plan.jump)
+            won = ledger.in_parts(problem, *kept, parts, self.shifts and ledger.shifts)
         return self._kept(problem, won, kept.known.past.plus(batch))
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> Bets:
@@ -134,12 +140,17 @@ class Betting:
 LEDGERS: dict[str, Callable[[Problem, float, float], Ledger]] = {
     "one best": lambda problem, level, near: BestArmLedger(),
     "best within a tolerance": lambda problem, level, near: CandidateLedger(_compares(problem), best=True),
-    "sides of a level": lambda problem, level, near: AboveLedger(level, near),
+    "sides of a level": lambda problem, level, near: _above(problem, level, near),
     "some above a level": lambda problem, level, near: ExtremeLedger(level, True, near),
     "some below a level": lambda problem, level, near: ExtremeLedger(level, False, near),
     "arms with features": lambda problem, level, near: LinearLedger(_orthonormal(problem)),
     "candidates": lambda problem, level, near: CandidateLedger(_compares(problem)),
 }
+
+
+def _above(problem: Problem, level: float, near: float) -> Ledger:
+    """Products over arms, where they have items of their own."""
+    return AboveLedger(level, near) if items_of(problem.noise) is None else SharedAboveLedger(level, near)
 
 
 @lru_cache(maxsize=256)
@@ -151,8 +162,10 @@ def ledger_of(problem: Problem) -> Ledger:
 
 
 def _orthonormal(problem: Problem) -> Floats:
-    """Features that span the same means; an InputError if the noise has no sigma."""
+    """Features that span the same means; an InputError if the noise has no sigma, or arms are tried on the same items."""
     _ = problem.sigma
+    if items_of(problem.noise) is not None:
+        raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
     features = features_of(problem.question)
     assert features is not None
     return basis(features)

@@ -16,6 +16,7 @@ from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
 from roundwise.noise.deviations import Deviations
 from roundwise.noise.gaussian import Gaussian, SubGaussian
+from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, items_of, with_items, without_items
 from roundwise.noise.poisson import Poisson
 from roundwise.noise.unknown_variance import UnknownVariance
 
@@ -27,6 +28,9 @@ __all__ = [
     "Needs",
     "Noise",
     "Outcome",
+    "PairedBinary",
+    "PairedBounded",
+    "PairedNormal",
     "Poisson",
     "SubGaussian",
     "UnknownVariance",
@@ -34,7 +38,10 @@ __all__ = [
     "deviations_of",
     "doubt",
     "family_of",
+    "items_of",
     "known_sigma",
     "range_of_means",
     "variances",
+    "with_items",
+    "without_items",
 ]
