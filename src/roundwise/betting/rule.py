@@ -162,7 +162,7 @@ def ledger_of(problem: Problem) -> Ledger:
 
 
 def _orthonormal(problem: Problem) -> Floats:
-    """Features that span the same means; an InputError if the noise has no sigma, or arms are tried on the same items."""
+    """Features that span the same means; an InputError without a sigma, and where arms are tried on the same items."""
     _ = problem.sigma
     if items_of(problem.noise) is not None:
         raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
