@@ -8,11 +8,11 @@ constants are ours: rounds grow by a factor, so that no scale of the gaps need b
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, marked, total
 from roundwise.policies.base import check_sigma, checked, undeclared, whole
@@ -21,7 +21,7 @@ from roundwise.questions import Question
 from roundwise.questions.base import Answer, quiet
 from roundwise.questions.besides import features_of, level_of, tolerance_of
 from roundwise.questions.design import ROUGH, basis, best_design, estimate
-from roundwise.state import Declaration, Plan, Trial
+from roundwise.state import Batch, Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
 PROVED = Declared(proof="docs/linear.md, a batched elimination")
@@ -67,29 +67,19 @@ class Rage:
     def next(self, problem: Problem, trial: Trial[Field]) -> Plan[Field]:
         """Who can leave leaves; the next batch is for the others."""
         now, batch = trial.plan.memory, trial.batch
-        rows = batch.counts.reshape(-1, problem.arms)
-        means = (batch.totals / np.maximum(batch.counts, 1.0)).reshape(-1, problem.arms)
-        features = _rows(problem)
-        theta, inverse = estimate(features, problem.weighed(rows), means)
-        fitted = (theta[:, None, :] @ features.T)[:, 0, :].reshape(batch.counts.shape)
+        fitted, deviation = _estimates(problem, batch, now.open)
         level, near = level_of(_asked(problem)), tolerance_of(problem.question)
+        reach = self.reach(problem, now.round)[..., None] * deviation
         if level is None:
             leader = np.where(now.open, fitted, -np.inf).argmax(axis=-1)
-            directions = features[leader.reshape(-1)][:, None, :] - features
             ahead = np.take_along_axis(fitted, leader[..., None], axis=-1) - fitted
-        else:
-            directions = np.broadcast_to(features, (len(rows), *features.shape))
-            ahead = np.abs(fitted - level)
-        spread = total((directions @ inverse) * directions).reshape(batch.counts.shape)
-        reach = self.reach(problem, now.round)[..., None] * np.sqrt(spread)
-        if level is None:
             mine = marked(leader, problem.arms)
             left = now.open & (mine | ~(ahead > reach))
             done = (left.sum(axis=-1) == 1) | (~left | mine | (ahead > reach - near)).all(axis=-1)
             after = Field(now.round + 1, left, now.above)
             answer: Answer = leader
         else:
-            sure = now.open & (ahead > reach - near)
+            sure = now.open & (np.abs(fitted - level) > reach - near)
             after = Field(now.round + 1, now.open & ~sure, np.where(sure, fitted > level, now.above))
             done, answer = ~after.open.any(axis=-1), after.above
         return self._plan(problem, after, fitted, Declaration(np.asarray(done), answer))
@@ -99,23 +89,19 @@ class Rage:
         ways = problem.arms - 1 if level_of(_asked(problem)) is None else problem.arms
         return np.asarray(problem.sigma * np.sqrt(2 * np.log(ways * r * (r + 1) / problem.delta)))
 
+    @quiet
     def _plan(self, problem: Problem, now: Field, means: Floats, declared: Declaration | None) -> Plan[Field]:
         """The batch that makes the largest variance of an open direction least."""
-        runs, features = now.open.shape[:-1], _rows(problem)
-        number = math.prod(runs)
+        runs, features = now.open.shape[:-1], features_of(problem.question)
+        leader = None
         if level_of(_asked(problem)) is None and declared is not None:
             leader = np.where(now.open, means, -np.inf).argmax(axis=-1)
-            directions = features[leader.reshape(-1)][:, None, :] - features
-            open_ = now.open & ~marked(leader, problem.arms)
-        else:
-            directions, open_ = np.broadcast_to(features, (number, *features.shape)), now.open
-        live = open_.reshape(number, -1) & (total(directions * directions) > 1e-20)
-        scaled = features * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
-        amount, pulls = best_design(scaled, directions, np.where(live, 1.0, np.inf), ROUGH)
-        share = np.where(amount[:, None] > 0, pulls / np.maximum(amount, 1e-300)[:, None], 1.0 / problem.arms)
-        size = self.first_pulls * features.shape[-1] * self.growth ** (now.round - 1)
+        pulls = _spread_over_arms(problem, now.open, leader) if features is None else _design(problem, now.open, leader)
+        amount = total(pulls)[..., None]
+        share = np.where(amount > 0, pulls / np.maximum(amount, 1e-300), 1.0 / problem.arms)
+        size = self.first_pulls * _dimension(problem) * self.growth ** (now.round - 1)
+        planned = whole(size[..., None] * share)
         asked = np.ones(runs, dtype=np.bool_)
-        planned = whole(size[..., None] * share.reshape((*runs, -1)))
         return Plan(planned, asked, now, declared=undeclared(problem, runs) if declared is None else declared)
 
 
@@ -125,6 +111,48 @@ def _asked(problem: Problem) -> Question:
     return found
 
 
-def _rows(problem: Problem) -> Floats:
+def _dimension(problem: Problem) -> int:
+    """d, or K without features."""
     features = features_of(problem.question)
-    return np.eye(problem.arms) if features is None else basis(features)
+    return problem.arms if features is None else basis(features).shape[-1]
+
+
+def _estimates(problem: Problem, batch: Batch, open_: Bools) -> tuple[Floats, Floats]:
+    """From a batch alone: means, and deviations in units of sigma, of each mean or (best arm) of the leader's less it."""
+    shape, features = batch.counts.shape, features_of(problem.question)
+    means, counts = batch.totals / np.maximum(batch.counts, 1.0), problem.weighed(batch.counts)
+    compares = level_of(_asked(problem)) is None
+    if features is None:
+        spread = 1 / counts
+        leader = np.where(open_, means, -np.inf).argmax(axis=-1)[..., None]
+        return means, np.sqrt(spread + np.take_along_axis(spread, leader, axis=-1) if compares else spread)
+    rows = basis(features)
+    theta, inverse = estimate(rows, counts.reshape(-1, problem.arms), means.reshape(-1, problem.arms))
+    fitted = (theta[:, None, :] @ rows.T).reshape(shape)
+    leader = np.where(open_, fitted, -np.inf).argmax(axis=-1).reshape(-1)
+    directions = rows[leader][:, None, :] - rows if compares else np.broadcast_to(rows, (len(theta), *rows.shape))
+    return fitted, np.sqrt(total((directions @ inverse) * directions)).reshape(shape)
+
+
+def _design(problem: Problem, open_: Bools, leader: NDArray[np.intp] | None) -> Floats:
+    """The least pulls that know all open directions equally well, with features. (K)"""
+    features = features_of(problem.question)
+    assert features is not None
+    rows, flat = basis(features), open_.reshape(-1, problem.arms)
+    directions = np.broadcast_to(rows, (len(flat), *rows.shape))
+    if leader is not None:
+        directions = rows[leader.reshape(-1)][:, None, :] - rows
+        flat = flat & ~marked(leader.reshape(-1), problem.arms)
+    live = flat & (total(directions * directions) > 1e-20)
+    scaled = rows * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
+    return best_design(scaled, directions, np.where(live, 1.0, np.inf), ROUGH)[1].reshape(open_.shape)
+
+
+def _spread_over_arms(problem: Problem, open_: Bools, leader: NDArray[np.intp] | None) -> Floats:
+    """The same without features: in proportion to sigma_i^2; the leader has sigma_l sqrt(sum of the others'). (K)"""
+    squares = np.where(open_, 1 / problem.weighed(np.ones(problem.arms)), 0.0)
+    if leader is None:
+        return squares
+    mine = marked(leader, problem.arms)
+    others = total(np.where(mine, 0.0, squares))[..., None]
+    return np.where(mine, np.sqrt(squares * others), squares)
