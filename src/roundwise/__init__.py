@@ -33,8 +33,9 @@ from roundwise.questions import (
     Statements,
     TopK,
 )
-from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps
 from roundwise.simulation.items import ItemReplay, NormalItems
+from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from roundwise.studies.listing import list_studies
     from roundwise.studies.report import Report
     from roundwise.studies.results import Columns
-    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
+    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
@@ -58,7 +59,7 @@ else:
         "roundwise.studies.listing": ("list_studies",),
         "roundwise.studies.report": ("Report",),
         "roundwise.studies.results": ("Columns",),
-        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
+        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy", "Untimely"),
         "roundwise.theory.bounds": ("overview",),
     }
 
@@ -134,6 +135,7 @@ __all__ = [
     "Trial",
     "UnknownStudy",
     "UnknownVariance",
+    "Untimely",
     "Volume",
     "Wager",
     "__version__",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Bools
+from roundwise.arrays import Bools, Plain
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.noise import range_of_means
 from roundwise.planning.ahead import MOST_ROUNDS, Ends, Start, ahead
@@ -50,7 +49,7 @@ class Outlook:
     within_budget: float | None  # chance of an answer with what is left; of claims, of one that is true
     of_claims: bool = False
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "study": self.study,

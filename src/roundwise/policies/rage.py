@@ -118,7 +118,7 @@ def _dimension(problem: Problem) -> int:
 
 
 def _estimates(problem: Problem, batch: Batch, open_: Bools) -> tuple[Floats, Floats]:
-    """From a batch alone: means, and deviations in units of sigma, of each mean or (best arm) of the leader's less it."""
+    """From a batch alone: means, and deviations over sigma, of each mean or (best arm) of the leader's less it."""
     shape, features = batch.counts.shape, features_of(problem.question)
     means, counts = batch.totals / np.maximum(batch.counts, 1.0), problem.weighed(batch.counts)
     compares = level_of(_asked(problem)) is None
