@@ -46,6 +46,7 @@ from roundwise.policies.base import best_weights, within_by_own
 from roundwise.questions import divergence, uneven
 from roundwise.questions.design import best_design
 from roundwise.questions.families import BinaryFamily, NormalFamily
+from roundwise.spec import made
 from roundwise.state import Batch
 
 INNER = {
@@ -422,7 +423,7 @@ def test_what_is_not_meant_is_refused():
     for words, bad in wrong.items():
         with pytest.raises(InputError, match=words):
             Linear(BestArm(), bad)
-    for question in (MinimumBelow(0.1), AnyAbove(0.1), Claims.against_control(3, 0)):
+    for question in (MinimumBelow(0.1), AnyAbove(0.1), Claims.against_control(3, 0), Linear(BestArm(), np.eye(3))):
         with pytest.raises(InputError, match="cannot be asked of arms with features"):
             Linear(question, np.eye(3))
     question = Linear(BestArm(), np.eye(3)[:, :2] + 1)
@@ -438,6 +439,8 @@ def test_what_is_not_meant_is_refused():
         Problem(BestArm(), 3, noise=Deviations((1.0, 2.0)))
     with pytest.raises(InputError, match="at least two arms"):
         Deviations((1.0,))
+    with pytest.raises(InputError, match="`question` must be a question with its settings"):
+        made("question", {"name": "linear", "question": "best-arm", "features": [[1.0], [2.0]]})
     with pytest.raises(InputError, match="`sigma` is -1"):
         Deviations((1.0, -1.0))
 

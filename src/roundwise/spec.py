@@ -118,7 +118,9 @@ def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
         if each.usual is dataclasses.MISSING and key not in fields:
             raise InputError(f"The {what} cannot be made without `{key}`.")
     for key, value in fields.items():
-        if known[key].hint is Question and isinstance(value, Mapping):  # a question within a question
+        if known[key].hint is Question:  # a question within a question
+            if not isinstance(value, Mapping):
+                raise InputError(f"The {what} cannot be made: `{key}` must be a question with its settings.")
             fields[key] = made("question", value, trusted=trusted)
     values = {key: read_value(what, key, known[key].hint, value) for key, value in fields.items()}
     if "threshold" in values:

@@ -59,7 +59,7 @@ class Linear:
         object.__setattr__(self, "features", features)
         try:
             self.question.halfspaces(self.question.answer(np.zeros(len(features))), len(features))
-            fits = besides.cells_of(self.question) != "claims"
+            fits = besides.cells_of(self.question) not in ("claims", self.cells)
         except InputError:
             fits = False
         if not fits:
