@@ -241,15 +241,15 @@ def _exits(looks: int, constant: float, drift: float) -> list[float]:
     return exits
 
 
-def ndtr(x: Any) -> Any:
+def ndtr(x: Floats | float) -> Floats:
     """The normal distribution function; SciPy, which takes a while, is imported when it is needed first."""
     from scipy.special import ndtr as found
 
-    return found(x)
+    return np.asarray(found(x))
 
 
-def ndtri(p: Any) -> Any:
+def ndtri(p: float) -> float:
     """Its inverse."""
     from scipy.special import ndtri as found
 
-    return found(p)
+    return float(found(p))
