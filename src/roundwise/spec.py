@@ -87,7 +87,7 @@ def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
     """What plain data describes; an InputError says what is wrong with it.
 
     >>> made("question", {"name": "top-k", "k": 3})
-    TopK(k=3)
+    TopK(k=3, tolerance=0.0)
     >>> made("policy", "pet:guess=4,threshold=pairwise").stopping
     GLR(threshold=Pairwise())
     """

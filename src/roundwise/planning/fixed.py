@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
@@ -241,7 +242,7 @@ def _exits(looks: int, constant: float, drift: float) -> list[float]:
     return exits
 
 
-def ndtr(x: Floats | float) -> Floats:
+def ndtr(x: ArrayLike) -> Floats:
     """The normal distribution function; SciPy, which takes a while, is imported when it is needed first."""
     from scipy.special import ndtr as found
 
