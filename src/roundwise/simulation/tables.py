@@ -73,7 +73,7 @@ def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Fl
         if instance is not None and row["instance"] != instance:
             continue
         outcome = number_in(path, line, "outcome", row["outcome"])
-        if not row["count"].isdecimal():
+        if not row["count"].isdecimal() or len(row["count"]) > 300:
             raise DataError(f"{path}, line {line}: the count '{row['count']}' is not a whole number of at least 0.")
         if not row["arm"]:
             raise DataError(f"{path}, line {line}: the arm has no name.")

@@ -158,6 +158,11 @@ def _arm_list(arms: str | None, path: Path | None) -> list[str]:
     if arms is not None:
         return arms.split(",")
     assert path is not None
+    return listed_in(path)
+
+
+def listed_in(path: Path) -> list[str]:
+    """The names in a file, one a line."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
