@@ -8,17 +8,38 @@ from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance, with_items
-from roundwise.policies import PET, Chances, OptBBAI, Policy, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Deviations,
+    Gaussian,
+    Noise,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+    with_items,
+)
+from roundwise.policies import PET, Chances, OptBBAI, Policy, Rage, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
-from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps
+from roundwise.questions import (
+    Above,
+    AnyAbove,
+    BestArm,
+    Claims,
+    Largest,
+    Linear,
+    MinimumBelow,
+    Question,
+    Statements,
+    TopK,
+)
+from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps
 from roundwise.simulation.items import ItemReplay, NormalItems
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, Stopping, Sum
+from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, Stopping, Sum, Volume
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
@@ -28,7 +49,7 @@ if TYPE_CHECKING:
     from roundwise.studies.listing import list_studies
     from roundwise.studies.report import Report
     from roundwise.studies.results import Columns
-    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
+    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
@@ -38,7 +59,7 @@ else:
         "roundwise.studies.listing": ("list_studies",),
         "roundwise.studies.report": ("Report",),
         "roundwise.studies.results": ("Columns",),
-        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
+        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy", "Untimely"),
         "roundwise.theory.bounds": ("overview",),
     }
 
@@ -70,12 +91,15 @@ __all__ = [
     "Damaged",
     "DataError",
     "Declared",
+    "Deviations",
+    "FamilyArms",
     "Gaussian",
     "GaussianArms",
     "Heuristic",
     "InputError",
     "ItemReplay",
     "Largest",
+    "Linear",
     "MinimumBelow",
     "Mixture",
     "Noise",
@@ -88,6 +112,7 @@ __all__ = [
     "Policy",
     "Problem",
     "Question",
+    "Rage",
     "RandomGaps",
     "Replay",
     "Report",
@@ -110,6 +135,8 @@ __all__ = [
     "Trial",
     "UnknownStudy",
     "UnknownVariance",
+    "Untimely",
+    "Volume",
     "Wager",
     "__version__",
     "advance",

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
@@ -90,6 +90,8 @@ def fixed_design(
 ) -> FixedDesign | None:
     """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
     mu = np.asarray(means, dtype=np.float64)
+    if besides.features_of(problem.question) is not None:
+        return None
     control = besides.against(problem.question)
     try:
         answer = problem.question.answer(mu)
@@ -140,7 +142,7 @@ def _variances(
     """Of each comparison, times the results in all: with these means, and at its offset. (P)"""
     against = forms**2 @ _each(noise, means, shares, deviation)
     family = family_of(noise)
-    if family is None:
+    if family is None or noise.outcome.normal:  # deviations do not depend on means
         return against, against
     null = against.copy()
     for j, (form, offset) in enumerate(zip(forms, offsets, strict=True)):
@@ -240,3 +242,17 @@ def _exits(looks: int, constant: float, drift: float) -> list[float]:
         exits.append(float((w * density * beyond).sum()))
         density = kernel @ (w * density)
     return exits
+
+
+def ndtr(x: ArrayLike) -> Floats:
+    """The normal distribution function; SciPy, which takes a while, is imported when it is needed first."""
+    from scipy.special import ndtr as found
+
+    return np.asarray(found(x))
+
+
+def ndtri(p: float) -> float:
+    """Its inverse."""
+    from scipy.special import ndtri as found
+
+    return float(found(p))

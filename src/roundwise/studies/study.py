@@ -43,6 +43,7 @@ class Study(Changing):
                 return [], lambda after: (None, after)
             if state.outstanding is not None:
                 return [], lambda after: (after.outstanding, after)
+            self._not_moved()
             planned, whole = state.planned, state.whole_plan
             pulls = [int(each) for each in planned]
             payload: Plain = {"batch": state.number + 1, "pulls": pulls, "rules": RULES}

@@ -21,7 +21,7 @@ from roundwise.web.bodies import Problem, Wished
 from roundwise.web.names import Name
 from roundwise.web.reports import Kept
 from roundwise.web.roles import CHANGE, HAND_IN, LOOK, allowed, study_of
-from roundwise.web.threads import SLOW, by
+from roundwise.web.threads import CLIENTS, SLOW, by
 
 __all__ = ["CHANGE", "HAND_IN", "LOOK", "allowed", "router", "study_of"]
 
@@ -149,6 +149,7 @@ def verify(request: Request, name: Name) -> Plain:
 
 
 @router.get("/studies/{name}/head", dependencies=[LOOK], tags=["record"])
+@by(CLIENTS)
 def head(request: Request, name: Name) -> Plain:
     """Where the record ends."""
     with study_of(request, name) as study:
@@ -165,6 +166,7 @@ def head(request: Request, name: Name) -> Plain:
 @router.get(
     "/studies/{name}/record", dependencies=[LOOK], response_class=Response, responses=SAID | LINES, tags=["record"]
 )
+@by(CLIENTS)
 def record(
     request: Request,
     name: Name,
