@@ -11,6 +11,7 @@ import numpy as np
 from roundwise.arrays import total
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.dealing import FIRST_PARTS, PARTS
+from roundwise.noise.parts import most_parts
 from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
@@ -96,7 +97,8 @@ class Wager:
         share_of_all = FLOOR * min(1.0, math.sqrt(10 / problem.arms))
         floor = whole((share_of_all * after / problem.arms)[..., None] - counts)
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
-        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=PARTS, jump=self._jump(problem))
+        parts = most_parts(problem.noise, PARTS)
+        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=parts, jump=self._jump(problem))
 
     def _jump(self, problem: Problem) -> int:
         """How bold the bets are: that a price is high is known from it alone, and from no estimate (docs/wager.md)."""
