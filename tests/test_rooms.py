@@ -29,6 +29,7 @@ ORDER = (
     "theory",
     "arena",
     "planning",
+    "web",
     "cli",
     "__main__",
 )
