@@ -15,7 +15,7 @@ import pytest
 
 import serving
 from roundwise import InputError, list_studies
-from roundwise.web import security
+from roundwise.web import security, threads
 from roundwise.web.security import doors_of, tokens_from
 from serving import TOKENS, ask, form
 
@@ -567,7 +567,7 @@ def test_fifty_readers_hold_up_no_result(site, monkeypatch):
     for each in readers:
         each.start()
     try:
-        for _ in range(40):  # as many threads as look at once
+        for _ in range(threads.LOOKERS):
             assert busy.acquire(timeout=60)
         status, _, found = ask(url, "POST", "/api/v1/studies/busy/results", {"rows": [{"arm": "a", "outcome": 1}]})
         assert status == 200, found

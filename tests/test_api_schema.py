@@ -53,7 +53,7 @@ def description():
 described = schemathesis.openapi.from_dict(description())
 
 
-@described.exclude(path_regex="/(events|verify|report)$|/plan$").parametrize()
+@described.exclude(path_regex="/(events|verify|report|forecast)$|/plan$").parametrize()
 @settings(
     max_examples=4,
     deadline=None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Floats, total, zeros
 from roundwise.questions.base import Halfspaces, quiet
@@ -53,6 +54,7 @@ class Past(NamedTuple):
     freedom: Floats  # (K), their degrees of freedom
     history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch; of the last one if there are many
     earlier: Within | None = None  # the batches that are not in the history
+    pairs: Past | None = None  # of every two arms on the items of both, as sums alone (`Batch.pairs`)
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Past:
@@ -76,7 +78,8 @@ class Past(NamedTuple):
         scatter, freedom = self.scatter, self.freedom
         if batch.scatter is not None:
             scatter, freedom = scatter + batch.scatter, freedom + np.maximum(batch.counts - 1.0, 0.0)
-        return Past(self.counts + batch.counts, self.totals + batch.totals, scatter, freedom, history, earlier)
+        counts, totals = self.counts + batch.counts, self.totals + batch.totals
+        return Past(counts, totals, scatter, freedom, history, earlier, _with_pairs(self.pairs, batch.pairs))
 
     @property
     def batches(self) -> int:
@@ -95,6 +98,14 @@ class Past(NamedTuple):
     def means(self) -> Floats:
         """The pooled means; 0 for an arm without results."""
         return self.totals / np.maximum(self.counts, 1.0)
+
+
+def _with_pairs(before: Past | None, new: Batch | None) -> Past | None:
+    """The differences of every two arms with those of one more batch."""
+    if new is None:
+        return before
+    before = Past.none(new.counts.shape) if before is None else before
+    return before.plus(new)._replace(history=(), earlier=None)
 
 
 class Forecast(NamedTuple):
@@ -125,6 +136,17 @@ class ShiftsOfBatches(NamedTuple):
                 spread = spread + one * total(stacked * self.covariance[..., None, r, :])
         return np.maximum(spread, 0.0)
 
+    def solved(self, arms: NDArray[np.intp], own: Floats, before: Floats, right: Floats) -> tuple[Floats, Floats]:
+        """V^-1 times the right side, and the diagonal of V: a batch's own variance and that of the means before it.
+
+        Of one run, for some arms. V = diag + S C S', by the formula of Woodbury.
+        """
+        plain, shares = own + before, self.shares[arms]
+        over = shares / plain[:, None]
+        inner = np.linalg.inv(self.covariance) + shares.T @ over
+        found = right / plain[:, None] - over @ np.linalg.solve(inner, over.T @ right)
+        return found, plain + ((shares @ self.covariance) * shares).sum(axis=-1)
+
 
 class MeansOfArms(NamedTuple):
     """How well the means are known when there are more batches than arms."""
@@ -138,6 +160,11 @@ class MeansOfArms(NamedTuple):
             row = self.covariance[..., i, :]
             found = found + at(np.broadcast_to(arm, row.shape), pieces) * at(row, pieces)
         return np.where(np.isfinite(spread), np.maximum(found, 0.0), np.inf)
+
+    def solved(self, arms: NDArray[np.intp], own: Floats, before: Floats, right: Floats) -> tuple[Floats, Floats]:
+        """The same."""
+        covariance = self.covariance[np.ix_(arms, arms)] + np.diag(own)
+        return np.asarray(np.linalg.solve(covariance, right), dtype=np.float64), np.diag(covariance).copy()
 
 
 class Known(NamedTuple):

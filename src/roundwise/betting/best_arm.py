@@ -15,7 +15,8 @@ from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Forecast, Known
-from roundwise.noise.parts import Index, Seen, columns, seen, tilts_of
+from roundwise.noise.paired import items_of
+from roundwise.noise.parts import Index, Seen, columns, of_pairs, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
@@ -43,6 +44,11 @@ class BestArmLedger:
 
     shifts = True
     agrees = False
+    dropping = (
+        ", at a price: what was won against each other arm is cut to what was won against {arm}, and what was ruled "
+        "out stays so only if {arm} was ruled out, too."
+    )
+    adding = ": {arm} starts with the least evidence against it that any arm has, and what was ruled out stays so."
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""
@@ -60,7 +66,8 @@ class BestArmLedger:
         leads = marked(leader, problem.arms)
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
         rival = np.where(leads, follower[..., None], leader[..., None])
-        return Leader(leader, known.forecast(pairs(rival, None)))
+        shared, between = items_of(problem.noise), pairs(rival, None)
+        return Leader(leader, known.forecast(between) if shared is None else shared.between(known, between))
 
     @quiet
     def confidence(self, problem: Problem, choice: Leader, known: Known) -> Floats:
@@ -80,7 +87,7 @@ class BestArmLedger:
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Leader, parts: Parts, shifts: bool) -> Won:
         """The same after a batch in parts: the average over its dealings counts, at its end."""
         several = parts.dealings
-        data, first = seen(known.past[:4], parts), not known.past.history
+        data, first = seen(known.past, parts), not known.past.history
         gains, lost, means = (columns(each, several) for each in (won.gains, won.lost, known.means))
         error = columns(np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), several)
         extra = columns(self._extra(known, choice), several) if shifts and known.past.batches > 1 else None
@@ -112,6 +119,15 @@ class BestArmLedger:
         nobody = won.lost.all(axis=-1)
         return np.where(nobody, known.means.argmax(axis=-1), still.argmax(axis=-1))
 
+    def without(self, problem: Problem, won: Won, arm: int) -> Won:
+        """Each arm's money is cut to that of the arm (Proposition 22)."""
+        gains = np.minimum(np.delete(won.gains, arm), won.gains[arm])
+        return Won(gains, (np.delete(won.lost, arm) & won.lost[arm]) | (gains >= problem.goal))
+
+    def with_one_more(self, won: Won) -> Won:
+        """It starts with the least that any arm has (Proposition 23)."""
+        return Won(np.append(won.gains, won.gains.min()), np.append(won.lost, False))
+
     def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """The best arm has been ruled out."""
         return won.lost[..., int(means.argmax())]
@@ -124,6 +140,10 @@ class BestArmLedger:
         error = known.error(choice.rivals)
         distance = np.maximum(choice.rivals.value, error)
         need = problem.goal - won.gains
+        shared = items_of(problem.noise)
+        if shared is not None:  # the items of the leader serve all
+            spread = shared.spreads(known.past, choice.rivals.pieces)
+            return Wanted(nested(2 * spread * need / distance**2, open_, leads), open_ | leads)
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
         return Wanted(star(costs, leads), open_ | leads)
 
@@ -151,6 +171,12 @@ class BestArmLedger:
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind:
         """What is to spare."""
         return Behind(spare, None, bets.behind(int(bets.end.known.means.argmax()) if leader is None else leader))
+
+
+def nested(items: Floats, open_: Bools, leads: Bools) -> Floats:
+    """Items of each arm that is open, and of the leader as many as of any other. (K)"""
+    items = np.where(open_, items, 0.0)
+    return np.where(leads, items.max(axis=-1, keepdims=True), items)
 
 
 def _played(
@@ -195,6 +221,11 @@ def _played(
         error *= np.sqrt((spread + leading(np.ascontiguousarray(spread))) / 2)
     z = ahead
     z /= error
+    leverage = leading(field.per_row) + field.per_row
+    paired = of_pairs(tilts)
+    if paired is not None:
+        every = np.arange(z.size).reshape(z.shape)
+        z, before, leverage = paired.standing(np.broadcast_to(lead[:, None], z.shape), every, 0.0)
     live = None
     if first:  # bet on once the leader is more likely right than wrong
         chances = log_phi(z)
@@ -202,7 +233,6 @@ def _played(
         live = summed(chances) >= math.log(0.5)
         live[0] = False
     new = leading(field.new) - field.new
-    leverage = leading(field.per_row) + field.per_row
     for values, sign in ((z, -1.0), (before, 1.0), (new, -1.0), (leverage, 1.0)):  # the leader against its follower
         flat = values.reshape(-1)
         flat[lead] = sign * flat.take(follow)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Array, Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.candidates_parts import OPENING, Purses, Start, played
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import log_phi
 from roundwise.estimates import Forecast, Known, at, squares_at
+from roundwise.noise.forms import pairs_among
+from roundwise.noise.paired import items_of
 from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, quiet
@@ -72,7 +74,8 @@ class CandidateLedger:
         visited = (won.answers[..., 0] >= 0).sum(axis=-1)
         number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
         pieces = problem.question.halfspaces(answer, problem.arms)
-        return Candidate(number, numbers, known.forecast(pieces))
+        shared = items_of(problem.noise)
+        return Candidate(number, numbers, known.forecast(pieces) if shared is None else shared.between(known, pieces))
 
     @quiet
     def confidence(self, problem: Problem, choice: Candidate, known: Known) -> Floats:
@@ -157,6 +160,14 @@ class CandidateLedger:
         distance = np.maximum(choice.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
         unfinished = _touched(problem.arms, choice.forecast.pieces, open_)
+        shared = items_of(problem.noise)
+        if shared is not None:
+            spread = known.variance[..., None] * np.ones(open_.shape)
+            spread = np.where(
+                pairs_among(choice.forecast.pieces), shared.spreads(known.past, choice.forecast.pieces), spread
+            )
+            items = np.where(open_, 2 * spread * need / distance**2, 0.0)
+            return Wanted(_shared(problem.arms, choice.forecast.pieces, items), unfinished)
         return Wanted(_allocation(problem.arms, choice.forecast.pieces, limits), unfinished)
 
     def claims(self, problem: Problem, won: Won, choice: Candidate, names: Sequence[str]) -> list[Claim]:
@@ -252,21 +263,21 @@ def _extended(won: Won, candidates: int) -> Won:
     if extra <= 0:
         return won
 
-    def longer(array: NDArray[Any], value: float) -> NDArray[Any]:
+    def longer(array: Array, value: float) -> Array:
         room = np.full((*array.shape[:-2], extra, array.shape[-1]), value, dtype=array.dtype)
         return np.concatenate([array, room], axis=-2)
 
     return Won(longer(won.answers, -1.0), longer(won.gains, -np.inf), longer(won.lost, False), won.bank)
 
 
-def _columns(array: NDArray[Any], runs: tuple[int, ...]) -> NDArray[Any]:
+def _columns(array: Array, runs: tuple[int, ...]) -> Array:
     """Runs (C, Q), (Q) or () as columns: the same with all runs last, in the order of parts."""
     own = array.ndim - len(runs)
     rows = array.transpose()
     return rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
 
 
-def _runs(array: NDArray[Any], runs: tuple[int, ...]) -> NDArray[Any]:
+def _runs(array: Array, runs: tuple[int, ...]) -> Array:
     """And back."""
     own = array.ndim - 1
     rows = array.transpose((*range(own - 1, -1, -1), own))
@@ -280,6 +291,16 @@ def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
     touched = np.zeros((*open_.shape[:-1], arms + 1), dtype=np.bool_)
     np.put_along_axis(touched, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
     return touched[..., :arms]
+
+
+def _shared(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
+    """Of each arm as many items as the piece needs that needs most of it: items serve all pieces. (P)->(K)"""
+    where = np.broadcast_to(pieces.arms, (*items.shape, pieces.arms.shape[-1]))
+    used = np.where(np.broadcast_to(pieces.coefficients, where.shape) != 0, items[..., None], 0.0)
+    found = np.zeros((*items.shape[:-1], arms))
+    for i in np.ndindex(items.shape[:-1]):
+        np.maximum.at(found[i], where[i].reshape(-1), used[i].reshape(-1))
+    return found
 
 
 def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import signal
 import socket
+import tempfile
 import webbrowser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +19,9 @@ from roundwise.cli.app import STUDIES, app
 from roundwise.cli.output import say
 from roundwise.cli.study.common import Storage
 from roundwise.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -30,38 +38,74 @@ def serve(
         Path | None,
         typer.Option("--tokens", help="A file of lines ROLE=TOKEN (look, hand in, change); or ROUNDWISE_TOKENS."),
     ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="With studies to look at, in a storage that is gone when it ends.")
+    ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Plan, run and watch studies in the browser, or from a service."""
+    gc.disable()  # nothing of what is imported now is ever rubbish
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
 
         from roundwise.web.app import application
     except ImportError as error:
         raise InputError(
             f"The page needs the extra 'serve' ({error.name} is missing): pip install 'roundwise[serve]'."
         ) from None
+    finally:
+        gc.enable()
+    from roundwise.studies.store import open_store
     from roundwise.web.security import doors_of
 
     doors = doors_of(host, name or [], _tokens(tokens))
-    server = uvicorn.Server(
-        uvicorn.Config(
-            application(storage, doors),
-            host=host,
-            port=port,
-            log_level="critical",  # what goes wrong in a request is logged by the application
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=2,
-        )
+    with ExitStack() as stack:
+        if example:
+            if storage is not None:
+                raise InputError("--example has a storage of its own: leave --storage out.")
+            storage = stack.enter_context(_example())
+        if stack.enter_context(open_store(storage)).server is not None:
+            raise InputError(
+                "A server keeps its studies in a database: give --storage sqlite:///... or postgresql://..., and not "
+                "another server. Nothing was started."
+            )
+        listening = stack.enter_context(_listening(host, port))
+        _served(application(storage, doors), host, listening, open_)
+
+
+def _served(application: FastAPI, host: str, listening: socket.socket, open_: bool) -> None:
+    """Answer until somebody ends it."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        application,
+        log_level="critical",  # what goes wrong in a request is logged by the application
+        access_log=False,
+        server_header=False,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=2,
     )
-    with _listening(host, port) as listening:
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}"
-        say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
-        if open_:
-            webbrowser.open(address)
-        server.run(sockets=[listening])
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}"
+    say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
+    if open_:
+        webbrowser.open(address)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended as by Ctrl+C, so that nothing is left behind
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def _example() -> Iterator[str]:
+    """A storage with studies to look at, in a folder that is removed."""
+    from roundwise.web.example import example_studies
+
+    with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
+        storage = f"sqlite:///{Path(folder) / 'example.db'}"
+        example_studies(storage)
+        yield storage
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -36,7 +36,7 @@ from .forms import (
 from .gaussian import sub_gaussian_form, sub_gaussian_level
 from .horizon import binomial_horizon_bet, hypergeometric_horizon_bet
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
-from .parts import Seen
+from .parts import Seen, Tilts
 from .tilts import BinaryTilts
 
 
@@ -60,6 +60,7 @@ class Binary:
     )
     words: ClassVar[str] = "Results are 0 or 1."
     flags: ClassVar[tuple[str, ...]] = ("--binary",)
+    law: ClassVar[str] = "binary"
     family: ClassVar[Family] = BinaryFamily()
 
     def variance(self, past: Past) -> Floats:
@@ -101,7 +102,7 @@ class Binary:
         """Totals of parts given the total of all rows: how many ones fall in each is hypergeometric."""
         return hypergeometric(rng, counts, totals, dealings)
 
-    def tilts(self, seen: Seen) -> BinaryTilts:
+    def tilts(self, seen: Seen) -> Tilts:
         """Bets of one size on parts."""
         return BinaryTilts(seen)
 

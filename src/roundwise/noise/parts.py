@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Array, Bools, Floats
+from roundwise.estimates import Past
 from roundwise.state import Parts
 
 Index = NDArray[np.intp]
@@ -51,6 +52,7 @@ class Seen:
     scatter: Floats | None = None  # (P, K, n)
     rows: Rows | None = None
     jump: int = 0  # how bold the bets on it are
+    pairs: Seen | None = None  # of every two arms, (P, K^2, n)
 
     def at(self, columns: slice) -> Seen:
         """Some columns of it."""
@@ -61,6 +63,7 @@ class Seen:
             None if self.scatter is None else self.scatter[..., columns],
             None if self.rows is None else Rows(self.rows.values, self.rows.counts[..., columns]),
             self.jump,
+            None if self.pairs is None else self.pairs.at(columns),
         )
 
     @cached_property
@@ -163,11 +166,27 @@ class Tilts(Protocol):
         """
 
 
+@runtime_checkable
+class OfPairs(Protocol):
+    """Tilts that know two arms by their differences on the items of both."""
+
+    def standing(self, first: Index, second: Index, margin: Floats | float) -> tuple[Floats, Floats, Floats]:
+        """Of the difference of two arms before each part: z, and 1/items; and 1/items in the part. (P, c)
+
+        The arms are given as places in an array (P, K, n) as one row.
+        """
+
+
 class InParts(Protocol):
     """A noise model that has bets on parts; the batches of one that has not are bet on as a whole."""
 
     def tilts(self, seen: Seen) -> Tilts:
         """Bets of one size on the parts of a batch."""
+
+
+def of_pairs(tilts: Tilts) -> OfPairs | None:
+    """The bets, if they know how two arms stand on the items of both."""
+    return tilts if isinstance(tilts, OfPairs) else None
 
 
 def in_parts(noise: object) -> InParts | None:
@@ -196,7 +215,7 @@ def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:
     return found
 
 
-def columns(array: NDArray[Any], dealings: int) -> NDArray[Any]:
+def columns(array: Array, dealings: int) -> Array:
     """Runs (K) as columns (K, n), once for every dealing."""
     rows = array.transpose()
     if dealings > 1:
@@ -212,18 +231,24 @@ def part_columns(array: Floats, dealings: int) -> Floats:
     return np.ascontiguousarray(rows).reshape(*rows.shape[:2], -1)
 
 
-def seen(past: tuple[Floats, Floats, Floats, Floats], parts: Parts) -> Seen:
-    """What a model sees, from sums of the past (counts, totals, scatter, freedom) and a batch in parts."""
+def seen(past: Past, parts: Parts) -> Seen:
+    """What a model sees, from the past and a batch in parts."""
     dealings, table = parts.dealings, parts.table
     rows = None
     if table is not None:
         values = table.values.reshape(-1, table.values.shape[-1])[0]
         rows = Rows(values, np.stack([part_columns(table.counts[..., v], dealings) for v in range(values.size)]))
     return Seen(
-        Before(*(columns(each, dealings) for each in past)),
+        Before(*(columns(each, dealings) for each in past[:4])),
         part_columns(parts.counts, dealings),
         part_columns(parts.totals, dealings),
         None if parts.scatter is None else part_columns(parts.scatter, dealings),
         rows,
         parts.jump,
+        None if parts.pairs is None else seen(past.pairs or Past.none(_pairs_of(past.counts.shape)), parts.pairs),
     )
+
+
+def _pairs_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of arrays for every two arms."""
+    return (*shape[:-1], shape[-1] ** 2)

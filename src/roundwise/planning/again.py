@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Bools
+from roundwise.arrays import Bools, Plain
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.noise import range_of_means
 from roundwise.planning.ahead import MOST_ROUNDS, Ends, Start, ahead
@@ -50,7 +49,7 @@ class Outlook:
     within_budget: float | None  # chance of an answer with what is left; of claims, of one that is true
     of_claims: bool = False
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "study": self.study,
@@ -153,6 +152,7 @@ def report_ahead(study: Study) -> Report:
 
 def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
     """One line for a study of which nothing is known but its settings: what it takes with a lead that is not small."""
+    settings = settings.alone
     question, noise = settings.question, settings.noise
     low, high = range_of_means(noise)
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
@@ -182,7 +182,7 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
 
 
 def _ahead(state: State, runs: int, seed: int) -> Ends:
-    settings = state.settings
+    settings = state.settings.alone
     told = None if state.outstanding is None or not state.outstanding.files else state.outstanding.batch
     return ahead(
         settings.problem,

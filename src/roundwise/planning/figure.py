@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import io
 import math
-from typing import Any
 
 import numpy as np
 
 from roundwise.errors import InputError
 from roundwise.planning.page import Shown
 from roundwise.planning.quantities import exact
+from roundwise.theory.figures.canvas import Axes, Figure
 
 BLUE, RED, GREY = "#3a6ea5", "#b22222", "#8a8a8a"
 
 
-def figure_of(plan: Shown) -> Any:
+def figure_of(plan: Shown) -> Figure:
     """Four panels; one that has nothing to show is left out."""
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure as Sheet
     except ImportError:
         raise InputError("Figures need the extra 'sim': pip install 'roundwise[sim]'.") from None
     panels = [_results, _rounds]
@@ -28,7 +28,7 @@ def figure_of(plan: Shown) -> Any:
         panels.append(_by_lead)
     columns = 2
     lines = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(9.0, 3.3 * lines), layout="constrained")
+    figure = Sheet(figsize=(9.0, 3.3 * lines), layout="constrained")
     axes = np.atleast_1d(figure.subplots(lines, columns)).reshape(-1)
     for panel, here in zip(panels, axes, strict=False):
         here.spines[["top", "right"]].set_visible(False)
@@ -40,7 +40,7 @@ def figure_of(plan: Shown) -> Any:
     return figure
 
 
-def drawing_of(figure: Any) -> str:
+def drawing_of(figure: Figure) -> str:
     """A figure as SVG to stand in a page; the same figure gives the same text."""
     import matplotlib as mpl
 
@@ -51,7 +51,7 @@ def drawing_of(figure: Any) -> str:
     return text[text.index("<svg") :]
 
 
-def _front(plan: Shown, axes: Any) -> None:
+def _front(plan: Shown, axes: Axes) -> None:
     front = [each for each in plan.front if each.front]
     axes.plot([each.mean_batches for each in front], [each.mean_samples for each in front], "-o", color=BLUE, ms=4)
     for each in plan.front:
@@ -70,7 +70,7 @@ def _front(plan: Shown, axes: Any) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def _results(plan: Shown, axes: Any) -> None:
+def _results(plan: Shown, axes: Axes) -> None:
     """How many studies have an answer (or have ended, of claims) by so many results."""
     seen: list[float] = []
     shades = ["#b9c9dc", "#8fa9c7", "#6f6f6f", "#a9a9a9", "#c9b08f"]
@@ -96,7 +96,7 @@ def _results(plan: Shown, axes: Any) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def _rounds(plan: Shown, axes: Any) -> None:
+def _rounds(plan: Shown, axes: Axes) -> None:
     row = plan.row
     if row.rounds:
         first, last = row.rounds[0][0], row.rounds[-1][0]
@@ -115,7 +115,7 @@ def _rounds(plan: Shown, axes: Any) -> None:
     )
 
 
-def _by_lead(plan: Shown, axes: Any) -> None:
+def _by_lead(plan: Shown, axes: Axes) -> None:
     """The chance of an answer within the budget, or of each claim; without a budget, the results by lead."""
     rows = sorted(plan.rows, key=lambda row: row.expected.lead or 0.0)
     places = range(len(rows))

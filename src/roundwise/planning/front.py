@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from roundwise.arrays import Plain
 from roundwise.planning.ahead import ahead, without_budget
 from roundwise.planning.bound import lower_bound
 from roundwise.planning.expected import Expected
@@ -44,7 +45,7 @@ class Setting:
     front: bool  # no other needs fewer results and fewer rounds
     recommended: bool = False
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "policy": self.words,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from shlex import quote
 
-import numpy as np
-
 from roundwise.errors import InputError
 from roundwise.noise import Noise
 from roundwise.planning.ahead import most_in_a_round
@@ -17,7 +15,7 @@ from roundwise.planning.wish import Wish
 from roundwise.policies import usual_policy
 from roundwise.policies.limited import limits_of
 from roundwise.questions import Question
-from roundwise.questions.besides import against, flags, one_by_one, tolerance_of
+from roundwise.questions.besides import against, flags, levels_of, one_by_one, tolerance_of
 from roundwise.spec import Thing, name_of, plain
 from roundwise.stopping import rule_words
 
@@ -110,7 +108,7 @@ def asked(question: Question, names: Sequence[str]) -> str:
     control, tolerance = against(question), tolerance_of(question)
     close = f" (give or take {tolerance:g})" if tolerance else ""
     if control is not None:
-        margin = float(np.asarray(getattr(question, "levels", [0.0]))[0])
+        margin = levels_of(question)[0]
         return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "") + close
     known = {name: getattr(question, name, 0) for name in ("k", "level")}
     said = ASKED.get(question.name, question.name).format(**known)

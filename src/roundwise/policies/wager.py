@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from roundwise.arrays import total
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.dealing import FIRST_PARTS, PARTS
+from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
 from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
@@ -24,6 +25,7 @@ PRICE, OF_ALL = 120.0, 0.2  # with no price a batch is worth so many samples tim
 WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so far
 NARROWEST = 0.25  # but so much of them is always allowed
 UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
+SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 CAUTIOUS, BOLD = 20.0, 250.0  # bets are less bold at a price of fewer samples an arm than that, bolder at more
 
@@ -64,6 +66,11 @@ class Wager:
             price is None or 0 < price <= 2**53, f"`batch_price` is {price}, but must be a positive number of samples."
         )
 
+    def limited(self, max_batch: float | None, min_per_arm: float) -> Wager:
+        """With other limits on its batches, where they are given."""
+        most = self.max_batch if max_batch is None else max_batch
+        return replace(self, max_batch=most, min_per_arm=min_per_arm or self.min_per_arm)
+
     def check(self, problem: Problem) -> None:
         """Every question has bets in every noise model; a batch must have room for every arm."""
         self.stopping.check(problem)
@@ -72,6 +79,8 @@ class Wager:
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The same for every arm."""
         each = max(self.first_pulls, (self.batch_price or 0.0) / problem.arms)
+        if items_of(problem.noise) is not None:  # differences on shared items tell more
+            each *= SHARED
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)

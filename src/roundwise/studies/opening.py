@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 
 from roundwise.errors import InputError, whole_number
-from roundwise.noise import Noise
+from roundwise.noise import Noise, with_items
 from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.studies.remote import RemoteStudy
@@ -45,7 +45,8 @@ def create_study(
     results, with a `split` ("equal", or shares such as "2:1:1") so many of each arm; it is then complete when their
     number is there. An old study must have been created with the same settings. `seed` deals the rows of the first
     batch into parts: it is drawn, unless it is given to have the same study again, and must then be chosen before the
-    results are known. `columns` are what the columns of its files are called, where they have names of their own. With
+    results are known. `columns` are what the columns of its files are called, where they have names of their own; with
+    a column of items arms are compared on the items of both, as with a noise model of items (`with_items(noise)`). With
     a storage such as "http://host:8000" the study is kept by a server (`roundwise serve`).
     """
     names = arm_names(arms)
@@ -53,6 +54,8 @@ def create_study(
     drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
     fixed = shares(split, len(names))
     titles = columns or Columns()
+    if titles.item is not None:
+        noise = with_items(noise)
     settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles)
     settings.check_kept()
     store = open_store(storage)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Facts, Floats, Plain
 from roundwise.policies.limited import limited
 from roundwise.state import Batch, Parts, Table
 from roundwise.studies.results import Results, batch_of, whole_of
@@ -101,7 +100,7 @@ class Asked:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any], arms: tuple[str, ...]) -> Asked:
+    def from_payload(cls, payload: Facts, arms: tuple[str, ...]) -> Asked:
         """The batch that `payload` was made of."""
         planned = payload["planned"]
         return cls(
@@ -117,7 +116,7 @@ class Asked:
         )
 
 
-def pulls_of(written: Any, arms: int) -> Floats:
+def pulls_of(written: object, arms: int) -> Floats:
     """Pulls from JSON, one for each arm."""
     pulls = np.asarray(written, dtype=np.float64)
     if pulls.shape != (arms,) or not np.isfinite(pulls).all() or (pulls < 0).any():
@@ -146,13 +145,25 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
     if inside is not None:
         of_part = None if inside.table is None else Table(inside.table.values, _some(of_parts(inside.table.counts)))
         parts = Parts(_some(of_parts(inside.counts)), _some(of_parts(inside.totals)), of_parts(inside.scatter), of_part)
-    return batch._replace(
+    whole = batch._replace(
         counts=_some(taken(batch.counts)),
         totals=_some(taken(batch.totals)),
         scatter=taken(batch.scatter),
         table=table,
         parts=parts,
+        pairs=None,
     )
+    if batch.pairs is None:
+        return whole
+    both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), _two(names), _two(wanted))
+    if parts is not None:
+        whole = whole._replace(parts=parts._replace(pairs=both.parts))
+    return whole._replace(pairs=both._replace(parts=None))
+
+
+def _two(names: Sequence[str]) -> list[str]:
+    """Names for every two arms, in the order of pairs."""
+    return [f"{one}\n{other}" for one in names for other in names]
 
 
 def _some(values: Floats | None) -> Floats:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from roundwise.planning import plan
+from roundwise.arrays import Plain
 from roundwise.spec import made
 from roundwise.studies.listing import list_studies
 from roundwise.studies.report import Report
@@ -17,15 +17,15 @@ from roundwise.studies.report.sheets import TABLES
 from roundwise.studies.store.files import entry_lines, first_line
 from roundwise.studies.store.log import stamp
 from roundwise.studies.verify import verified
-from roundwise.web.bodies import Plain, Problem, Wished
+from roundwise.web.bodies import Problem, Wished
 from roundwise.web.names import Name
 from roundwise.web.reports import Kept
 from roundwise.web.roles import CHANGE, HAND_IN, LOOK, allowed, study_of
-from roundwise.web.threads import PLANNERS, by
+from roundwise.web.threads import CLIENTS, SLOW, by
 
 __all__ = ["CHANGE", "HAND_IN", "LOOK", "allowed", "router", "study_of"]
 
-SAID: dict[int | str, dict[str, Any]] = {
+SAID: dict[int | str, Plain] = {
     status: {"description": words, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
     for status, words in {
         400: "The request was not understood.",
@@ -51,10 +51,10 @@ KINDS: dict[str, str] = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "csv": "text/csv; charset=utf-8",
 }
-FILES: dict[int | str, dict[str, Any]] = {
+FILES: dict[int | str, Plain] = {
     200: {"content": {kind.partition(";")[0]: {} for kind in KINDS.values()}, "description": "The report."}
 }
-LINES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
+LINES: dict[int | str, Plain] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
 
 
 def kept(request: Request) -> Kept:
@@ -70,21 +70,29 @@ def studies(request: Request) -> list[Plain]:
 
 
 @router.get("/studies/{name}", dependencies=[LOOK], tags=["studies"])
-def status(request: Request, response: Response, name: Name, forecast: bool = False) -> Plain:
+def status(request: Request, response: Response, name: Name) -> Plain:
     """Where a study stands, without bounds: the answer or the shortlist, what is still to come, what is open.
 
     `ETag` is the digest of its last entry: sent back as `If-Match`, a request is refused if the study has moved on.
     """
     with study_of(request, name) as study:
         report = kept(request).brief(study)
-        more = {"forecast": kept(request).forecast(study) or None} if forecast else {}
     response.headers["etag"] = f'"{report.digest}"'
-    return report.plain() | more
+    return report.plain()
+
+
+@router.get("/studies/{name}/forecast", dependencies=[LOOK], tags=["studies"])
+@by(SLOW)
+def forecast(request: Request, name: Name) -> Plain:
+    """What it will still take, in one line; null where nothing can be said."""
+    with study_of(request, name) as study:
+        return {"study": name, "forecast": kept(request).forecast(study) or None}
 
 
 @router.get(
     "/studies/{name}/report", dependencies=[LOOK], response_class=Response, responses=SAID | FILES, tags=["studies"]
 )
+@by(SLOW)
 def report(
     request: Request,
     name: Name,
@@ -122,7 +130,7 @@ def log(request: Request, name: Name) -> list[Plain]:
 
 
 @router.get("/studies/{name}/verify", dependencies=[LOOK], tags=["record"])
-@by(PLANNERS)
+@by(SLOW)
 def verify(request: Request, name: Name) -> Plain:
     """Compute everything again from the record, and list what comes out otherwise than it was recorded."""
     with study_of(request, name) as study:
@@ -141,6 +149,7 @@ def verify(request: Request, name: Name) -> Plain:
 
 
 @router.get("/studies/{name}/head", dependencies=[LOOK], tags=["record"])
+@by(CLIENTS)
 def head(request: Request, name: Name) -> Plain:
     """Where the record ends."""
     with study_of(request, name) as study:
@@ -157,6 +166,7 @@ def head(request: Request, name: Name) -> Plain:
 @router.get(
     "/studies/{name}/record", dependencies=[LOOK], response_class=Response, responses=SAID | LINES, tags=["record"]
 )
+@by(CLIENTS)
 def record(
     request: Request,
     name: Name,
@@ -192,9 +202,11 @@ def effect(
 
 
 @router.post("/plan", dependencies=[HAND_IN], tags=["studies"])
-@by(PLANNERS)
+@by(SLOW)
 def planned(body: Wished) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
+    from roundwise.planning import plan  # it takes a while, and the server should be up soon
+
     words = body.model_dump(exclude={"question", "noise", "policy", "plan_seed"})
     found = plan(
         made("question", body.question),

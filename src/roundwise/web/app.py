@@ -38,6 +38,7 @@ from roundwise.web.problems import kind_of, problem, status_of
 from roundwise.web.reports import Kept
 from roundwise.web.security import Doors, Guard
 from roundwise.web.staged import Staged
+from roundwise.web.threads import few_lookers
 from roundwise.web.who import Writers
 
 HERE = Path(str(files("roundwise.web")))
@@ -54,6 +55,7 @@ def application(storage: str | None, doors: Doors) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        few_lookers()
         with (
             open_store(storage),
             closing(app.state.staged),

@@ -9,10 +9,18 @@ from typing import ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 WRITERS = CapacityLimiter(8)
-PLANNERS = CapacityLimiter(1)  # what takes seconds is done one at a time
+CLIENTS = CapacityLimiter(4)  # records for studies elsewhere, which record by what they read
+SLOW = CapacityLimiter(2)  # what takes seconds: reports with bounds, plans, audits
+TYPING = CapacityLimiter(8)  # forecasts as one types: a new one must begin for the old ones to be given up
+LOOKERS = 6  # all the others: they share one processor, and more of them at once would only slow down who records
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
+
+
+def few_lookers() -> None:
+    """Let so many look at once; the others wait for a moment. To be called where the server runs."""
+    to_thread.current_default_thread_limiter().total_tokens = LOOKERS
 
 
 def by(threads: CapacityLimiter) -> Callable[[Callable[Given, Made]], Callable[Given, Awaitable[Made]]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, said
-from roundwise.noise import Noise
+from roundwise.noise import Noise, items_of
 from roundwise.studies.results import checks
 from roundwise.studies.results.cells import Numbers, blank, no_value
 from roundwise.studies.results.columns import Layout
@@ -33,7 +33,7 @@ class Cells(NamedTuple):
 
     lines: Sequence[int]
     arms: Index
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[object]]
 
 
 def with_arms(sheet: Sheet, names: Names, plan: Layout, chunk: Chunk) -> Cells:
@@ -61,7 +61,7 @@ def _unfolded(names: Names, roles: Sequence[str], chunk: Chunk) -> Cells:
     arms = np.array([names.index[roles[i].removeprefix("arm ")] for i in at])
     filled = [k for k in range(len(chunk.lines)) if not all(blank(column[k]) for column in chunk.columns)]
     lines = np.repeat([chunk.lines[k] for k in filled], len(at)).astype(np.int64).tolist()
-    columns: dict[str, Sequence[Any]] = {"outcome": [chunk.columns[i][k] for k in filled for i in at]}
+    columns: dict[str, Sequence[object]] = {"outcome": [chunk.columns[i][k] for k in filled for i in at]}
     for i, role in enumerate(roles):
         if i not in at:
             columns[role] = [chunk.columns[i][k] for k in filled for _ in at]
@@ -157,6 +157,7 @@ class RowLines:
                 np.add.at(self._empty, cells.arms[missing], 1.0)
                 cells, values, missing = taken(cells, ~missing), values[~missing], missing[~missing]
             items = self._items(cells)
+            self._refuse_old_items(cells, items)
             ids = self._ids(cells, items)
             if ids is not None:
                 old = self._earlier.has(ids) if not self._options.again else np.zeros(len(ids), dtype=np.bool_)
@@ -270,6 +271,22 @@ class RowLines:
             return hashes([f"file {self._file}, line {line}" for line in cells.lines], self._seed)
         return None
 
+    def _refuse_old_items(self, cells: Cells, items: Hashes | None) -> None:
+        """Where arms are compared on items, one that was used before is known: it is no new chance."""
+        if items is None or items_of(self._noise) is None:
+            return
+        old = self._earlier.known(items)
+        new = ~self._earlier.has(with_arm(items, cells.arms)) if not self._options.again else np.ones_like(old)
+        lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+        lines.refuse(
+            "an item of an earlier round",
+            old & new,
+            lambda k: (
+                f"the item '{shown(str(cells.columns['item'][k]))}' was used in an earlier round.",
+                "Items of a round must be new to all arms: leave it out, and use others.",
+            ),
+        )
+
     def _ids(self, cells: Cells, items: Hashes | None) -> Hashes | None:
         if not self.with_ids:
             return None
@@ -286,7 +303,7 @@ class RowLines:
         assert items is not None
         return with_arm(items, cells.arms)
 
-    def _clock(self, cells: Sequence[Any]) -> None:
+    def _clock(self, cells: Sequence[object]) -> None:
         """The first and the last time so far, of those that are written as ISO 8601."""
         texts = [cell.isoformat() if isinstance(cell, date) else cell for cell in cells]
         moments = [each.strip() for each in texts if isinstance(each, str) and _MOMENT.fullmatch(each.strip()[:40])]

@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Noise, Poisson
+from roundwise.noise import Noise, items_of
 from roundwise.studies.results.books import LARGEST, excel_sheet
 from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
@@ -36,12 +36,12 @@ from roundwise.studies.results.text import text_sheet
 from roundwise.studies.results.words import listed, quoted, refusal, shown
 
 TEACHES = (
-    "sums cannot be dealt into parts, so this first batch only teaches: it counts if every result is a row of its own"
+    "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"
 )
 
 
 def read_results(
-    source: Any,
+    source: object,
     arms: Sequence[str],
     noise: Noise,
     *,
@@ -77,14 +77,14 @@ def read_results(
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
-def sheet_of(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
+def sheet_of(source: object, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
     """The table in whatever was given; a source that was sent by somebody else has limits."""
     limits: Limits | None = getattr(source, "limits", None)
     found = _sheet(source, path, name, known, stack, limits)
     return found if limits is None else limits.counted(found)
 
 
-def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None) -> Sheet:
+def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None) -> Sheet:
     if is_frame(source):
         return frame_sheet(name, source)
     if not is_path(source):
@@ -174,7 +174,7 @@ class Reader:
         could = self._could_be_arms if role == "arm" else self._could_be_outcomes
         return [place for place in places if could(self._first.columns[at[place]])]
 
-    def _could_be_arms(self, cells: Sequence[Any]) -> bool:
+    def _could_be_arms(self, cells: Sequence[object]) -> bool:
         found = {name_in(cell) for cell in cells} - {""}
         known = [name in self.names.index for name in found]
         return (
@@ -185,7 +185,7 @@ class Reader:
             and any(known)
         )
 
-    def _could_be_outcomes(self, cells: Sequence[Any]) -> bool:
+    def _could_be_outcomes(self, cells: Sequence[object]) -> bool:
         values, missing = Numbers("", self.sheet.decimal_comma, outcome=True).read(range(len(cells)), cells)
         low, high, whole, *_ = self.noise.outcome
         there = values[~missing]
@@ -196,6 +196,8 @@ class Reader:
 
     def _sums(self) -> Results:
         size, plan, sheet = len(self.names.arms), self.plan, self.sheet
+        if items_of(self.noise) is not None:
+            raise self._without_items()
         reader = SumLines(sheet, self.names, self.noise, plan)
         sums, lines = Sums(size), 0
         for index, counts, totals, within in reader.read(self._chunks()):
@@ -233,6 +235,8 @@ class Reader:
         sheet, size = self.sheet, len(self.names.arms)
         spool = self._spool()
         reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
+        if items_of(self.noise) is not None and not reader.has_items:
+            raise self._without_items()
         for index, values, items in reader.read(self._chunks()):
             spool.put(index, values, items)
         reader.refuse(spool.rows)
@@ -272,6 +276,7 @@ class Reader:
             kept(spool.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
             law,
             self.noise.needs == "rows",
+            items_of(self.noise) is not None,
             missing=missing if missing.any() else None,
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
@@ -292,8 +297,15 @@ class Reader:
                 found = found + each.missing
         return found
 
+    def _without_items(self) -> DataError:
+        return DataError(
+            f"{self.sheet.name} does not say which results belong to the same item, and this study compares arms on "
+            "the items of both. Name the column of items (--item-column), or give one row an item, one column an arm."
+        )
+
     def _law(self) -> Law | None:
-        return "binary" if isinstance(self.noise, Binary) else "poisson" if isinstance(self.noise, Poisson) else None
+        found: Law | None = getattr(self.noise, "law", None)
+        return found
 
     def _sigma(self) -> float | None:
         """What sums must be of, to be dealt as normal ones: results of one, exactly known deviation."""
