@@ -54,8 +54,7 @@ class Lots:
     def run(self, runs: int) -> None:
         """So many more, or fewer where rounds are many."""
         steps = max((each.steps for each in [*self.limited, *self.needed]), default=1)
-        work = WORK // (6 if isinstance(self.wish.question, Claims) else 1)  # their bets are slower
-        number = min(runs, max(int(work * min(1.0, FEW_ARMS / len(self.wish.names))) // steps, FOLLOWED))
+        number = min(runs, max(int(WORK * self._ease / steps), FOLLOWED))
         if number <= 0 or self.idle:
             return
         if self.rough:
@@ -64,6 +63,17 @@ class Lots:
         if self.open:
             followed = number if steps <= CHEAP else min(number, max(FOLLOWED, number // 4))
             self.needed.append(self._ahead(without_budget(self.wish.acting), followed, len(self.needed)))
+
+    @property
+    def _ease(self) -> float:
+        """The work of a step against that of a usual one: many arms, and bets towards a budget of many 0/1 results."""
+        ease = min(1.0, FEW_ARMS / len(self.wish.names))
+        if not isinstance(self.wish.question, Claims):
+            return ease
+        if self.wish.budget is None:
+            return ease / 3
+        events = self.wish.budget * max(1.0, *self.expected.means) if self.wish.noise.needs == "sums" else 0.0
+        return ease / (1 + events / 2000)
 
     def _ahead(self, policy: Policy, runs: int, block: int) -> Ends:
         world = self.wish.world(self.expected.means)
