@@ -45,12 +45,12 @@ def test_the_overview_is_in_order() -> None:
 def test_curves() -> None:
     problem = Problem(BestArm(), 2)
     means = [2 * math.sqrt(2e-6), 0.0]  # T* = 8 / gap^2 = 1e6
-    curve = batch_curve(problem, means, np.geomspace(1, 1e6, 5), runs=50)
+    curve = batch_curve(problem, means, np.geomspace(1, 1e6, 3), runs=50)
     assert (curve.lower <= curve.pet.batches).all()
     assert (curve.pet.batches <= curve.upper).all()
     assert (curve.upper <= curve.upper_stated).all()
     assert (np.diff(curve.lower) >= 0).all()
-    found = trade_off(problem, means, 1.0, growths=(2, 8), runs=50, number=5)
+    found = trade_off(problem, means, 1.0, growths=(2, 8), runs=50, number=3)
     (few_gamma, many), (much_gamma, few) = found.points.values()
     assert few_gamma < much_gamma
     assert few < many

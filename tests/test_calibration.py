@@ -17,7 +17,6 @@ from roundwise.state import Parts
 from roundwise.stopping import THRESHOLDS, Declared
 from roundwise.studies.results import batches, lots
 from roundwise.theory.calibration import measure
-from roundwise.theory.calibration.cells import Cell, Refused
 from roundwise.theory.calibration.grid import grid, quick
 from roundwise.theory.calibration.laws import LAWS
 from roundwise.theory.calibration.measure import Measured, measured
@@ -25,17 +24,16 @@ from roundwise.theory.calibration.page import page, plain, wrong
 from roundwise.theory.calibration.rules import RULES
 from roundwise.theory.calibration.shapes import SHAPES
 
-EVERY = grid()
-CELLS = [each for each in EVERY if isinstance(each, Cell)]
+CELLS, REFUSED = grid()
 
 
 class TestTheGrid:
     def test_a_combination_is_measured_or_refused_with_a_sentence(self):
         """`product` tries each; anything but an InputError would be raised here."""
-        keys = Counter((each.row, each.column) for each in EVERY if each.part == "product")
+        keys = Counter((each.row, each.column) for each in (*CELLS, *REFUSED) if each.part == "product")
         assert {row for row, _ in keys} == {shape.name for shape in SHAPES}
         assert len(keys) == len(SHAPES) * len(LAWS) * len(RULES)
-        assert all(each.sentence.endswith(".") for each in EVERY if isinstance(each, Refused))
+        assert all(each.sentence.endswith(".") for each in REFUSED)
 
     def test_it_has_every_question_noise_model_policy_and_threshold(self):
         assert {shape.asked(LAWS[0])[0].name for shape in SHAPES} == set(QUESTIONS)
@@ -59,7 +57,7 @@ class TestTheGrid:
         assert len({each.digest for each in CELLS}) == len(CELLS)
 
     def test_the_short_one_has_every_part_and_shape(self):
-        few = quick(EVERY)
+        few = quick(CELLS)
         assert {each.part for each in few} == {each.part for each in CELLS}
         assert {each.row for each in few} == {each.row for each in CELLS}
 
@@ -102,12 +100,11 @@ class TestThePage:
     def test_it_says_what_was_counted_and_what_is_wrong(self):
         found = [Measured(cell, 100, 0) for cell in CELLS if not cell.must_fail]
         found += [Measured(cell, 100, 0 if cell.must_fail else 100) for cell in CELLS if cell.must_fail]
-        refused = [each for each in EVERY if isinstance(each, Refused)]
-        text = page(found, refused, "roundwise calibrate", "figures/calibration.svg")
+        text = page(found, REFUSED, "roundwise calibrate", "figures/calibration.svg")
         assert "| Wager |" in text
-        assert all(sentence in text for sentence in {each.sentence for each in refused})
+        assert all(sentence in text for sentence in {each.sentence for each in REFUSED})
         assert len(wrong(found)) == sum(cell.must_fail for cell in CELLS)
-        assert json.dumps(plain(found, refused))
+        assert json.dumps(plain(found, REFUSED))
 
 
 # ----------------------------------------------------------------- the holes of the first release, put back one by one

@@ -20,14 +20,16 @@ from roundwise.studies.store.log import Head, extended
 from roundwise.studies.verify import verified
 
 VALUES = [None, True, False, 0, -1, 1e308, -1000, "x", "", [], {}, [1], ["a"], 2**70, 0.5, "nan", "inf", {"a": 1}]
-SOME = 12  # studies that are forged, spread over all kinds
 
 
 @pytest.fixture(scope="module")
-def logs():
-    every = [study.entries() for study in make.eventful()]
-    plain = [study.entries() for i, study in enumerate(make.plain()) if i % 17 == 0]
-    return [*every[-SOME:], *plain]
+def logs(tmp_path_factory):
+    """Golden logs: of every kind some, and all that is no plain study."""
+    kept = sorted(make.HERE.glob("*/*.jsonl.gz"))
+    plain = [path for path in kept if path.name.endswith(("_open.jsonl.gz", "_decided.jsonl.gz"))]
+    some = [path for path in kept if path not in plain] + plain[::17]
+    folder = tmp_path_factory.mktemp("logs")
+    return [make.read(path, folder) for path in some]
 
 
 def places(value, path=()):

@@ -1,6 +1,5 @@
 """Studies outlive the software: every log that a release kept is opened, continued, verified and reported."""
 
-import gzip
 import sys
 from pathlib import Path
 
@@ -17,16 +16,9 @@ from roundwise.studies.guarantee import guarantee_of
 from roundwise.studies.packing import unpacked
 from roundwise.studies.replay import replayed
 from roundwise.studies.report import report_of
-from roundwise.studies.store import read_log
 from roundwise.studies.verify import verified
 
 KEPT = sorted(make.HERE.glob("*/*.jsonl.gz"))
-
-
-def read(path, folder):
-    plain = folder / "log.jsonl"
-    plain.write_bytes(gzip.decompress(path.read_bytes()))
-    return read_log(plain)
 
 
 def quick(name):
@@ -49,7 +41,7 @@ LOGS = [
 @pytest.fixture(params=LOGS or [pytest.param(None, id="fresh")])
 def studies(request, tmp_path):
     """The studies of one file; those of this version, as long as no release kept any."""
-    entries = list(make.logs()) if request.param is None else [read(request.param, tmp_path)]
+    entries = list(make.logs()) if request.param is None else [make.read(request.param, tmp_path)]
     return [make.InMemory(each) for each in entries]
 
 

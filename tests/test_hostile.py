@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 from sqlalchemy import event
 
+from commands import shell
 from roundwise import (
     AnyAbove,
     BestArm,
@@ -192,29 +191,23 @@ def test_opt_bbai_without_results(storage):
 # ------------------------------------------------------------------------------------------------------- of the store
 
 
-def ran(*words, storage):
-    return subprocess.run(
-        [sys.executable, "-m", "roundwise", *words, "--storage", storage], capture_output=True, text=True, check=False
-    )
-
-
 @pytest.mark.parametrize("target", ["studies.db", "link.html", "studies.db-wal", "studies.db-shm"])
 def test_nothing_is_written_over_a_database(storage, tmp_path, target):
     """`--out` onto the file of the studies destroyed them all, with exit code 0."""
     arms = ["--arms", "a,b", "--question", "best-arm", "--sigma", "1"]
-    assert ran("new", "s", *arms, storage=storage).returncode == 0
+    assert shell("new", "s", *arms, "--storage", storage).returncode == 0
     (tmp_path / "link.html").symlink_to(tmp_path / "studies.db")
     held = open_store(storage)
     try:
         for words in (["ask", "s"], ["export", "s"], ["report", "s"]):
-            found = ran(*words, "--out", str(tmp_path / target), storage=storage)
+            found = shell(*words, "--out", tmp_path / target, "--storage", storage)
             if words[0] == "report" and target != "link.html":
                 continue  # reports are refused by their ending before
             assert found.returncode == 2, words
             assert "SQLite database" in found.stderr or "the database in which" in found.stderr
     finally:
         held.close()
-    assert ran("status", "s", storage=storage).returncode == 0
+    assert shell("status", "s", "--storage", storage).returncode == 0
 
 
 @pytest.mark.parametrize("done", ["shm removed", "shm replaced", "a link in its place"])

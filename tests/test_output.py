@@ -1,20 +1,18 @@
 """What commands print and write: nothing steers a terminal, no file is lost, what is recorded is said to be."""
 
 import csv
-import io
 import json
 import os
 import stat
 import subprocess
 import sys
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import patch
 
 import openpyxl
 import pytest
 
+import commands
 import roundwise
 from roundwise import (
     BestArm,
@@ -53,17 +51,9 @@ def here(tmp_path, monkeypatch):
 
 
 def shell(here, *words):
-    """A command, in this process: what it returned and printed."""
-    out, errors = io.StringIO(), io.StringIO()
-    with (
-        chdir(here),
-        patch.object(sys, "argv", ["roundwise", *map(str, words)]),
-        redirect_stdout(out),
-        redirect_stderr(errors),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    return SimpleNamespace(returncode=ended.value.code, stdout=out.getvalue(), stderr=errors.getvalue())
+    """A command there."""
+    with chdir(here):
+        return commands.shell(*words)
 
 
 def process(here, *words, **changes):

@@ -255,7 +255,9 @@ def finished(study, rng):
     return report
 
 
-@pytest.mark.parametrize("limits", [{}, {"max_batch": 60}], ids=["free", "limited"])
+@pytest.mark.parametrize(
+    "limits", [pytest.param({}, id="free", marks=pytest.mark.slow), pytest.param({"max_batch": 60}, id="limited")]
+)
 def test_a_study_of_ones_own_is_read_in_another_process(here, recipes, limits):
     question, noise, policy, threshold = recipes
     rule = policy.Doubling(20, GLR(threshold.Stricter(1.1)))

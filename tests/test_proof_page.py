@@ -255,11 +255,12 @@ def test_a_permutation_for_each_file_of_a_sorted_list_makes_the_parts_repeat_eac
         assert np.ptp(parts.sum(axis=0)) <= k
 
 
-def test_rows_of_several_files_are_dealt_as_those_of_one() -> None:
+def test_rows_of_several_files_are_dealt_as_those_of_one(monkeypatch) -> None:
     """The first part of a sorted list in 40 files has as many ones as chance has it. (Seeds are fixed.)"""
+    monkeypatch.setattr(dealing, "DEALINGS", dealing.FEWEST)
     files, size, ones = 40, 20, 400
     rows, found = np.repeat([0.0, 1.0], ones).reshape(files, size), []
-    for seed in range(300):
+    for seed in range(150):
         read = [
             read_results(
                 {"arm": ["a"] * size, "outcome": each}, ["a", "b"], SubGaussian(1.0), parts=4, seed=seed, file=i
@@ -269,8 +270,8 @@ def test_rows_of_several_files_are_dealt_as_those_of_one() -> None:
         found.append(batch_of(read).parts.totals[0, 0, 0])
     first = dealing.cut(np.array([2.0 * ones]), 4)[0, 0, 0]
     variance = stats.hypergeom(2 * ones, ones, int(first)).var()
-    assert np.mean(found) == pytest.approx(first / 2, abs=4 * math.sqrt(variance / 300))
-    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 299) / 299
+    assert np.mean(found) == pytest.approx(first / 2, abs=4 * math.sqrt(variance / 150))
+    low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 149) / 149
     assert low < np.var(found, ddof=1) / variance < high
 
 

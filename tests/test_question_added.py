@@ -9,7 +9,8 @@ from roundwise import PET, BestArm, Gaussian, GaussianArms, Problem, Statements,
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.rule import ledger_of
 from roundwise.questions import Complexity, Pieces
-from roundwise.questions.base import Halfspaces, cells_of, finite, form_words, pairs, quiet, spread_over
+from roundwise.questions.base import Halfspaces, finite, form_words, pairs, quiet, spread_over
+from roundwise.questions.besides import cells_of
 from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State

@@ -37,8 +37,9 @@ from roundwise import (
     Wager,
     simulate,
 )
+from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.simulation import lockstep
-from roundwise.simulation.summary import error_upper_bound, sample_lower_bound
+from roundwise.simulation.summary import error_upper_bound
 from roundwise.theory import paper
 
 PAPER = GaussianArms(RandomGaps())

@@ -220,9 +220,10 @@ class TestWholeStudies:
                 assert all(n == 0 or n >= 7 for n in asked.pulls)
             same_as_a_plain_trial(study)
 
-    def test_a_hundred_thousand_arms(self, file):
-        names = [f"arm {i}" for i in range(100_000)]
-        pulls, best = 30, 77_777
+    @pytest.mark.parametrize("arms", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+    def test_very_many_arms(self, file, arms):
+        names = [f"arm {i}" for i in range(arms)]
+        pulls, best = 30, 7_777
         with create_study("big", question=BestArm(), arms=names, noise=Binary(), storage=file) as study:
             asked = study.ask()
             assert asked.pulls.sum() == pulls * len(names)

@@ -435,7 +435,7 @@ class TestCommand:
         assert "The folder for results; if not given, results/ and the name of the file." in text
         assert "[]" not in text
 
-    @pytest.mark.parametrize("width", [80, 120, 160])
+    @pytest.mark.parametrize("width", [80, pytest.param(120, marks=pytest.mark.slow), 160])
     def test_names_are_not_broken(self, sweep, tmp_path, monkeypatch, width):
         for module in (roundwise.cli.sweep, roundwise.cli.output):
             monkeypatch.setattr(module, "console_width", lambda: width)

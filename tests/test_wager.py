@@ -49,7 +49,7 @@ from roundwise.estimates import Past, known_from
 from roundwise.noise import gaussian
 from roundwise.noise.tilts import GaussianTilts
 from roundwise.questions.base import pairs
-from roundwise.simulation.summary import sample_lower_bound
+from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.state import Batch, Parts, Table, joined
 from roundwise.trial import advance, begin, conclusion
 

@@ -40,7 +40,7 @@ def dealt_rows(rows: Rows, arms: int, seed: int, batch: int, parts: int, points:
     """
     size = max(len(rows.arms), 1)
     several = int(np.clip(_ROOM // max(size, arms * parts * max(points, 1)), FEWEST, DEALINGS))
-    states = [mixed(_start(seed, batch) + np.uint64(m)) for m in range(several)]
+    states = mixed(_start(seed, batch) + np.arange(several).astype(np.uint64))
     place = rows.arms * parts + (_by_row if rows.items is None else _by_item)(rows, arms, states, parts)
     mean = np.bincount(rows.arms, rows.totals, arms) / np.maximum(np.bincount(rows.arms, rows.counts, arms), 1.0)
     off = rows.totals - rows.counts * mean[rows.arms]
@@ -72,7 +72,7 @@ def _start(seed: int, batch: int) -> NDArray[np.uint64]:
     return mixed(mixed(np.full(1, seed % 2**64, dtype=np.uint64)) + np.uint64(batch))
 
 
-def _by_item(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int) -> Index:
+def _by_item(rows: Rows, arms: int, states: NDArray[np.uint64], parts: int) -> Index:
     """The part of each row in each dealing: items in a random order, cut at the edges. (M, rows)"""
     assert rows.items is not None
     items, which = np.unique(rows.items, return_inverse=True)
@@ -85,7 +85,7 @@ def _by_item(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int
     return found
 
 
-def _by_row(rows: Rows, arms: int, states: list[NDArray[np.uint64]], parts: int) -> Index:
+def _by_row(rows: Rows, arms: int, states: NDArray[np.uint64], parts: int) -> Index:
     """The same for the rows of each arm."""
     sizes = np.bincount(rows.arms, minlength=arms)
     starts = (np.cumsum(sizes) - sizes)[rows.arms]

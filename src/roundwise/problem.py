@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from roundwise.errors import InputError
 from roundwise.noise import Gaussian, Noise, range_of_means
 from roundwise.questions import Question
-from roundwise.questions.base import check_range
+from roundwise.questions.besides import check_range
 
 
 @dataclass(frozen=True)

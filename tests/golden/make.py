@@ -21,7 +21,7 @@ from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, Unk
 from roundwise.policies import usual_policy
 from roundwise.questions import Claims, Largest, Statements
 from roundwise.studies.settings import Settings, within_limits
-from roundwise.studies.store.files import lines
+from roundwise.studies.store.files import lines, read_log
 from roundwise.studies.store.log import Head, extended, keys, written
 from roundwise.studies.study import Study
 
@@ -47,6 +47,13 @@ QUESTIONS = {
     "claims": Claims.against_control(ARMS, control="a"),
 }
 CLEAR, ALIKE = (0.1, 0.5, 0.9), (0.4, 0.42, 0.41)  # means at which a study is soon decided, and at which it is not
+
+
+def read(path, folder):
+    """The entries of a log that was kept."""
+    plain = folder / "log.jsonl"
+    plain.write_bytes(gzip.decompress(path.read_bytes()))
+    return read_log(plain)
 
 
 class Kept:

@@ -18,7 +18,8 @@ from roundwise.betting.parts import log_phi
 from roundwise.estimates import Forecast, Known, at, squares_at
 from roundwise.problem import Problem
 from roundwise.questions import program
-from roundwise.questions.base import Answer, Halfspaces, piece_words, quiet
+from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.besides import piece_words
 from roundwise.state import Batch, Parts
 from roundwise.stopping.explained import About, Behind, Claim, Interval
 

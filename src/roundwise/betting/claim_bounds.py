@@ -76,14 +76,12 @@ def _guess(problem: Problem, shape: tuple[int, ...]) -> Past:
     return nothing._replace(counts=np.ones(shape), totals=np.full(shape, (low + high) / 2))
 
 
-def agreeing(problem: Problem, steps: Sequence[Step], towards: Towards) -> Floats:
+def agreeing(problem: Problem, question: Claims, steps: Sequence[Step], towards: Towards) -> Floats:
     """For each line that is open the largest value up to its level that the rule would have shown it to exceed. (L)
 
     The same bets with the level moved; what is won falls as it rises. At the level itself this is rule (R), so a line
     is shown just where its bound reaches the level.
     """
-    question = problem.question
-    assert isinstance(question, Claims)
     pieces, weights = question.bets(()), np.asarray(question.weights, dtype=np.float64)
     lines = np.tile(weights, len(pieces.offsets) // weights.size)
     shape = (-1, question.number)

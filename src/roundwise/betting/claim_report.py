@@ -90,7 +90,7 @@ def _lower(problem: Problem, kept: Kept, towards: Towards) -> Floats:
     single = nothing if question.odds else single_step(problem, kept.steps, both.bets(()), bars)
     found = single[:lines]
     if question.odds or getattr(problem.noise, "moves", False):
-        found = np.maximum(found, agreeing(problem, kept.steps, towards))
+        found = np.maximum(found, agreeing(problem, claims_of(problem), kept.steps, towards))
     found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
     return np.append(found, single[lines:])
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,11 +22,10 @@ from roundwise.betting.closed import money_of, newly_shown, open_weight
 from roundwise.betting.purses import Kept, claims_of, compares, lines_of, sides_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
-from roundwise.noise.binary import Binary
+from roundwise.noise.base import odds_bet
 from roundwise.noise.horizon import ETA
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
-from roundwise.questions.claims import Claims
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
@@ -44,6 +44,8 @@ class Claiming:
 
     eta: float = ETA
     cash: float = 0.0
+    anytime: ClassVar[bool] = True
+    looks_ahead: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.eta < 1:
@@ -53,12 +55,11 @@ class Claiming:
 
     def check(self, problem: Problem) -> None:
         """A question of claims, under a noise model with bets towards a budget."""
-        if not isinstance(problem.question, Claims):
-            raise InputError(f"The rule of claims does not fit the question '{problem.question.name}'.")
+        question = claims_of(problem)
         if not hasattr(problem.noise, "horizon"):
             raise InputError(f"The noise model '{problem.noise.name}' has no bets for claims.")
-        if problem.question.odds and not isinstance(problem.noise, Binary):
-            raise InputError("Odds ratios are of rates: they need 0/1 results.")
+        if question.odds:
+            odds_bet(problem.noise)
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing won, nothing shown."""
@@ -111,8 +112,7 @@ class Claiming:
         raised = np.where(last & (need > 0), np.log((np.exp(most) - self.cash) / (1.0 - self.cash)), need)
         share = np.broadcast_to(rho[..., None], need.shape)
         if claims_of(problem).odds:
-            assert isinstance(problem.noise, Binary)
-            logs = problem.noise.odds_horizon(batch, pieces, raised, share, self.eta)
+            logs = odds_bet(problem.noise)(batch, pieces, raised, share, self.eta)
         else:
             known = Known(past, past.means, problem.noise.variance(past))
             logs = problem.noise.horizon(known, batch, pieces, raised, share, self.eta)
@@ -148,6 +148,11 @@ class Claiming:
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """What is shown."""
         return np.asarray(trial.kept.shown)
+
+    def struck(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
+        """Where something false is shown."""
+        shown = trial.kept.shown
+        return ~claims_of(problem).correct(shown, np.broadcast_to(means, trial.record.counts.shape))
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""

@@ -9,6 +9,7 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.betting.claim_bounds import Step
 from roundwise.betting.closed import lacking, money_of
+from roundwise.errors import InputError
 from roundwise.estimates import Past
 from roundwise.problem import Problem
 from roundwise.questions.claims import Claims
@@ -37,7 +38,8 @@ class Kept(NamedTuple):
 def claims_of(problem: Problem) -> Claims:
     """The question, which is of claims."""
     question = problem.question
-    assert isinstance(question, Claims)
+    if not isinstance(question, Claims):
+        raise InputError(f"The rule of claims does not fit the question '{question.name}'.")
     return question
 
 

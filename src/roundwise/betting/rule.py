@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools
+from roundwise.arrays import Bools, Floats
 from roundwise.betting.above import AboveLedger
 from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.bounds import Bets, Kept, Placed
@@ -23,9 +23,10 @@ from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
-from roundwise.noise.parts import InParts
+from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
-from roundwise.questions.base import Answer, cells_of
+from roundwise.questions.base import Answer
+from roundwise.questions.besides import cells_of
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
@@ -35,6 +36,7 @@ class Betting:
     """Stop when every wrong answer has lost 1/delta times the stake."""
 
     shifts: bool = True  # estimates from differences within batches, where the question compares arms
+    anytime: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
         """Every question and every noise model has its bets; claims have a rule of their own."""
@@ -48,7 +50,7 @@ class Betting:
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
         ledger = ledger_of(problem)
-        if batch.parts is None or not isinstance(problem.noise, InParts):
+        if batch.parts is None or in_parts(problem.noise) is None:
             won = ledger.settled(problem, *kept, batch)
         else:
             won = ledger.in_parts(problem, *kept, batch.parts, self.shifts and ledger.shifts)
@@ -76,6 +78,10 @@ class Betting:
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether only one answer is left."""
         return ledger_of(problem).stops(problem, trial.kept.won)
+
+    def struck(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
+        """Where a cell that holds these means has lost."""
+        return ledger_of(problem).struck(problem, trial.kept.won, means)
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The answer that is left."""

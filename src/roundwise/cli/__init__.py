@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import NoReturn
 
@@ -15,19 +17,18 @@ from roundwise.cli.app import app
 from roundwise.cli.output import UnprintedError, taken_from_memory
 from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
 
+COMMANDS = ("study", "plan", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper")  # in the order of help
 INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
 
 
 def main() -> None:
     """Run the command line: a user's mistake is one sentence on standard error and exit code 2."""
     taken_from_memory()
-    for name in ("study", "plan", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper"):
-        import_module(f"roundwise.cli.{name}")  # registers its commands, in the order of the help
     if "" not in sys.path:
         sys.path.append("")  # modules of the user's own, where the command is run
     try:
         with at_the_shell():
-            code = app(prog_name="roundwise", standalone_mode=False)
+            code = commands()(prog_name="roundwise", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except RoundwiseError as error:
@@ -48,6 +49,14 @@ def main() -> None:
     if code == INTERRUPTED:  # how newer versions of Typer say it
         leave(INTERRUPTED, "interrupted")
     sys.exit(code if isinstance(code, int) else 0)
+
+
+@cache
+def commands() -> Callable[..., object]:
+    """All commands; they are put together once a process, which takes longer than most of them."""
+    for name in COMMANDS:
+        import_module(f"roundwise.cli.{name}")  # registers what it has
+    return typer.main.get_command(app)
 
 
 def fail(sentence: str) -> NoReturn:

@@ -40,7 +40,6 @@ def calibrate(
 
     Prints the matrix. Exit code 1 if a rule that claims the guarantee breaks it, or a control is not caught.
     """
-    from roundwise.theory.calibration.cells import Cell, Refused
     from roundwise.theory.calibration.grid import grid, quick
     from roundwise.theory.calibration.measure import measured, runs_of
     from roundwise.theory.calibration.page import draw, matrix, overview, page, plain, wrong
@@ -49,9 +48,8 @@ def calibrate(
     workers = (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1)
     if out is not None:
         check_output(out / "calibration.md")
-    every = grid()
-    cells = [each for each in every if isinstance(each, Cell)] if runs is not None else quick(every)
-    refused = [each for each in every if isinstance(each, Refused)]
+    cells, refused = grid()
+    cells = quick(cells) if runs is None else cells
     if only is not None:
         cells = [each for each in cells if only in each.name]
         refused = [each for each in refused if only in f"{each.part}: {each.row} / {each.column}"]

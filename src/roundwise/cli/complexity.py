@@ -32,9 +32,10 @@ from roundwise.errors import InputError
 from roundwise.noise import SubGaussian
 from roundwise.problem import Problem
 from roundwise.questions import Claims, Complexity, Question, divergence
+from roundwise.questions.besides import several_right
 from roundwise.questions.families import BinaryFamily, ExponentialFamily, Family, NormalFamily, PoissonFamily
+from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
-from roundwise.simulation.summary import lower_bound_at, own_lower_bound, several_right
 
 Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
 

@@ -239,4 +239,4 @@ def _world(
         world = GaussianArms(numbers(means), 1.0 if sigma is None else sigma)
     if noise is not None:
         return world, assumed(noise, world, sigma)
-    return world, SubGaussian(sigma) if sigma is not None and not isinstance(world, GaussianArms) else None
+    return world, SubGaussian(sigma) if sigma is not None and not world.noise.outcome.normal else None

@@ -25,10 +25,13 @@ from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past
 from roundwise.questions.base import Halfspaces
+from roundwise.questions.families import Family
 from roundwise.state import Batch
 
 Needs = Literal["sums", "squares", "rows"]
 Steady = Callable[[Floats], Floats]  # offsets (P) -> log e-values, one for each size, which fall in the offset (k, P)
+
+OddsBet = Callable[[Batch, Halfspaces, Floats, Floats, float], Floats]  # batch, pieces, need, rho, eta -> log e (P)
 
 UNTRUE = "no guarantee: what is assumed of the rewards is not true here"
 
@@ -47,7 +50,7 @@ class Outcome(NamedTuple):
 class Noise(Protocol):
     """What is assumed of the rewards, and the bets that it allows.
 
-    A model may have more: `doubt(true)` and `variances(past)`, as the functions of these names below ask for.
+    A model may have more, as the functions below say that ask for it: `doubt(true)`, `variances(past)`, `family`.
     """
 
     @property
@@ -103,6 +106,23 @@ def variances(noise: Noise, past: Past) -> Floats:
     """The variance of one result of each arm, as well as it is known: in general, the same for all. (K)"""
     own: Callable[[Past], Floats] = getattr(noise, "variances", lambda past: noise.variance(past)[..., None])
     return np.broadcast_to(own(past), past.counts.shape)
+
+
+def family_of(noise: Noise) -> Family | None:
+    """The one-parameter family of these rewards; None where means do not say all, and for normal rewards.
+
+    Those have the complexities that the questions give themselves.
+    """
+    found: Family | None = getattr(noise, "family", None)
+    return found
+
+
+def odds_bet(noise: Noise) -> OddsBet:
+    """The bet towards a budget on an odds ratio of two rates (`Binary.odds_horizon`); an InputError without one."""
+    own: OddsBet | None = getattr(noise, "odds_horizon", None)
+    if own is None:
+        raise InputError("Odds ratios are of rates: they need 0/1 results.")
+    return own
 
 
 def known_sigma(noise: Noise) -> float | None:

@@ -16,6 +16,7 @@ from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.dealing import hypergeometric
 from roundwise.estimates import Forecast, Known, Past, arm_of
 from roundwise.questions.base import Halfspaces
+from roundwise.questions.families import BinaryFamily, Family
 from roundwise.state import Batch, Table
 
 from .base import Needs, Outcome, Steady
@@ -58,6 +59,7 @@ class Binary:
         remedy="--range or --sigma: the error guarantee needs 0 or 1.",
     )
     words: ClassVar[str] = "Results are 0 or 1."
+    family: ClassVar[Family] = BinaryFamily()
 
     def variance(self, past: Past) -> Floats:
         """p (1 - p) at the smoothed rates, averaged over all results."""

@@ -169,10 +169,16 @@ class InParts(Protocol):
         """Bets of one size on the parts of a batch."""
 
 
+def in_parts(noise: object) -> InParts | None:
+    """The model, if it has bets on parts."""
+    return noise if isinstance(noise, InParts) else None
+
+
 def tilts_of(noise: object, seen: Seen) -> Tilts:
-    """What a model offers for the parts of a batch."""
-    assert isinstance(noise, InParts)
-    return noise.tilts(seen)
+    """What a model with bets on parts offers for the parts of a batch."""
+    found = in_parts(noise)
+    assert found is not None
+    return found.tilts(seen)
 
 
 def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:

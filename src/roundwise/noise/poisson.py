@@ -14,6 +14,7 @@ from roundwise.dealing import multinomial
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, all_arms, arm_of
 from roundwise.questions.base import Halfspaces, quiet
+from roundwise.questions.families import Family, PoissonFamily
 from roundwise.state import Batch
 
 from .base import Needs, Outcome, Steady
@@ -34,6 +35,7 @@ class Poisson:
         0.0, whole=True, wrong="is not a number of events: it must be a whole number of at least 0."
     )
     words: ClassVar[str] = "Results are Poisson counts."
+    family: ClassVar[Family] = PoissonFamily()
 
     @property
     def sigma(self) -> float:

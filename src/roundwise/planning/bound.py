@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from roundwise.noise import Bounded
-from roundwise.noise.family import family_of
+from roundwise.noise.base import family_of
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
-from roundwise.simulation.summary import lower_bound_at, own_lower_bound
+from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 
 
 def lower_bound(problem: Problem, means: Sequence[float], deviation: float | None = None) -> float | None:

@@ -20,7 +20,8 @@ from roundwise.policies.top_two import TopTwo
 from roundwise.policies.track_and_stop import TrackAndStop
 from roundwise.policies.tri_bbai import TriBBAI
 from roundwise.policies.wager import Wager
-from roundwise.questions import Claims, Question
+from roundwise.questions import Question
+from roundwise.questions.besides import one_by_one
 
 POLICIES: dict[str, type[Policy]] = {
     each.name: each
@@ -35,7 +36,7 @@ POLICIES: dict[str, type[Policy]] = {
 
 def usual_policy(question: Question) -> Policy:
     """The policy for a question where none is named."""
-    return Chances() if isinstance(question, Claims) else Wager()
+    return Chances() if one_by_one(question) else Wager()
 
 
 __all__ = [

@@ -16,7 +16,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.policies.base import checked, everywhere, undeclared
-from roundwise.policies.racing import check_racing, chosen, wanted
+from roundwise.policies.racing import check_racing, ranking
 from roundwise.problem import Problem
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
@@ -78,17 +78,17 @@ class Agarwal:
             now = rounds == r
             if now.any():
                 kept |= now[..., None] & _largest(
-                    means, self.sizes(problem)[self.rounds - r + 1 :] or [wanted(problem)]
+                    means, self.sizes(problem)[self.rounds - r + 1 :] or [ranking(problem).places]
                 )
                 pulls += np.where(now[..., None] & kept, self.pulls(problem, max(r - 1, 1)), 0.0)
         done = rounds <= 1
         kept = np.where(done[..., None] & (rounds < 1)[..., None], inside, kept)
-        declared = Declaration(np.asarray(done), chosen(problem, kept))
+        declared = Declaration(np.asarray(done), ranking(problem).of_set(kept))
         return Plan(pulls, trial.plan.may_stop, Left(rounds - 1, kept), declared=declared)
 
     def sizes(self, problem: Problem) -> list[int]:
         """How many arms are in at the beginning of each round."""
-        sizes, k = [problem.arms], wanted(problem)
+        sizes, k = [problem.arms], ranking(problem).places
         for r in range(self.rounds, 1, -1):
             most = k + math.floor(sizes[-1] / repeated_log(sizes[-1] / k, r - 1))
             sizes.append(min(sizes[-1], most))
@@ -96,7 +96,7 @@ class Agarwal:
 
     def pulls(self, problem: Problem, r: int) -> float:
         """Pulls of each arm left, with r rounds to go: (2/gap^2) (ilog^(r)(|S|/k) + ln(8 k / delta_r))."""
-        k = wanted(problem)
+        k = ranking(problem).places
         size = self.sizes(problem)[self.rounds - r]
         level = problem.delta * 2.0 ** -(self.rounds - r)
         need = repeated_log(size / k, r) + math.log(8 * k / level)

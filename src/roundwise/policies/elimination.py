@@ -15,18 +15,10 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.policies.base import checked, everywhere, undeclared
-from roundwise.policies.racing import (
-    Race,
-    check_racing,
-    chosen,
-    outcome,
-    placed,
-    started,
-    tolerance_of,
-    wanted,
-)
+from roundwise.policies.racing import Race, check_racing, outcome, placed, ranking, started
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
+from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
@@ -74,7 +66,8 @@ class Elimination:
 
     def reach(self, problem: Problem, r: Floats) -> Floats:
         """x_r."""
-        pairs = wanted(problem) * (problem.arms - wanted(problem))
+        places = ranking(problem).places
+        pairs = places * (problem.arms - places)
         pulls = np.ceil(self.first_pulls * self.growth ** (r - 1))
         return np.asarray(2 * problem.sigma * np.sqrt(np.log(pairs * r * (r + 1) / problem.delta) / pulls))
 
@@ -82,11 +75,11 @@ class Elimination:
     def _near(self, problem: Problem, race: Race, means: Floats, reach: Floats) -> Declaration:
         """The outcome, or the leader if by the same bounds nobody left is better by more than the tolerance."""
         found = outcome(problem, race)
-        if not tolerance_of(problem):
+        if not tolerance_of(problem.question):
             return found
         left = np.where(race.racing, means, -np.inf)
         lead = left.argmax(axis=-1)
         mine = np.arange(problem.arms) == lead[..., None]
         second = np.where(mine, -np.inf, left).max(axis=-1)
-        near = ~found.made & (left.max(axis=-1) - second > reach - tolerance_of(problem))
-        return Declaration(found.made | near, np.where(near, chosen(problem, mine), found.answer))
+        near = ~found.made & (left.max(axis=-1) - second > reach - tolerance_of(problem.question))
+        return Declaration(found.made | near, np.where(near, ranking(problem).of_set(mine), found.answer))

@@ -14,8 +14,9 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.policies.base import whole
-from roundwise.policies.racing import Race, check_racing, chosen, first_round, outcome, placed, tolerance_of
+from roundwise.policies.racing import Race, check_racing, first_round, outcome, placed, ranking
 from roundwise.problem import Problem
+from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
@@ -50,10 +51,10 @@ class Hillel:
         means, accuracy = trial.record.means, self.accuracy(problem, race.round)
         after = placed(problem, race, means - accuracy[..., None] / 2, means + accuracy[..., None] / 2)
         found = outcome(problem, after)
-        near = ~found.made & (accuracy <= tolerance_of(problem) / 2)
+        near = ~found.made & (accuracy <= tolerance_of(problem.question) / 2)
         best = np.where(after.place >= 0, means, -np.inf).argmax(axis=-1)
         mine = np.arange(problem.arms) == best[..., None]
-        declared = Declaration(found.made | near, np.where(near, chosen(problem, mine), found.answer))
+        declared = Declaration(found.made | near, np.where(near, ranking(problem).of_set(mine), found.answer))
         after = after._replace(round=race.round + 1)
         goal = self.pulls(problem, after.round)[..., None]
         pulls = np.where(after.racing, np.maximum(goal - trial.record.counts, 1.0), 0.0)

@@ -14,8 +14,9 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.policies.base import checked, everywhere
-from roundwise.policies.racing import check_racing, tolerance_of
+from roundwise.policies.racing import check_racing
 from roundwise.problem import Problem
+from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
@@ -58,7 +59,10 @@ class Jin2019:
     def check(self, problem: Problem) -> None:
         """For best arm with a tolerance."""
         check_racing(self.name, problem, sets=False, tolerant=True)
-        checked(tolerance_of(problem) > 0, f"The policy '{self.name}' needs a tolerance: ask for best-arm with one.")
+        checked(
+            tolerance_of(problem.question) > 0,
+            f"The policy '{self.name}' needs a tolerance: ask for best-arm with one.",
+        )
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The first batch of the first round."""
@@ -79,7 +83,7 @@ class Jin2019:
         # after the second: who beats the chosen arm stays
         mine = arms == now.chosen[..., None]
         value = np.where(mine, means, 0.0).sum(axis=-1)
-        inside = now.inside & (now.means >= (value + 0.75 * tolerance_of(problem))[..., None])
+        inside = now.inside & (now.means >= (value + 0.75 * tolerance_of(problem.question))[..., None])
         left = inside.sum(axis=-1)
         better = value > now.value
         second = now._replace(
@@ -104,7 +108,7 @@ class Jin2019:
 
     def pulls(self, problem: Problem, r: Floats, size: Floats) -> Floats:
         """Q_r = beta_r Q ln(1/delta_r), delta_r = delta / 2^(r+1)."""
-        scale = self.c * (2 * problem.sigma / tolerance_of(problem)) ** 2
+        scale = self.c * (2 * problem.sigma / tolerance_of(problem.question)) ** 2
         return np.ceil(size * scale * (math.log(1 / problem.delta) + (r + 1) * math.log(2)))
 
     def _choice(self, problem: Problem, now: Sieve, means: Floats) -> Floats:

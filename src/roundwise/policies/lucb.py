@@ -13,8 +13,9 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.policies.base import checked, everywhere, undeclared
-from roundwise.policies.racing import check_racing, chosen, tolerance_of, wanted
+from roundwise.policies.racing import check_racing, ranking
 from roundwise.problem import Problem
+from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
 
@@ -51,15 +52,15 @@ class LUCB:
         """The weakest of the top and the strongest of the others; done when their intervals are apart."""
         means, counts = trial.record.means, trial.record.counts
         radius = self.radius(problem, counts, trial.record.samples)
-        top = _top(means, wanted(problem))
+        top = _top(means, ranking(problem).places)
         lower = np.where(top, means - radius, np.inf)
         upper = np.where(top, -np.inf, means + radius)
         weakest, strongest = lower.argmin(axis=-1), upper.argmax(axis=-1)
-        done = upper.max(axis=-1) - lower.min(axis=-1) < tolerance_of(problem)
+        done = upper.max(axis=-1) - lower.min(axis=-1) < tolerance_of(problem.question)
         arms = np.arange(problem.arms)
         pair = (arms == weakest[..., None]) | (arms == strongest[..., None])
         pulls = np.where(pair, math.floor(self.batch / 2), 0.0)
-        return Plan(pulls, trial.plan.may_stop, declared=Declaration(np.asarray(done), chosen(problem, top)))
+        return Plan(pulls, trial.plan.may_stop, declared=Declaration(np.asarray(done), ranking(problem).of_set(top)))
 
     def radius(self, problem: Problem, counts: Floats, samples: Floats) -> Floats:
         """2 sigma sqrt(ln(5 K t^4 / (4 delta)) / (2 u)) after u pulls of an arm, and t of all. (K),()->(K)"""

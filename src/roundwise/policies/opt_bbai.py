@@ -14,7 +14,8 @@ import numpy as np
 
 from roundwise.arrays import Array, Floats, zeros
 from roundwise.policies.base import checked, whole
-from roundwise.policies.tri_bbai import check_best_arm, first_stage, passes, second_stage
+from roundwise.policies.racing import check_racing
+from roundwise.policies.tri_bbai import first_stage, passes, second_stage
 from roundwise.problem import Problem
 from roundwise.state import Declaration, Plan, Trial
 from roundwise.stopping import Declared, Stopping
@@ -62,7 +63,7 @@ class OptBBAI:
 
     def check(self, problem: Problem) -> None:
         """For best arm only."""
-        check_best_arm(self.name, problem)
+        check_racing(self.name, problem, sets=False)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Elimination]:
         """Stage I: L_1 pulls of each arm."""

@@ -7,17 +7,30 @@ race, would have a U below its L; likewise for rejected arms.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, zeros
+from roundwise.errors import InputError
 from roundwise.policies.base import check_sigma, checked, everywhere, undeclared
 from roundwise.problem import Problem
-from roundwise.questions import BestArm, TopK
-from roundwise.questions.base import Answer
+from roundwise.questions.base import Answer, Question
+from roundwise.questions.besides import cells_of, tolerance_of
 from roundwise.state import Declaration, Plan
+
+
+@runtime_checkable
+class Ranking(Protocol):
+    """What a question owes, besides, to be answered so: it asks for the arms with the largest means."""
+
+    @property
+    def places(self) -> int:
+        """k: how many are looked for."""
+
+    def of_set(self, chosen: Bools) -> Answer:
+        """A set of so many arms as its answer."""
 
 
 class Race(NamedTuple):
@@ -46,7 +59,7 @@ def first_round(problem: Problem, runs: tuple[int, ...], each: float) -> Plan[Ra
 def placed(problem: Problem, race: Race, lower: Floats, upper: Floats) -> Race:
     """Accept whose L exceeds the (k'+1)-th largest U, reject whose U is below the k'-th largest L, k' places left."""
     racing = race.racing
-    places = wanted(problem) - (race.place > 0).sum(axis=-1)
+    places = ranking(problem).places - (race.place > 0).sum(axis=-1)
     rival = ranked(np.where(racing, upper, -np.inf), places)
     last = ranked(np.where(racing, lower, -np.inf), places - 1)
     accepted = racing & (lower > rival[..., None])
@@ -64,33 +77,30 @@ def ranked(values: Floats, rank: NDArray[np.intp]) -> Floats:
 
 def outcome(problem: Problem, race: Race) -> Declaration:
     """The accepted arms, once they are all."""
-    accepted = race.place > 0
-    return Declaration(np.asarray(accepted.sum(axis=-1) == wanted(problem)), chosen(problem, accepted))
+    accepted, sought = race.place > 0, ranking(problem)
+    return Declaration(np.asarray(accepted.sum(axis=-1) == sought.places), sought.of_set(accepted))
 
 
-def chosen(problem: Problem, accepted: Bools) -> Answer:
-    """A set of arms as the question's answer."""
-    return accepted if isinstance(problem.question, TopK) else np.asarray(accepted.argmax(axis=-1))
+def ranking(problem: Problem) -> Ranking:
+    """The question, which asks for the arms with the largest means."""
+    question = problem.question
+    if not _ranks(question):
+        raise InputError(f"The question '{question.name}' does not ask for the arms with the largest means.")
+    return question
 
 
-def wanted(problem: Problem) -> int:
-    """k: how many arms are looked for."""
-    return problem.question.k if isinstance(problem.question, TopK) else 1
-
-
-def tolerance_of(problem: Problem) -> float:
-    """epsilon, for best arm."""
-    return problem.question.tolerance if isinstance(problem.question, BestArm) else 0.0
+def _ranks(question: Question) -> TypeGuard[Ranking]:
+    return isinstance(question, Ranking)
 
 
 def check_racing(name: str, problem: Problem, sets: bool = True, tolerant: bool = False) -> None:
     """Raise an InputError unless the question is best arm, or (with `sets`) top-k, and a tolerance is allowed."""
     check_sigma(problem)
     question = problem.question
-    fits = isinstance(question, BestArm) or (sets and isinstance(question, TopK))
+    fits = _ranks(question) if sets else cells_of(question) in ("one best", "best within a tolerance")
     answers = "'best-arm' and 'top-k'" if sets else "'best-arm'"
     checked(fits, f"The policy '{name}' answers {answers} only, not '{question.name}'.")
     checked(
-        tolerant or tolerance_of(problem) == 0,
+        tolerant or not tolerance_of(question),
         f"The policy '{name}' is proved for one right answer: it takes no tolerance.",
     )

@@ -10,13 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
-from roundwise.betting.claims import Claiming
-from roundwise.betting.rule import Betting
 from roundwise.policies.base import Policy, checked
 from roundwise.policies.limited import limited
 from roundwise.problem import Problem
 from roundwise.state import Plan, Record, Trial
-from roundwise.stopping import Stopping
+from roundwise.stopping import Stopping, anytime, looks_ahead
 
 LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and nothing else is said
 
@@ -69,9 +67,8 @@ class Rounds:
     def check(self, problem: Problem) -> None:
         """A rule that may be asked after any batch; a share for every arm; room for all of them."""
         self.policy.check(problem)
-        free = isinstance(self.stopping, Betting | Claiming)
         checked(
-            free or (self.round is None and self.split is None),
+            anytime(self.stopping) or (self.round is None and self.split is None),
             f"The policy '{self.name}' has batches of its own: a round or a split goes with a policy that may look "
             "after any batch, such as 'wager'.",
         )
@@ -86,7 +83,7 @@ class Rounds:
     @property
     def size(self) -> float | None:
         """How many results a round has, if that is fixed."""
-        if self.round is not None or self.budget is None or not (self.told and isinstance(self.stopping, Claiming)):
+        if self.round is not None or self.budget is None or not (self.told and looks_ahead(self.stopping)):
             return self.round
         return max(1.0, math.ceil(self.budget / LOOKS))
 
@@ -104,7 +101,7 @@ class Rounds:
 
     def again(self, plan: Plan, record: Record) -> Plan:
         """A plan that was made for another budget, kept within this one."""
-        own, cut = plan.memory if isinstance(plan.memory, Round) else (plan, np.zeros_like(plan.may_stop))
+        own, cut = round_of(plan)
         before = cut & (own.pulls == plan.pulls).all(axis=-1)  # if this one was cut, none was before it
         return self._within(own, record, np.asarray(before))
 
@@ -147,6 +144,16 @@ def in_rounds(
     if budget is None and round is None and split is None:
         return policy
     return Rounds(policy, budget, round, None if split is None else tuple(split))
+
+
+def rounds_of(policy: Policy) -> Rounds:
+    """The policy as one in rounds: as it is, or with nothing that is given."""
+    return policy if isinstance(policy, Rounds) else Rounds(policy)
+
+
+def round_of(plan: Plan) -> Round:
+    """What the policy within planned, and whether any of its plans was cut."""
+    return plan.memory if isinstance(plan.memory, Round) else Round(plan, np.zeros_like(plan.may_stop))
 
 
 def within(policy: Policy, most: float) -> Policy:

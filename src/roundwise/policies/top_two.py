@@ -16,8 +16,9 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.policies.base import checked, everywhere
-from roundwise.policies.racing import check_racing, tolerance_of
+from roundwise.policies.racing import check_racing
 from roundwise.problem import Problem
+from roundwise.questions.besides import tolerance_of
 from roundwise.state import Plan, Trial
 from roundwise.stopping import GLR, Stopping
 
@@ -63,7 +64,9 @@ class TopTwo:
         led, pulled = trial.plan.memory
         counts, means = np.array(trial.record.counts), trial.record.means
         leads = np.arange(problem.arms) == means.argmax(axis=-1)[..., None]
-        gaps = (means.max(axis=-1, keepdims=True) - means + tolerance_of(problem)) ** 2 / (2 * problem.sigma**2)
+        gaps = (means.max(axis=-1, keepdims=True) - means + tolerance_of(problem.question)) ** 2 / (
+            2 * problem.sigma**2
+        )
         for _ in range(int(self.batch)):
             led = led + leads
             keeps = ((pulled <= self.share * led) & leads).any(axis=-1)[..., None]

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.errors import InputError
-from roundwise.policies.base import check_sigma, checked, everywhere, undeclared, whole
+from roundwise.policies.base import checked, everywhere, undeclared, whole
+from roundwise.policies.racing import check_racing
 from roundwise.problem import Problem
-from roundwise.questions import BestArm
 from roundwise.state import Declaration, Memory, Plan, Record, Trial
 from roundwise.stopping import Declared, Stopping
 
@@ -48,7 +47,7 @@ class TriBBAI:
 
     def check(self, problem: Problem) -> None:
         """For best arm only."""
-        check_best_arm(self.name, problem)
+        check_racing(self.name, problem, sets=False)
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Stage]:
         """Stage I: L_1 pulls of each arm."""
@@ -62,15 +61,6 @@ class TriBBAI:
         last = np.maximum(whole(np.asarray(problem.goal**2)) - trial.record.counts, 0.0)  # L_3
         pulls = np.where((stage == 1)[..., None], second_stage(problem, trial.record, self.alpha), last)
         return Plan(pulls, trial.plan.may_stop, Stage(np.where(stage == 1, 2.0, 4.0)), declared=declared)
-
-
-def check_best_arm(name: str, problem: Problem) -> None:
-    """Raise an InputError unless the question is best arm."""
-    check_sigma(problem)
-    question = problem.question
-    if not isinstance(question, BestArm):
-        raise InputError(f"The policy '{name}' answers 'best-arm' only, not '{question.name}'.")
-    checked(not question.tolerance, f"The policy '{name}' is proved for one right answer: it takes no tolerance.")
 
 
 def first_stage(problem: Problem, runs: tuple[int, ...], memory: Memory) -> Plan[Memory]:

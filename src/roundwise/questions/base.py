@@ -16,15 +16,7 @@ which does not depend on N (docs/paper.md). Hence one function serves T* and Tba
 
 Infinite complexity (a tie, a mean on the level, a ball with two answers) is `inf`, with equal weights.
 
-What a question may say besides, where the usual does not fit it:
-
-- `cells`, `level`                    of what kind its cells are for bets (`Cells`); candidates, if it does not say
-- `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
-- `asks(names, wording)`              the question in plain words; if not, its name
-- `control`                           the arm (an index) that all others are compared with, or None
-- `check_range(low, high)`            raises an InputError if means between these alone answer it
-- `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
-                                      (`theory.bounds.affine`; `halfspaces.border_point` serves half-spaces)
+`besides` has what a question may say besides.
 """
 
 from __future__ import annotations
@@ -149,27 +141,6 @@ class Tolerant(Protocol):
         """The answer that the evidence is for."""
 
 
-PLAIN = Wording()
-
-
-def asks(question: Question, names: Sequence[str], wording: Wording = PLAIN) -> str:
-    """The question in plain words, in its own if it has some."""
-    own: Callable[[Sequence[str], Wording], str] | None = getattr(question, "asks", None)
-    return f"{question.name} of {len(names)} arms?" if own is None else own(names, wording)
-
-
-def cells_of(question: Question) -> Cells:
-    """The kind of its cells: candidates, unless it says otherwise."""
-    found: Cells = getattr(question, "cells", "candidates")
-    return found
-
-
-def piece_words(question: Question, answer: Answer, names: Sequence[str]) -> list[str]:
-    """What each half-space of an answer says, in the words of the question if it has its own."""
-    own = getattr(question, "piece_words", None)
-    return form_words(question.halfspaces(answer, len(names)), names) if own is None else list(own(answer, names))
-
-
 def form_words(pieces: Halfspaces, names: Sequence[str]) -> list[str]:
     """What each half-space says.
 
@@ -194,14 +165,6 @@ def range_of_forms(factors: Floats, low: float, high: float) -> tuple[Floats, Fl
         least = np.where(factors == 0, 0.0, np.where(factors > 0, factors * low, factors * high))
         most = np.where(factors == 0, 0.0, np.where(factors > 0, factors * high, factors * low))
     return total(least), total(most)
-
-
-def check_range(question: Question, low: float, high: float) -> None:
-    """Raise an InputError where means between these two alone give the answer."""
-    level = getattr(question, "level", low)
-    checked_open(f"The level is {level:g}", low <= level <= high, low, high)
-    if hasattr(question, "check_range"):
-        question.check_range(low, high)
 
 
 def checked_open(what: str, inside: bool, low: float, high: float) -> None:

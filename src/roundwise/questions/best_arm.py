@@ -47,6 +47,7 @@ class BestArm:
 
     tolerance: float = 0.0  # epsilon
     name = "best-arm"
+    places = 1  # how many arms are sought
 
     def __post_init__(self) -> None:
         if not (self.tolerance >= 0 and np.isfinite(self.tolerance)):
@@ -69,6 +70,10 @@ class BestArm:
     def answer(self, means: ArrayLike) -> Answer:
         """The index of the largest mean; the first one in a tie."""
         return np.asarray(finite(means).argmax(axis=-1))
+
+    def of_set(self, chosen: Bools) -> Answer:
+        """The arm of a set of one. (K)->()"""
+        return np.asarray(chosen.argmax(axis=-1))
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
         """Whether no arm is better by more than the tolerance; without one, whether it is the answer."""

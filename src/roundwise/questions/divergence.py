@@ -14,12 +14,11 @@ from roundwise.questions.base import (
     Answer,
     Complexity,
     Question,
-    Tolerant,
-    cells_of,
     complexity_where,
     finite,
     quiet,
 )
+from roundwise.questions.besides import cells_of, tolerance_of, tolerant
 from roundwise.questions.families import Family
 from roundwise.questions.interior import least_pulls
 from roundwise.questions.projection import costs_of, sides_of
@@ -75,8 +74,9 @@ def complexities(question: Question, means: ArrayLike, family: Family) -> Floats
 
 def _answers(question: Question, means: Floats) -> list[tuple[Answer, Bools]]:
     """Every answer that is right in some run, with the runs in which it is: one of each run, or every arm."""
-    if isinstance(question, Tolerant) and getattr(question, "tolerance", False):
-        right = question.right(means)
+    may = tolerant(question)
+    if may is not None and tolerance_of(question):
+        right = may.right(means)
         return [(np.full(means.shape[:-1], i), right[..., i]) for i in range(means.shape[-1])]
     return [(question.answer(means), np.ones(means.shape[:-1], dtype=np.bool_))]
 

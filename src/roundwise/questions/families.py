@@ -55,12 +55,18 @@ class Family(Protocol):
     def only(self, arms: NDArray[np.intp]) -> Family:
         """The family for these arms, where arms differ in more than their means: an index of the last axis."""
 
+    def common(self, weights: Floats) -> Floats:
+        """In which proportions means enter the common mean of arms with these weights. (K)->(K)"""
+
 
 class _Alike:
     """Arms differ in their means only."""
 
     def only(self, arms: NDArray[np.intp]) -> Family:
         return self  # type: ignore[return-value]
+
+    def common(self, weights: Floats) -> Floats:
+        return weights
 
 
 @dataclass(frozen=True)
@@ -210,6 +216,10 @@ class NormalFamily:
     def only(self, arms: NDArray[np.intp]) -> NormalFamily:
         """The deviations of these arms."""
         return self if not self.sigmas.ndim else NormalFamily(self.sigmas[arms])
+
+    def common(self, weights: Floats) -> Floats:
+        """w_i / sigma_i^2."""
+        return np.asarray(weights / self.sigmas**2)
 
 
 def _within(family: Family, means: ArrayLike) -> Floats:

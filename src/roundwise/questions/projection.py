@@ -15,7 +15,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
 from roundwise.questions.base import Answer, Halfspaces, Question, quiet, range_of_forms
-from roundwise.questions.families import Family, NormalFamily
+from roundwise.questions.families import Family
 
 
 class Sides(NamedTuple):
@@ -83,9 +83,9 @@ def costs_of(sides: Sides, pulls: Floats, family: Family) -> tuple[Floats, Float
 
 
 def _together(means: Floats, weights: Floats, family: Family) -> Floats:
-    """The steps of the first two arms to their common mean, weighted by w (normal rewards: by w / sigma^2)."""
+    """The steps of the first two arms to their common mean, weighted as the family has it."""
     pair = np.arange(means.shape[-1]) < 2
-    share = np.where(pair, weights if not isinstance(family, NormalFamily) else weights / family.sigmas**2, 0.0)
+    share = np.where(pair, family.common(weights), 0.0)
     share = share / np.maximum(total(share), 1e-300)[..., None]
     gap = means[..., 1] - means[..., 0]
     first, second = gap * share[..., 1], -gap * share[..., 0]

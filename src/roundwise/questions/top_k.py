@@ -56,6 +56,15 @@ class TopK:
         np.put_along_axis(mask, _order(means)[..., : self.k], True, axis=-1)
         return mask
 
+    @property
+    def places(self) -> int:
+        """How many arms are sought, k."""
+        return self.k
+
+    def of_set(self, chosen: Bools) -> Answer:
+        """The set, as it is. (K)->(K)"""
+        return chosen
+
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
         """Whether it is the answer for these means."""
         return np.asarray((answer == self.answer(means)).all(axis=-1))

@@ -44,7 +44,7 @@ class World(NamedTuple):
 
 
 class Environment(Protocol[Now]):
-    """Where rewards come from."""
+    """Where rewards come from; one of which no noise model holds says why in `doubt`."""
 
     @property
     def arms(self) -> int:
@@ -239,6 +239,11 @@ class Replay:
             return noise.Binary()
         return noise.Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
 
+    @property
+    def doubt(self) -> str | None:
+        """Why no noise model holds of it, or None."""
+        return None if self.replacement else "no guarantee: drawn without replacement, results depend on each other"
+
     def world(self, rng: Generator, runs: int) -> World:
         """The true means; without replacement also all outcomes that are left."""
         means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)
@@ -311,9 +316,8 @@ def _redealt(rng: Generator, law: Any, counts: Floats, totals: Floats, dealings:
 
 def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
     """Why what is assumed is not true of the environment, or None if it is."""
-    if isinstance(environment, Replay) and not environment.replacement:
-        return "no guarantee: drawn without replacement, results depend on each other"
-    return noise.doubt(assumed, environment.noise)
+    own: str | None = getattr(environment, "doubt", None)
+    return noise.doubt(assumed, environment.noise) if own is None else own
 
 
 def assumed(given: Given, environment: Environment, sigma: float | None = None) -> noise.Noise:

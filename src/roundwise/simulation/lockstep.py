@@ -18,13 +18,14 @@ from roundwise.arrays import Array, stacked, take
 from roundwise.dealing import FIRST_PARTS
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import known_sigma
-from roundwise.noise.family import family_of
+from roundwise.noise.base import family_of
 from roundwise.policies import Policy
 from roundwise.policies.rounds import within
 from roundwise.problem import Problem
-from roundwise.questions.claims import Claims
+from roundwise.questions.besides import complexity_at, true_shown
+from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import Environment, Now, mismatch, pulled_in_parts
-from roundwise.simulation.summary import Runs, lower_bound_at, own_lower_bound
+from roundwise.simulation.summary import Runs
 from roundwise.state import Batch, Plan, Trial
 from roundwise.trial import advance, begin, conclusion, stuck
 
@@ -139,9 +140,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     assumed = known_sigma(problem.noise)
     sigma = environment.sigma if assumed is None else assumed
     question = problem.question
-    complexity = np.full(len(truth), np.nan)
-    if not (isinstance(question, Claims) and question.odds):
-        complexity = question.complexity(truth, sigma=sigma).value
+    complexity = complexity_at(question, truth, sigma)
     bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
     exact = environment.noise.outcome.normal and sigma == environment.sigma
     family = family_of(environment.noise)
@@ -195,7 +194,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         alive, trial = alive[rest], take(trial, rest)
     seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
     correct = decided & problem.question.correct(answer, truth)
-    shown = question.true_shown(answer, truth) if isinstance(question, Claims) else None
+    shown = true_shown(question, answer, truth)
     doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
     bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
     return [

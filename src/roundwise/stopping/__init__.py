@@ -1,6 +1,6 @@
 """When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, `explained` what else."""
 
-from roundwise.stopping.base import Exacting, Stopping, exacting
+from roundwise.stopping.base import Exacting, Stopping, anytime, exacting, looks_ahead, struck
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.explained import About, Claim, Explained, explained
 from roundwise.stopping.glr import GLR
@@ -21,6 +21,9 @@ __all__ = [
     "Stopping",
     "Sum",
     "Threshold",
+    "anytime",
     "exacting",
     "explained",
+    "looks_ahead",
+    "struck",
 ]

@@ -3,13 +3,18 @@
 A rule folds over the batches: it sees what was planned before a batch and what came back, and keeps what it
 needs. The error guarantee rests on it alone: any sampling, also pulling more or less than asked, keeps it. The
 exceptions are rules that are `Exacting`: they cannot decide once a batch came back otherwise than planned.
+
+A rule may have, besides: `anytime`, that it may be asked after a batch of any size; `looks_ahead`, that it uses what is
+left of a budget; `struck(problem, trial, means)`, where it has wrongly ruled out what is true.
 """
 
 from __future__ import annotations
 
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from roundwise.arrays import Bools
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Kept, Plan, Trial
@@ -51,3 +56,19 @@ class Exacting(Stopping[Kept], Protocol[Kept]):
 def exacting(rule: Stopping) -> TypeGuard[Exacting]:
     """Whether the rule is one of these."""
     return isinstance(rule, Exacting)
+
+
+def anytime(rule: Stopping) -> bool:
+    """Whether the rule may be asked after a batch of any size, whoever chose that."""
+    return bool(getattr(rule, "anytime", False))
+
+
+def looks_ahead(rule: Stopping) -> bool:
+    """Whether the rule uses what is left of a budget, so that a plan must say it."""
+    return bool(getattr(rule, "looks_ahead", False))
+
+
+def struck(rule: Stopping, problem: Problem, trial: Trial, means: Floats) -> Bools:
+    """Where the rule has ruled out what is true of these means, whether an answer was given or not. ()"""
+    own = getattr(rule, "struck", None)
+    return np.zeros(trial.done.shape, dtype=np.bool_) if own is None else np.asarray(own(problem, trial, means))

@@ -9,7 +9,8 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.problem import Problem
-from roundwise.questions.base import Answer, Tolerant
+from roundwise.questions.base import Answer
+from roundwise.questions.besides import verdict
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing, deviations
 from roundwise.stopping.thresholds import Counts, Mixture, Threshold
@@ -51,10 +52,7 @@ class GLR:
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The answer that the evidence is for."""
-        question, record = problem.question, trial.record
-        if isinstance(question, Tolerant):
-            return question.verdict(record.counts, record.means)
-        return question.answer(record.means)
+        return verdict(problem.question, trial.record.counts, trial.record.means)
 
     def doubt(self, problem: Problem) -> str | None:
         """What the threshold says of itself."""

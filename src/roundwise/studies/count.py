@@ -92,7 +92,7 @@ def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
     """How the batches agree, for the arms there are now."""
     found = Agreement.none(len(settings.arms))
     for asked in rounds:
-        found = agreement(settings.problem, found, of_arms(asked.batch, asked.arms, settings.arms), asked.number)
+        found = agreement(settings.problem, found, of_arms(asked.whole, asked.arms, settings.arms), asked.number)
     return found
 
 

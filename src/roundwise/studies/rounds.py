@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Floats, Plain
 from roundwise.policies.limited import limited
 from roundwise.state import Batch, Parts, Table
-from roundwise.studies.results import Results, batch_of
+from roundwise.studies.results import Results, batch_of, whole_of
 
 
 @dataclass
@@ -78,9 +78,14 @@ class Asked:
 
     @property
     def batch(self) -> Batch:
-        """What came back, as one batch."""
+        """What came back, as one batch, dealt into parts."""
+        return batch_of(self.files, self.number) if self.files else self.whole
+
+    @property
+    def whole(self) -> Batch:
+        """What came back, in no parts: for all but bets."""
         nothing = np.zeros_like(self.pulls)
-        return batch_of(self.files, self.number) if self.files else Batch(nothing, nothing)
+        return whole_of(self.files) if self.files else Batch(nothing, nothing)
 
     def payload(self) -> Plain:
         """The batch as JSON."""

@@ -48,7 +48,7 @@ class SoFar:
             shared=self.shared or shares_items(asked),
         )
         if self.agreement is not None:
-            batch = of_arms(asked.batch, asked.arms, names)
+            batch = of_arms(asked.whole, asked.arms, names)
             found = replace(found, agreement=agreement(problem, self.agreement, batch, asked.number))
         if not asked.short:
             return found

@@ -119,7 +119,7 @@ class State:
         asked = self.outstanding
         if asked is None or not asked.files:
             return None
-        batch = asked.batch
+        batch = asked.whole
         means = batch.totals / np.maximum(batch.counts, 1.0)
         return Waiting(asked.number, len(asked.files), batch.counts, means, int(batch.counts.sum()))
 

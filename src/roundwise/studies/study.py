@@ -256,7 +256,7 @@ class Study(Changing):
             raise InputError("Data frames need the extra 'frames': pip install 'roundwise[frames]'.") from None
         rows = []
         for asked in self.state.asked:
-            batch = asked.batch
+            batch = asked.whole
             for arm, pulls, count, total in zip(asked.arms, asked.pulls, batch.counts, batch.totals, strict=True):
                 mean = total / count if count else np.nan
                 rows.append((asked.number, arm, int(pulls), int(count), float(total), mean))

@@ -19,7 +19,7 @@ def cells_of(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
     """What every round brought of every arm that it asked for or had."""
     found = []
     for asked in rounds:
-        came = asked.batch
+        came = asked.whole
         for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True):
             if pulls or count:
                 mean = float(total / count) if count else None

@@ -10,7 +10,8 @@ from typing import Any
 from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.errors import said
-from roundwise.questions.base import Wording, asks, cells_of
+from roundwise.questions.base import Wording
+from roundwise.questions.besides import asks, cells_of
 from roundwise.stopping import exacting
 from roundwise.studies.guarantee import Guarantee, guarantee_of, standing
 from roundwise.studies.report.course import cells_of as cells_of_rounds

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from roundwise.questions import Question
-from roundwise.questions.base import cells_of
+from roundwise.questions.besides import cells_of
 from roundwise.studies.report.model import Arm, Shown
 from roundwise.studies.report.words import TINY, Units, count, few
 

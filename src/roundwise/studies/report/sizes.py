@@ -28,9 +28,10 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
     rule = explained(settings.policy.stopping)
     claims = rule.claims(settings.problem, state.trial, settings.arms)
     arms, spare = _arms(state), None
-    if intervals and state.batches:
+    batches = state.batches if intervals else []
+    if batches:
         kept = {"kept": state.trial.kept} if isinstance(rule, Betting) else {}  # they agree with what was recorded
-        bounds = rule.bounds(settings.problem, record, state.batches, **kept)
+        bounds = rule.bounds(settings.problem, record, batches, **kept)
         spare = bounds.spare() if len(claims) <= MANY_CLAIMS else None
         if len(arms) <= MANY:
             leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
@@ -51,7 +52,7 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
 def _arms(state: State) -> list[Arm]:
     """What came back of every arm; also what is recorded and does not count yet."""
     record, waiting = state.record, state.outstanding
-    open_ = None if waiting is None or not waiting.files else waiting.batch
+    open_ = None if waiting is None or not waiting.files else waiting.whole
     found = []
     for i, name in enumerate(state.settings.arms):
         n, more = int(record.counts[i]), 0 if open_ is None else int(open_.counts[i])

@@ -6,7 +6,7 @@ says which column is what, `lines` checks every line (`names`, `cells`, `checks`
 file brought; `batches` joins files and deals their rows into parts. Nothing heavy is imported before it is used.
 """
 
-from roundwise.studies.results.batches import batch_of, lots_of, parts_of
+from roundwise.studies.results.batches import batch_of, lots_of, parts_of, whole_of
 from roundwise.studies.results.columns import Columns
 from roundwise.studies.results.earlier import Amounts, Earlier
 from roundwise.studies.results.lots import Lots
@@ -27,4 +27,5 @@ __all__ = [
     "lots_of",
     "parts_of",
     "read_results",
+    "whole_of",
 ]

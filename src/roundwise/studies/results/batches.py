@@ -29,15 +29,18 @@ def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
     >>> batch_of([one, one]).counts
     array([4., 2.])
     """
+    whole, parts = whole_of(results), min(each.parts for each in results)
+    return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
+
+
+def whole_of(results: Sequence[Results]) -> Batch:
+    """The same without its parts, which take longer than all the rest."""
     if not results:
         raise InputError("A batch needs at least one file of results.")
     known = all(each.scatter is not None for each in results)
     batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in results]
     whole = batches[0] if len(batches) == 1 else joined(batches)._replace(parts=None)
-    if _values_known(results):
-        whole = whole._replace(table=_whole_table(results))
-    parts = min(each.parts for each in results)
-    return whole._replace(parts=parts_of(results, parts, number)) if parts > 1 else whole
+    return whole._replace(table=_whole_table(results)) if _values_known(results) else whole
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:

@@ -1,6 +1,6 @@
 """What any algorithm must pay, and what PET is promised to pay: the bounds of Sections 2 and 3."""
 
-from roundwise.simulation.summary import lower_bound_at, sample_lower_bound, shared_lower_bound
+from roundwise.questions.lower_bounds import lower_bound_at, sample_lower_bound, shared_lower_bound
 from roundwise.theory.bounds.affine import Centre, centre, instances, moved, scaling_error
 from roundwise.theory.bounds.easing import Easing, easing, hardest_corner
 from roundwise.theory.bounds.lower import (

@@ -23,8 +23,8 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.questions import Question
 from roundwise.questions.base import finite
+from roundwise.questions.besides import several_right
 from roundwise.questions.halfspaces import border_point
-from roundwise.simulation.summary import several_right
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats
 from roundwise.questions import Question
-from roundwise.questions.base import cells_of
-from roundwise.simulation.summary import several_right
+from roundwise.questions.besides import cells_of, several_right
 from roundwise.theory.bounds.affine import one_instance, pieces_at
 
 

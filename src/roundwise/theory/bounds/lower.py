@@ -31,7 +31,8 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
-from roundwise.simulation.summary import sample_lower_bound, several_right
+from roundwise.questions.besides import several_right
+from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.theory.bounds import affine
 from roundwise.theory.bounds.affine import Centre, checked_centre, has_border, one_instance
 from roundwise.theory.bounds.easing import easing

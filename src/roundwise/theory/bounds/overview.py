@@ -11,7 +11,8 @@ from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.policies import PET
 from roundwise.problem import Problem
-from roundwise.simulation.summary import lower_bound_at, several_right
+from roundwise.questions.besides import several_right
+from roundwise.questions.lower_bounds import lower_bound_at
 from roundwise.theory.bounds import affine
 from roundwise.theory.bounds.affine import Centre, has_border, one_instance
 from roundwise.theory.bounds.easing import hardest_corner

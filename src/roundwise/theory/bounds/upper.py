@@ -214,4 +214,4 @@ def _tolerates(problem: Problem) -> bool:
 
 def _as_in_paper(policy: PET) -> bool:
     constants = (policy.growth, policy.exploration) == (2.0, 32.0)
-    return constants and isinstance(policy.stopping.threshold, Mixture | Counts)
+    return constants and policy.stopping.threshold in (Mixture(), Counts())

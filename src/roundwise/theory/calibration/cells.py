@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.claims import Claiming
-from roundwise.betting.rule import Betting, ledger_of
 from roundwise.errors import InputError
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.simulation.environments import Environment
 from roundwise.simulation.lockstep import drawn
 from roundwise.state import Trial
+from roundwise.stopping import struck
 from roundwise.theory.calibration.laws import LAWS, Law
 from roundwise.theory.calibration.rules import RULES, Rule
 from roundwise.theory.calibration.shapes import SHAPES, Shape
@@ -113,11 +112,7 @@ def harmed(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Boo
     """Where a wrong answer would be given now, or a true null is struck off."""
     truth = np.broadcast_to(means, trial.record.counts.shape)
     wrong = trial.done & ~problem.question.correct(conclusion(problem, policy, trial), truth)
-    if isinstance(policy.stopping, Betting):
-        return wrong | ledger_of(problem).struck(problem, trial.kept.won, means)
-    if isinstance(policy.stopping, Claiming):
-        return np.asarray(~problem.question.correct(trial.kept.shown, truth))
-    return np.asarray(wrong)
+    return np.asarray(wrong | struck(policy.stopping, problem, trial, means))
 
 
 def product() -> Iterator[Cell | Refused]:

@@ -17,7 +17,7 @@ from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.simulation.summary import error_upper_bound
-from roundwise.theory.calibration.cells import Cell, Refused
+from roundwise.theory.calibration.cells import Cell
 from roundwise.theory.calibration.grid import grid
 
 FALSE_ALARM = 1e-3  # probability that any cell of a whole calibration is called broken although all is well
@@ -129,7 +129,7 @@ def _count(jobs: Iterable[Job]) -> list[int]:
 
 @functools.cache
 def _by_digest() -> dict[str, Cell]:
-    return {each.digest: each for each in grid() if not isinstance(each, Refused)}
+    return {each.digest: each for each in grid().cells}
 
 
 class Stored:

@@ -26,9 +26,10 @@ from roundwise.policies import (
 )
 from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
+from roundwise.questions import BestArm
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping import GLR, Heuristic, Pairwise, Threshold
+from roundwise.stopping import GLR, Pairwise, Threshold
 from roundwise.stopping.thresholds import THRESHOLDS
 
 
@@ -92,7 +93,7 @@ def _glr(threshold: Threshold) -> tuple[Rule, ...]:
     )
 
 
-PROVED = [each for each in THRESHOLDS.values() if not isinstance(each, Heuristic)]
+PROVED = [each for each in THRESHOLDS.values() if each.doubt(Problem(BestArm(), arms=2)) is None]
 
 RULES: tuple[Rule, ...] = (
     Rule("Wager", Wager(first_pulls=10, growth=1.0), shifts=True, weight=2.0),

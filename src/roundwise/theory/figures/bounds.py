@@ -13,7 +13,7 @@ from roundwise.errors import InputError
 from roundwise.policies import PET
 from roundwise.problem import Problem
 from roundwise.questions import BestArm, Question
-from roundwise.questions.base import cells_of
+from roundwise.questions.besides import cells_of
 from roundwise.theory.bounds.affine import centre, instances, one_instance
 from roundwise.theory.bounds.curves import BatchCurve, TradeOff, batch_curve, trade_off
 from roundwise.theory.bounds.easing import hardest_corner

@@ -1,0 +1,106 @@
+"""What a question may say besides what it owes, and what is taken for granted where it does not.
+
+- `cells`, `level`                    of what kind its cells are for bets (`Cells`); candidates, if it does not say
+- `tolerance`                         by how much an answer may miss the best; 0, if it does not say
+- `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
+- `asks(names, wording)`              the question in plain words; if not, its name
+- `control`                           the arm (an index) that all others are compared with, or None
+- `check_range(low, high)`            raises an InputError if means between these alone answer it
+- `true_shown(answer, means)`         of claims that are shown one by one: how many of those are true
+- `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
+                                      (`theory.bounds.affine`; `halfspaces.border_point` serves half-spaces)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Bools, Floats
+from roundwise.errors import InputError
+from roundwise.questions.base import Answer, Cells, Question, Tolerant, Wording, checked_open, form_words
+
+PLAIN = Wording()
+
+
+def asks(question: Question, names: Sequence[str], wording: Wording = PLAIN) -> str:
+    """The question in plain words, in its own if it has some."""
+    own: Callable[[Sequence[str], Wording], str] | None = getattr(question, "asks", None)
+    return f"{question.name} of {len(names)} arms?" if own is None else own(names, wording)
+
+
+def cells_of(question: Question) -> Cells:
+    """The kind of its cells: candidates, unless it says otherwise."""
+    found: Cells = getattr(question, "cells", "candidates")
+    return found
+
+
+def piece_words(question: Question, answer: Answer, names: Sequence[str]) -> list[str]:
+    """What each half-space of an answer says, in the words of the question if it has its own."""
+    own = getattr(question, "piece_words", None)
+    return form_words(question.halfspaces(answer, len(names)), names) if own is None else list(own(answer, names))
+
+
+def one_by_one(question: Question) -> bool:
+    """Whether what is true is shown piece by piece, for good, and nothing need be shown in the end: claims."""
+    return cells_of(question) == "claims"
+
+
+def tolerance_of(question: Question) -> float:
+    """By how much an answer may miss the best: 0, unless it says otherwise."""
+    return float(getattr(question, "tolerance", 0.0))
+
+
+def level_of(question: Question) -> float | None:
+    """The level that means are compared with, if there is one."""
+    found: float | None = getattr(question, "level", None)
+    return found
+
+
+def control_of(question: Question) -> int | None:
+    """The arm that all others are compared with, if there is one."""
+    found: int | None = getattr(question, "control", None)
+    return found
+
+
+def tolerant(question: Question) -> Tolerant | None:
+    """The question, as one of which several answers may be right; None if one alone is."""
+    return question if isinstance(question, Tolerant) else None
+
+
+def several_right(question: Question, means: ArrayLike) -> Bools:
+    """Whether more than one answer is right, in each run."""
+    values, may = np.asarray(means, dtype=np.float64), tolerant(question)
+    if may is None:
+        return np.zeros(values.shape[:-1], dtype=np.bool_)
+    return np.asarray(may.right(values).sum(axis=-1) > 1)
+
+
+def verdict(question: Question, counts: Floats, means: Floats) -> Answer:
+    """The answer that the evidence is for: that at the means, or where several may be right the one with the most."""
+    may = tolerant(question)
+    return question.answer(means) if may is None else may.verdict(counts, means)
+
+
+def true_shown(question: Question, answer: Answer, means: Floats) -> Floats | None:
+    """How many true claims were shown, in each run; None of a question that has one answer."""
+    own: Callable[[Answer, Floats], Floats] | None = getattr(question, "true_shown", None)
+    return None if own is None else own(answer, means)
+
+
+def complexity_at(question: Question, means: Floats, sigma: float) -> Floats:
+    """T* in each run; nan of a question that has none, as claims about odds ratios."""
+    try:
+        return question.complexity(means, sigma=sigma).value
+    except InputError:
+        return np.full(means.shape[:-1], np.nan)
+
+
+def check_range(question: Question, low: float, high: float) -> None:
+    """Raise an InputError where means between these two alone give the answer."""
+    level = level_of(question)
+    checked_open(f"The level is {level}", level is None or low <= level <= high, low, high)
+    if hasattr(question, "check_range"):
+        question.check_range(low, high)

@@ -1,0 +1,140 @@
+"""What no delta-correct algorithm can stay below on average, from the complexity of a question (docs/bounds.md)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Floats, total
+from roundwise.errors import RoundwiseError
+from roundwise.questions import divergence
+from roundwise.questions.base import Question
+from roundwise.questions.besides import one_by_one, several_right, tolerant
+from roundwise.questions.families import Family
+
+
+def sample_lower_bound(complexity: ArrayLike, delta: float) -> Floats:
+    """T* kl(delta, 1 - delta): with one right answer no delta-correct algorithm needs fewer on average (Section 1.1).
+
+    >>> round(float(sample_lower_bound(200.0, 0.05)), 1)
+    530.0
+    """
+    least = max(0.0, 1 - 2 * delta) * math.log((1 - delta) / delta)  # kl(delta, 1 - delta); nothing to show past 1/2
+    return np.asarray(complexity, dtype=np.float64) * least
+
+
+def shared_lower_bound(complexities: ArrayLike, delta: float) -> Floats:
+    """The same where several answers i are right, from their T_i (nan for those that are wrong). (answers)->()
+
+    Any algorithm has E[tau] >= T_i kl(P(i), delta) for each of them, and the P(i) add up to 1 - delta or more
+    (docs/bounds.md): the bound is the x with sum_i max{p: kl(p, delta) <= x/T_i} = 1 - delta. The sum is concave in
+    x, so Newton's method from T_min kl((1 - delta)/number, delta) rises to it: no iterate is above.
+
+    >>> round(float(shared_lower_bound([200.0, np.nan], 0.05)), 1)  # one right answer
+    530.0
+    >>> round(float(shared_lower_bound([200.0, 200.0], 0.05)), 1)
+    151.6
+    """
+    needs = np.asarray(complexities, dtype=np.float64)
+    right = ~np.isnan(needs)
+    share = (1 - delta) / np.maximum(right.sum(axis=-1), 1)
+    easiest = np.where(right, needs, np.inf).min(axis=-1)
+    bound = np.where(share > delta, easiest, 0.0)  # 0 if guessing among them will do
+    todo = (share > delta) & np.isfinite(easiest)
+    bound[todo] = _where_shares_suffice(needs[todo], easiest[todo] * _kl(share[todo], delta), delta)
+    return bound
+
+
+def lower_bound_at(
+    question: Question, means: ArrayLike, delta: float, sigma: float = 1.0, complexity: Floats | None = None
+) -> Floats:
+    """What no delta-correct algorithm can stay below on average at these means, whether one answer is right or more.
+
+    T* can be given as `complexity` where it is known already.
+
+    >>> from roundwise.questions import BestArm
+    >>> [round(float(lower_bound_at(BestArm(tolerance), [0.01, 0.0], 0.05))) for tolerance in (0.0, 0.1)]
+    [212000, 605]
+    """
+    values = np.asarray(means, dtype=np.float64)
+    if one_by_one(question):  # whoever shows nothing is not wrong
+        return np.zeros(values.shape[:-1])
+    may = tolerant(question)
+    if may is None or not several_right(question, values).any():
+        known = question.complexity(values, sigma=sigma).value if complexity is None else complexity
+        return sample_lower_bound(known, delta)
+    rows = values.reshape(-1, values.shape[-1])
+    if (rows == rows[:1]).all():  # the same instance in every run
+        rows = rows[:1]
+    guessing = may.right(rows).sum(axis=-1) * delta >= 1 - delta  # then nothing is to be solved
+    found = np.zeros(len(rows))
+    found[~guessing] = shared_lower_bound(may.complexities(rows[~guessing], sigma), delta)
+    return np.broadcast_to(found, math.prod(values.shape[:-1])).reshape(values.shape[:-1]).copy()
+
+
+def own_lower_bound(question: Question, means: ArrayLike, delta: float, family: Family) -> tuple[Floats, Floats] | None:
+    """T~* with the divergences of the rewards' own family, and the lower bound that follows; None where there is none.
+
+    There is none for claims, for questions that are not made of half-spaces, and where it cannot be solved for.
+
+    >>> from roundwise.questions import BestArm
+    >>> from roundwise.questions.families import BinaryFamily
+    >>> found = own_lower_bound(BestArm(), [0.05, 0.04, 0.03], 0.05, BinaryFamily())
+    >>> round(float(found[1]))
+    9696
+    """
+    values = np.asarray(means, dtype=np.float64)
+    if one_by_one(question):
+        return None
+    rows = values.reshape(-1, values.shape[-1])
+    if (rows == rows[:1]).all():  # the same instance in every run
+        rows = rows[:1]
+    try:
+        needed = divergence.complexity(question, rows, family).value
+        bound = sample_lower_bound(needed, delta)
+        several = several_right(question, rows)
+        if several.any():
+            bound[several] = shared_lower_bound(divergence.complexities(question, rows[several], family), delta)
+    except (RoundwiseError, AttributeError):
+        return None
+    runs = values.shape[:-1]
+    number = math.prod(runs)
+    return tuple(np.broadcast_to(each, number).reshape(runs).copy() for each in (needed, bound))  # type: ignore[return-value]
+
+
+def _where_shares_suffice(needs: Floats, bound: Floats, delta: float) -> Floats:
+    """The x with sum_i p_i(x) = 1 - delta, p_i = max{p: kl(p, delta) <= x/T_i}, from below."""
+    right = ~np.isnan(needs)
+    logit = math.log(delta / (1 - delta))
+    rates = np.where(right, 1 / needs, 0.0)
+    for _ in range(100):
+        shares = _largest_share(rates * bound[:, None], delta)
+        slopes = np.log(shares / (1 - shares)) - logit  # of kl(p, delta)
+        rises = total(np.where(slopes > 0, rates / np.where(slopes > 0, slopes, 1.0), 0.0))
+        step = (1 - delta - total(np.where(right, shares, 0.0))) / rises
+        rising = step > 1e-12 * bound
+        if not rising.any():
+            break
+        bound = np.where(rising, bound + step, bound)
+    return bound
+
+
+def _largest_share(divergence: Floats, delta: float) -> Floats:
+    """max{p: kl(p, delta) <= divergence}, but at most 1 - delta: Newton's method on a convex function, from above."""
+    share = np.minimum(delta + np.sqrt(divergence / 2), 1 - delta)  # Pinsker's inequality
+    logit = math.log(delta / (1 - delta))
+    for _ in range(200):
+        slope = np.log(share / (1 - share)) - logit
+        step = np.where(slope > 0, (_kl(share, delta) - divergence) / np.where(slope > 0, slope, 1.0), 0.0)
+        falling = step > 1e-15
+        if not falling.any():
+            break
+        share = np.where(falling, np.maximum(share - step, delta), share)
+    return share
+
+
+def _kl(share: Floats, delta: float) -> Floats:
+    """kl(p, delta) of two coins, 0 < p < 1."""
+    return np.asarray(share * np.log(share / delta) + (1 - share) * np.log((1 - share) / (1 - delta)))
