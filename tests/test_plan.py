@@ -36,9 +36,9 @@ from roundwise import (
 )
 from roundwise.planning.ahead import ahead, without_budget
 from roundwise.planning.allowed import Data, allowed_world, draws
+from roundwise.planning.candidates import policy_words
 from roundwise.planning.costs import Costs
 from roundwise.planning.expected import control_of, ladder
-from roundwise.planning.front import policy_words
 from roundwise.planning.quantities import one_for_each
 from roundwise.planning.worlds import TableArms, Unreliable, bounded_world, deviations, world_of
 from roundwise.spec import quantity

@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.planning.ahead import ROUGH, Ends, ahead, claims_of, every, joined_ends, without_budget
 from roundwise.planning.bound import lower_bound
-from roundwise.planning.expected import Expected, control_of
+from roundwise.planning.expected import Expected
 from roundwise.planning.fixed import FixedDesign, fixed_design
 from roundwise.planning.rows import Row, row_of
 from roundwise.planning.wish import Wish
@@ -37,7 +37,7 @@ class Lots:
         self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
         self.fixed = self._fixed()
         one = self.fixed is not None and self.fixed.comparisons == 1
-        self.sequential = one or control_of(wish.question) is not None  # designs with several looks are standard there
+        self.sequential = one or isinstance(wish.question, Claims)  # designs with several looks are standard there
 
     @property
     def idle(self) -> bool:

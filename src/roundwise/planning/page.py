@@ -11,7 +11,7 @@ from roundwise.planning.front import Setting
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.planning.words import asked
+from roundwise.planning.words import asked, what_if
 
 Table = list[list[str]]
 
@@ -58,8 +58,10 @@ def text_of(plan: Shown) -> str:
     if any(row.claims for row in plan.rows):
         blocks += ["Power" + _within(plan) + ":", *_aligned(power_table(plan)), ""]
     blocks += [*textwrap.wrap(f"In words. {plan.words}", 100), ""]
+    beside = beside_words(plan)
+    blocks += [*textwrap.wrap(f"Beside it. {beside}", 100), ""] if beside else []
     if len(plan.front) > 1:
-        blocks += [f"Settings, for {plan.row.expected.label}:", *_aligned(front_table(plan)), ""]
+        blocks += [f"Settings, for {what_if(plan.row)}:", *_aligned(front_table(plan)), ""]
     blocks += [*textwrap.wrap(f"For a protocol. {plan.protocol}", 100), ""]
     return "\n".join([*blocks, f"Create it: {plan.command}"])
 
@@ -82,7 +84,7 @@ def row_table(plan: Shown) -> Table:
     days, cost = wish.costs.days is not None, wish.costs.known
     head = [
         "if it is ahead by" if rows[0].expected.lead is not None else "if",
-        "results",
+        "typical results",
         "19 in 20",
         "rounds",
         "19 in 20",
@@ -91,7 +93,7 @@ def row_table(plan: Shown) -> Table:
     head += ["cost", "19 in 20"] if cost else []
     what = "a true claim" if rows[0].claims else "answer"
     head += [] if wish.budget is None else [f"{what} within {exact(wish.budget)}"]
-    head += ["a fixed design", "at least"]
+    head += ["a fixed design", "lower bound"]
     table = [head]
     for i, row in enumerate(rows):
         line = [("> " if i == plan.target and len(rows) > 1 else "") + row.expected.label]
@@ -127,12 +129,14 @@ def front_table(plan: Shown) -> Table:
     """What other settings take."""
     days = any(each.mean_days is not None for each in plan.front)
     cost = any(each.mean_cost is not None for each in plan.front)
+    power = any(each.power is not None for each in plan.front)
     head = [
-        "policy",
+        "settings",
         "results on average",
         "rounds on average",
         *(["days"] if days else []),
         *(["cost"] if cost else []),
+        *(["a true claim"] if power else []),
         "",
     ]
     table = [head]
@@ -140,6 +144,7 @@ def front_table(plan: Shown) -> Table:
         line = [each.words, whole(each.mean_samples), f"{each.mean_batches:.1f}"]
         line += [whole(each.mean_days or 0.0)] if days else []
         line += [whole(each.mean_cost or 0.0)] if cost else []
+        line += [share(each.power or 0.0)] if power else []
         table.append([*line, "recommended" if each.recommended else ""])
     return table
 
@@ -151,28 +156,33 @@ def html_of(plan: Shown) -> str:
     if any(row.claims for row in plan.rows):
         parts += [f"<h3>Power{esc(_within(plan))}</h3>", _table(power_table(plan))]
     parts.append(f'<p class="words"><b>In words.</b> {esc(plan.words)}</p>')
-    if plan.row.fixed is not None:
-        parts.append(f'<p class="fixed">{esc(fixed_words(plan.row))}</p>')
+    if beside_words(plan):
+        parts.append(f'<p class="fixed">{esc(beside_words(plan))}</p>')
     if len(plan.front) > 1:
-        parts += [f"<h3>Settings, for {esc(plan.row.expected.label)}</h3>", _table(front_table(plan))]
+        parts += [f"<h3>Settings, for {esc(what_if(plan.row))}</h3>", _table(front_table(plan))]
     parts.append(f'<h3>Protocol</h3><p class="protocol">{esc(plan.protocol)}</p>')
     parts.append(f"<h3>Create it</h3><pre>{esc(plan.command)}</pre>")
     return f'<div class="roundwise-plan">{"".join(parts)}</div>'
 
 
-def fixed_words(row: Row) -> str:
-    """What a fixed design needs, in a sentence."""
-    assert row.fixed is not None
-    said = (
-        f"A fixed design ({row.fixed.method}, power {share(row.fixed.power)}) needs {whole(row.fixed.samples)} results."
-    )
-    looks = row.fixed.sequential
-    if looks is not None:
-        said += (
-            f" With {looks.looks} looks (O'Brien-Fleming) at most {whole(looks.most)}, "
-            f"and {whole(looks.expected)} on average."
+def beside_words(plan: Shown) -> str:
+    """What others need in the row that matters: a fixed design, one with looks, and any method at all."""
+    row, said = plan.row, list[str]()
+    if row.fixed is not None:
+        fixed = row.fixed
+        said.append(
+            f"For {what_if(row)} a fixed design ({fixed.method}, power {share(fixed.power)}) needs "
+            f"{whole(fixed.samples)} results."
         )
-    return said
+        if fixed.sequential is not None:
+            looks = fixed.sequential
+            said.append(
+                f"With {looks.looks} looks (O'Brien-Fleming) it needs at most {whole(looks.most)}, and "
+                f"{whole(looks.expected)} on average."
+            )
+    if row.lower_bound is not None:
+        said.append(f"No method with this error needs fewer than {whole(row.lower_bound)} on average.")
+    return " ".join(said)
 
 
 STYLE = """

@@ -6,16 +6,16 @@ what could be asked instead.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
+from roundwise.planning.candidates import guessed
 from roundwise.planning.costs import Costs
 from roundwise.planning.expected import Expected, given, ladder, scenarios
-from roundwise.planning.front import RUNS, Setting, front_of, guessed
+from roundwise.planning.front import Setting, front_of
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.lots import FIRST, Lots, answerable, first_lots
 from roundwise.planning.quantities import one_for_each, quantities
@@ -158,9 +158,9 @@ def _planned(
     if progress is not None:
         progress(making.plan(), 0.02)
     front = _front(wish, guess, expected[target])
-    chosen = next((each.policy for each in front if each.recommended), guess.policy)
-    if chosen != guess.policy:
-        making = _Making(dataclasses.replace(wish, policy=chosen), expected, target)
+    chosen = next((each.wish for each in front if each.recommended), guess)
+    if chosen != guess:
+        making = _Making(chosen, expected, target)
         making.begin(min(FIRST, runs))
     making.front = front
     for number, each in enumerate(making.easy_first):
@@ -195,9 +195,9 @@ class _Making:
 
 
 def _front(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
-    if not answerable(wish, expected) or isinstance(wish.question, Claims):
+    if not answerable(wish, expected) or (isinstance(wish.question, Claims) and wish.budget is None):
         return ()
-    return front_of(wish, guess, expected, min(RUNS, max(20, 30 * RUNS // len(wish.names))))
+    return front_of(wish, guess, expected)
 
 
 def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:

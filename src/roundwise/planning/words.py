@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import quote
 
 import numpy as np
 
 from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.planning.ahead import most_in_a_round
 from roundwise.planning.expected import control_of
-from roundwise.planning.front import policy_words
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.policies import Wager, usual_policy
-from roundwise.questions import Claims, Largest, Question, Statements
-from roundwise.spec import name_of, plain
+from roundwise.policies import Wager
+from roundwise.questions import Claims, Question
 
 
 def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
@@ -33,11 +30,11 @@ def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str
 
 def _to_plan(target: Row) -> str:
     if not target.answerable:
-        return f"With {_what(target)} no number of results is sure to give an answer."
+        return f"With {what_if(target)} no number of results is sure to give an answer."
     time = f" ({_days(target.days.p95)})" if target.days is not None else ""
     money = f", at a cost of {whole(target.cost.p95)}" if target.cost is not None else ""
     return (
-        f"For {_what(target)} plan {whole(target.samples.p95)} results in {whole(target.batches.p95)} "
+        f"For {what_if(target)} plan {whole(target.samples.p95)} results in {whole(target.batches.p95)} "
         f"{_rounds(target.batches.p95)}{time}{money}: 19 of 20 studies end by then, half of them with "
         f"{whole(target.samples.typical)} in {whole(target.batches.typical)}."
     )
@@ -46,15 +43,16 @@ def _to_plan(target: Row) -> str:
 def _of_claims(wish: Wish, rows: Sequence[Row]) -> str:
     """What claims can be hoped for within the budget."""
     some = [row for row in rows if row.at_least_one is not None]
-    chances = ", ".join(f"in {share(row.at_least_one or 0.0)} of studies with {_what(row)}" for row in some)
-    false = max(row.any_false or 0.0 for row in rows)
+    chances = ", ".join(f"in {share(row.at_least_one or 0.0)} of studies with {what_if(row)}" for row in some)
+    worst = max(rows, key=lambda row: row.any_false or 0.0)
+    of = f"in none of {worst.runs} simulated ones" if not worst.any_false else f"in at most {share(worst.any_false)}"
     said = f"With {exact(wish.budget or 0)} results at least one true claim is shown {chances}; " if some else ""
     best = ""
     if some:
         row = some[-1] if some[-1].expected.lead else some[0]
         first = max(row.claims, key=lambda each: each.power if each.true else -1.0)
-        best = f" The surest claim with {_what(row)} is '{first.claim}': {share(first.power)}."
-    return f"{said}a false one in {share(false)} at most.{best}"
+        best = f" The surest claim with {what_if(row)} is '{first.claim}': {share(first.power)}."
+    return f"{said}a false one {of}.{best}"
 
 
 def _with_budget(wish: Wish, rows: Sequence[Row]) -> str:
@@ -66,17 +64,18 @@ def _with_budget(wish: Wish, rows: Sequence[Row]) -> str:
     said = []
     if sure:
         easiest = min(sure, key=lambda row: row.expected.lead if row.expected.lead is not None else 0.0)
-        said.append(f"you will almost surely have an answer for {_what(easiest)}")
-    said += [f"in {share(chance)} of such studies for {_what(row)}" for row, chance in some]
+        said.append(f"you will almost surely have an answer for {what_if(easiest)}")
+    said += [f"in {share(chance)} of such studies for {what_if(row)}" for row, chance in some]
     if rare:
         hardest = max(rare, key=lambda row: row.expected.lead if row.expected.lead is not None else 0.0)
-        said.append(f"hardly ever for {_what(hardest)}")
+        said.append(f"hardly ever for {what_if(hardest)}")
     if not said:
         said = ["you will not have an answer for anything in this table"]
     return f"With {exact(wish.budget)} results {', '.join(said)}."
 
 
-def _what(row: Row) -> str:
+def what_if(row: Row) -> str:
+    """The row in words: a lead of 2 points."""
     if row.expected.lead is None:
         return "these means" if row.expected.label == "as expected" else f"'{row.expected.label}'"
     return "a lead of " + row.expected.label.removeprefix("+") if row.expected.lead else "options that are all alike"
@@ -107,7 +106,11 @@ def asked(question: Question, names: Sequence[str]) -> str:
     control = control_of(question)
     if control is not None:
         margin = float(np.asarray(getattr(question, "levels", [0.0]))[0])
-        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "")
+        odds = bool(getattr(question, "odds", False))
+        more = f" by more than {margin:g}" if margin and not odds else ""
+        return f"which options beat {names[control]}" + (
+            f" by an odds ratio above {np.exp(margin):g}" if odds else more
+        )
     known = {name: getattr(question, name, 0) for name in ("k", "level")}
     said = ASKED.get(question.name, question.name).format(**known)
     tolerance = getattr(question, "tolerance", 0.0)
@@ -122,10 +125,8 @@ def protocol(wish: Wish, target: Row) -> str:
         else f"{', '.join(wish.names[:3])}, ... ({len(wish.names)} in all)"
     )
     first = int(wish.acting.first(wish.problem, ()).pulls.sum())
-    most = most_in_a_round(wish.acting)
-    limits = (
-        "" if most is None else f" of {exact(most)} results" if wish.round else f" of at most {exact(most)} results"
-    )
+    most, fixed = most_in_a_round(wish.acting), getattr(wish.acting, "size", None) is not None
+    limits = "" if most is None else f" of {'' if fixed else 'at most '}{exact(most)} results"
     how = "in equal shares"
     if wish.split is not None:
         how = f"in the proportions {':'.join(f'{each:g}' for each in wish.split)}"
@@ -192,60 +193,3 @@ def _outcome(noise: Noise) -> str:
     return (
         noise.words if not isinstance(noise, UnknownVariance) else "A result is taken as normal, its deviation unknown."
     )
-
-
-def command(wish: Wish) -> str | None:
-    """The words of `roundwise new` that create the study; None where they need a file."""
-    question = _question_options(wish.question, wish.names)
-    if question is None:
-        return None
-    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise_options(wish.noise)]
-    words += ["--delta", f"{wish.delta:g}"]
-    if policy_words(wish.policy) != usual_policy(wish.question).name:
-        words += ["--policy", policy_words(wish.policy)]
-    most, least = getattr(wish.policy, "max_batch", None), getattr(wish.policy, "min_per_arm", 0.0)
-    words += [] if most is None else ["--max-batch", f"{most:g}"]
-    words += ["--min-per-arm", f"{least:g}"] if least else []
-    words += [] if wish.round is None else ["--round", str(wish.round)]
-    words += [] if wish.split is None else ["--split", ":".join(f"{each:g}" for each in wish.split)]
-    words += [] if wish.budget is None else ["--budget", str(int(wish.budget))]
-    return " ".join(quote(each) for each in words)
-
-
-def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
-    found = ["--question", question.name]
-    control = control_of(question)
-    if isinstance(question, Claims | Statements) and control is not None:
-        margins = np.unique(question.levels)
-        usual = not isinstance(question, Claims) or (
-            not (question.opposites or question.odds or question.names) and np.ptp(question.weights) == 0
-        )
-        if margins.size > 1 or not usual:
-            return None
-        return [*found, "--control", names[control], *(["--margin", f"{margins[0]:g}"] if margins[0] else [])]
-    if isinstance(question, Claims | Statements | Largest):
-        return None
-    for option in ("k", "level", "tolerance"):
-        value = getattr(question, option, None)
-        if value is not None and not (option == "tolerance" and value == 0):
-            found += [f"--{option}", f"{value:g}"]
-    return found
-
-
-def noise_options(noise: Noise) -> list[str]:
-    """The options of a noise model on the command line."""
-    if isinstance(noise, Binary):
-        return ["--binary"]
-    if isinstance(noise, Poisson):
-        return ["--counts"]
-    if isinstance(noise, Bounded):
-        return ["--range", f"{noise.low:g}", f"{noise.high:g}"]
-    if isinstance(noise, Gaussian):
-        return ["--sigma", f"{noise.sigma:g}", "--normal"]
-    if isinstance(noise, SubGaussian):
-        return ["--sigma", f"{noise.sigma:g}"]
-    if noise == UnknownVariance():
-        return ["--normal"]
-    fields = {key: value for key, value in plain(noise).items() if key != "name"}
-    settings = ",".join(f"{key}={value}" for key, value in fields.items())
-    return ["--noise", name_of(noise) + (f":{settings}" if settings else "")]
