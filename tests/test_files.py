@@ -3,6 +3,7 @@
 import gzip
 import json
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,10 @@ def tell(tmp_path, monkeypatch):
     """Write contents to a file and read it."""
     monkeypatch.chdir(tmp_path)
 
-    def call(contents, noise=Binary(), name="results.csv", told=(), waiting=None, **words):  # noqa: B008
+    def call(contents, noise=Binary(), name="results.csv", told=(), waiting=None, fresh=False, **words):  # noqa: B008
         (tmp_path / name).write_bytes(contents if isinstance(contents, bytes) else contents.encode())
         columns = words.pop("study", None)
-        earlier = Earlier(told, waiting)
+        earlier = Earlier(told, waiting, fresh=fresh)
         return read_results(name, ARMS, noise, columns=columns, options=Options(**words), earlier=earlier, seed=3)
 
     return call
@@ -333,6 +334,33 @@ class TestRunningTotals:
         assert tell(self.LATER, told=[first], waiting=just_what_was_asked).counts.tolist() == [15, 20, 0]
         for clear in ("placebo,9,4\n25mg,20,5\n", "placebo,15,3\n25mg,20,5\n", "placebo,11,9\n25mg,20,5\n"):
             tell("arm,count,successes\n" + clear, told=[first], waiting=np.array([99.0, 99, 99]))
+
+    def test_the_numbers_say_which_story_is_likelier(self, tell):
+        """1000 results with 100 ones, and then 1010 with 125: hardly the same and ten more, of which all are ones."""
+        first, asked = tell("arm,count,successes\nplacebo,1000,100\n25mg,1000,120\n"), np.array([9999.0] * 3)
+        new = "arm,count,successes\nplacebo,1040,125\n25mg,1030,145\n"
+        assert tell(new, told=[first], waiting=asked).counts.tolist() == [1040, 1030, 0]
+        with pytest.raises(DataError, match="looks like a running total"):
+            tell("arm,count,successes\nplacebo,1040,104\n25mg,1030,124\n", told=[first], waiting=asked)
+
+    def test_it_is_asked_once(self, tell):
+        """Once somebody said that files are new, only one that holds the last almost to the letter is asked about."""
+        first, asked = tell(self.SUMS), np.array([99.0, 99, 99])
+        second = tell(self.LATER, told=[first], waiting=asked, again=True)
+        third = tell("arm,count,successes\nplacebo,40,14\n25mg,50,13\n", told=[first, second], waiting=asked)
+        assert third.counts.tolist() == [40, 50, 0]
+        assert Results.from_payload(third.payload()).new
+        big = tell("arm,count,successes\nplacebo,4000,1400\n25mg,5000,1300\n", told=[third], waiting=asked)
+        with pytest.raises(DataError, match="looks like a running total"):
+            tell("arm,count,successes\nplacebo,4000,1400\n25mg,5001,1300\n", told=[third, big], waiting=asked)
+
+    @pytest.mark.parametrize(("fresh", "refused"), [(True, False), (False, True)])
+    def test_a_random_split_of_what_was_asked(self, tell, fresh, refused):
+        """The first file of a round may have as many as were asked for, up to chance."""
+        first, text = tell(self.SUMS), "arm,count,successes\nplacebo,65,26\n25mg,57,22\n"
+        asked = np.array([60.0, 60, 0])
+        with pytest.raises(DataError, match="running total") if refused else nullcontext():
+            tell(text, told=[first], waiting=asked, fresh=fresh)
 
     def test_the_difference_counts(self, tell):
         first = tell(self.SUMS)

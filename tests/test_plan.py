@@ -38,9 +38,10 @@ from roundwise.planning.ahead import ahead, without_budget
 from roundwise.planning.allowed import Data, allowed_world, draws
 from roundwise.planning.candidates import policy_words
 from roundwise.planning.costs import Costs
-from roundwise.planning.expected import control_of, ladder
+from roundwise.planning.expected import ladder
 from roundwise.planning.quantities import one_for_each
-from roundwise.planning.worlds import TableArms, Unreliable, bounded_world, deviations, world_of
+from roundwise.planning.worlds import TableArms, Unreliable, deviations, limited_world, world_of
+from roundwise.questions.besides import against
 from roundwise.spec import quantity
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
@@ -117,10 +118,10 @@ class TestExpected:
         assert row.means == pytest.approx(means)
 
     def test_control(self):
-        assert control_of(Statements.against_control(4, 2, 0.1)) == 2
-        assert control_of(Statements.ranking(4)) is None
-        assert control_of(Largest([[1, 0], [0, 1]])) is None
-        assert control_of(BestArm()) is None
+        assert against(Statements.against_control(4, 2, 0.1)) == 2
+        assert against(Statements.ranking(4)) is None
+        assert against(Largest([[1, 0], [0, 1]])) is None
+        assert against(BestArm()) is None
 
     def test_means_and_scenarios(self, tmp_path):
         file = tmp_path / "worlds.csv"
@@ -169,7 +170,7 @@ class TestWorlds:
     @pytest.mark.parametrize("deviation", [None, 0.1, 0.3, 2.0])
     def test_between_two_limits(self, deviation):
         means = np.array([1.2, 1.5, 2.9])
-        world = bounded_world(Bounded(1, 3), means, deviation)
+        world = limited_world(Bounded(1, 3), means, deviation)
         assert world.shares @ world.values == pytest.approx(means, abs=1e-9)
         spread = np.sqrt(world.shares @ world.values**2 - means**2)
         widest = np.sqrt((means - 1) * (3 - means))
@@ -177,7 +178,7 @@ class TestWorlds:
         assert deviations(Bounded(1, 3), means, deviation) == pytest.approx(spread)
 
     def test_a_table_is_drawn_from_its_shares(self):
-        world = bounded_world(Bounded(0, 1), np.array([0.3, 0.6]), 0.2)
+        world = limited_world(Bounded(0, 1), np.array([0.3, 0.6]), 0.2)
         batch, _ = world.pull(
             np.random.default_rng(1), world.world(np.random.default_rng(1), 3), np.full((3, 2), 1e5), "rows"
         )

@@ -27,6 +27,7 @@ ORDER = (
     "simulation",
     "studies",
     "theory",
+    "arena",
     "planning",
     "cli",
     "__main__",

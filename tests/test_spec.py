@@ -43,6 +43,10 @@ def through_json(spec):
 ASKED = [
     BestArm(),
     BestArm(0.25),
+    TopK(2, 0.25),
+    Above(0.5, 0.1),
+    MinimumBelow(0.5, 0.1),
+    AnyAbove(0.5, 0.1),
     TopK(3),
     Above(0.5),
     MinimumBelow(-1.5),

@@ -14,8 +14,10 @@ from roundwise.betting.ledger import Wanted
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
 from roundwise.noise.parts import Seen, columns, seen, tilts_of
+from roundwise.noise.tilts import levels_apart
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
+from roundwise.questions.several import near_words
 from roundwise.state import Batch, Parts
 from roundwise.stopping.explained import About, Claim, Interval
 
@@ -46,9 +48,13 @@ class AboveLedger:
 
     The product needs arms that are independent given the past. Its own maximum counts, never the product of each
     arm's maximum (docs/why-the-guarantee-holds.md).
+
+    With a tolerance L^+ is won against "the mean is at most the level less the tolerance", L^- against "at least the
+    level and the tolerance": an arm in between is in no such cell, so what is reckoned for the others is at most 0.
     """
 
     level: float
+    tolerance: float = 0.0
     shifts = False
     agrees = True
 
@@ -64,13 +70,14 @@ class AboveLedger:
     @quiet
     def confidence(self, problem: Problem, choice: Sides, known: Known) -> Floats:
         """log prod_i Phi(distance from the level in standard errors)."""
-        away = np.abs(known.past.means - self.level) * np.sqrt(known.past.counts / known.variance[..., None])
+        away = self._distances(known) * np.sqrt(known.past.counts / known.variance[..., None])
         return total(log_phi(away))
 
     def settled(self, problem: Problem, won: Won, known: Known, choice: Sides, batch: Batch) -> Won:
         """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
         need = self.needs(problem, won, choice)
-        gain = problem.noise.level(known, batch, self.level, choice.above, np.where(need > 0, need + ROOM, 0.0))
+        level = self.level - np.where(choice.above, self.tolerance, -self.tolerance) if self.tolerance else self.level
+        gain = problem.noise.level(known, batch, level, choice.above, np.where(need > 0, need + ROOM, 0.0))
         won = won._replace(
             above=won.above + np.where(choice.above, gain, 0.0),
             below=won.below + np.where(choice.above, 0.0, gain),
@@ -125,22 +132,24 @@ class AboveLedger:
         sign = np.where(above, 1.0, -1.0)
         variances = tilts.level_variances(self.level)
         z = np.abs(away, out=away)
+        z += self.tolerance
         z /= np.sqrt(inverse * (variances.reshape(-1).take(arm) if variances.size > 1 else variances.item()))
         new -= self.level
         new *= sign
+        new += self.tolerance
         good = possible(inverse, leverage, z >= (GATE if data.before.counts.any() else FIRST_GATE))
-        tilt = tilts.levels(arm, sign, new, leverage, self.level)
+        tilt = levels_apart(tilts, arm, sign, new, leverage, self.level, -self.tolerance)
         inverse /= leverage
         plus, minus = (each.reshape(-1).take(open_) for each in purses)
         mine, other = np.where(above[0], plus, minus), np.where(above[0], minus, plus)
-        goal, least = goals.reshape(-1).take(open_), np.ascontiguousarray(np.minimum(*purses))
+        goal, least = goals.reshape(-1).take(open_), np.ascontiguousarray(self._least(*purses))
 
         def switch(p: int, gains: Floats) -> None:
             turned = np.flatnonzero(above[p] != above[p - 1]) if p else np.empty(0, dtype=np.intp)
             if turned.size:
                 gains[turned], other[turned] = other[turned], gains[turned]
             if together and p:
-                here = np.minimum(gains, other)
+                here = self._least(gains, other)
                 least.reshape(-1)[open_] = here
                 np.subtract(problem.goal + here, summed(least[None])[0].take(open_ % done.shape[1]), out=goal)
 
@@ -159,16 +168,17 @@ class AboveLedger:
 
     def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Some arm is settled on the wrong side, or the set of the right sides has lost."""
-        right, where = np.asarray(means > self.level), np.asarray(means != self.level)
-        against = won.settled & where & (right != (won.above > won.below))
-        return np.asarray(against.any(axis=-1) | (total(np.where(right, won.below, won.above)) >= problem.goal))
+        low, high = means < self.level - self.tolerance, means > self.level + self.tolerance
+        against = won.settled & np.where(won.above > won.below, low, high)
+        cell = np.where(high, won.below, np.where(low, won.above, 0.0 if self.tolerance else won.above))
+        return np.asarray(against.any(axis=-1) | (total(cell) >= problem.goal))
 
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
         """n_j = 2 sigma^2 need_j / g_j^2 for each arm that is open."""
         need = self.needs(problem, won, choice)
         spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
-        distance = np.maximum(np.abs(known.past.means - self.level), np.sqrt(spread))
+        distance = np.maximum(self._distances(known), np.sqrt(spread))
         return Wanted(2 * known.variance[..., None] * need / distance**2, ~won.settled)
 
     def needs(self, problem: Problem, won: Won, choice: Sides) -> Floats:
@@ -183,7 +193,7 @@ class AboveLedger:
 
     def others(self, won: Won) -> Floats:
         """For each arm what was won against the likelier sides of all others."""
-        least = np.minimum(won.above, won.below)
+        least = self._least(won.above, won.below)
         return total(least)[..., None] - least
 
     def claims(self, problem: Problem, won: Won, choice: Sides, names: Sequence[str]) -> list[Claim]:
@@ -191,11 +201,11 @@ class AboveLedger:
         goal = problem.goal
         return [
             Claim(
-                f"{name} is {'above' if side else 'below'} {self.level:g}",
+                f"{name} is {'above' if side else 'below'} {self.level:g}{near_words(self.tolerance)}",
                 float(max(gain, goal) if settled else gain),
                 goal,
                 bool(settled),
-                about=About((arm,), (1.0,), self.level, below=not side),
+                about=About((arm,), (1.0,), self._border(bool(side)), below=not side),
             )
             for arm, (name, side, gain, settled) in enumerate(
                 zip(names, *self.claimed(won, choice), won.settled, strict=True)
@@ -204,22 +214,36 @@ class AboveLedger:
 
     def emptied(self, problem: Problem, won: Won) -> bool:
         """The set that lost least has lost."""
-        return bool(total(np.minimum(won.above, won.below)) >= problem.goal)
+        return bool(total(self._least(won.above, won.below)) >= problem.goal)
 
     def means(self, bets: Bets) -> Interval:
-        """An end passes the level just when the arm is settled on that side."""
+        """An end passes the level, less the tolerance, just when the arm is settled on that side."""
         won, (lower, minus) = bets.end.won, bets.of_means(bets.problem.goal)
         above, _ = self.claimed(won, bets.end.choice)
         return interval(
-            agreed(lower, self.level, won.settled & above), agreed(minus, -self.level, won.settled & ~above)
+            agreed(lower, self._border(True), won.settled & above),
+            agreed(minus, -self._border(False), won.settled & ~above),
         )
 
     def spare(self, bets: Bets) -> Floats:
         """From the level to the bound on its side."""
         lower, upper = self.means(bets)
         above, _ = self.claimed(bets.end.won, bets.end.choice)
-        return np.where(above, lower - self.level, self.level - upper)
+        return np.where(above, lower - self._border(True), self._border(False) - upper)
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> None:
         """Nothing: no arm is the best."""
         return
+
+    def _border(self, above: bool) -> float:
+        """From where on an arm may be said to be above, or below."""
+        return self.level - self.tolerance if above else self.level + self.tolerance
+
+    def _distances(self, known: Known) -> Floats:
+        """How far each mean is from where its side would be wrong."""
+        return np.abs(known.past.means - self.level) + self.tolerance
+
+    def _least(self, above: Floats, below: Floats) -> Floats:
+        """What was won against the likeliest cell of each arm: with a tolerance it may lie between the two."""
+        least = np.minimum(above, below)
+        return np.minimum(least, 0.0) if self.tolerance else least

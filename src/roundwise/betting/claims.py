@@ -158,6 +158,13 @@ class Claiming:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
+    def words(self, delta: float) -> str:
+        """Products of bets, and the closed test."""
+        return (
+            "Each claim has evidence of its own, the product of the pay-offs of bets that are fixed before each round; "
+            f"it is shown, for good, when the closed test over all claims reaches 1/{delta:g}."
+        )
+
     def standing(self, problem: Problem, trial: Trial) -> Standing:
         """Whether bets compare arms; whether a claim and its opposite were both shown, which exclude each other."""
         question, sides = claims_of(problem), sides_of(problem, trial.kept.shown)

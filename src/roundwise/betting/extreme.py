@@ -16,8 +16,10 @@ from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
 from roundwise.noise.parts import Index, Seen, columns, seen, tilts_of
+from roundwise.noise.tilts import levels_apart
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
+from roundwise.questions.several import near_words
 from roundwise.state import Batch, Parts
 from roundwise.stopping.explained import About, Claim, Interval
 
@@ -41,11 +43,13 @@ class Extreme(NamedTuple):
 class ExtremeLedger:
     """Cells Q_0 = {no mean beyond the level}, Q_j = {mean j at the level or beyond}.
 
-    Beyond is below for the minimum, above for "is any above".
+    Beyond is below for the minimum, above for "is any above". With a tolerance Q_0 has all means within the level by at
+    least as much, and Q_j has mean j as far beyond: where neither is so, either answer is right.
     """
 
     level: float
     beyond_is_above: bool
+    tolerance: float = 0.0
     shifts = False
     agrees = True
 
@@ -61,9 +65,10 @@ class ExtremeLedger:
     @quiet
     def confidence(self, problem: Problem, choice: Extreme, known: Known) -> Floats:
         """Yes: how sure the one arm is beyond; no: how sure all are not."""
-        away = self._beyond(known) * np.sqrt(known.past.counts / known.variance[..., None])
-        yes = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
-        return np.where(yes > 0, log_phi(yes), total(log_phi(-away)))
+        away, root = self._beyond(known), np.sqrt(known.past.counts / known.variance[..., None])
+        chosen = np.take_along_axis(away, choice.arm[..., None], axis=-1)[..., 0]
+        yes = np.take_along_axis((away + self.tolerance) * root, choice.arm[..., None], axis=-1)[..., 0]
+        return np.where(chosen > 0, log_phi(yes), total(log_phi((self.tolerance - away) * root)))
 
     def settled(self, problem: Problem, won: Won, known: Known, choice: Extreme, batch: Batch) -> Won:
         """The one arm is bet to be beyond; every arm is bet not to be."""
@@ -71,10 +76,10 @@ class ExtremeLedger:
         beyond = np.asarray(self.beyond_is_above)
         chosen = np.arange(problem.arms) == choice.arm[..., None]
         need = np.where(won.none_lost, 0.0, goal - won.none)
-        yes = problem.noise.level(known, batch, self.level, beyond, np.where(chosen, need[..., None], 0.0))
+        yes = problem.noise.level(known, batch, self._border(True), beyond, np.where(chosen, need[..., None], 0.0))
         yes = np.take_along_axis(yes, choice.arm[..., None], axis=-1)[..., 0]
         needs = np.where(won.arms_lost, 0.0, goal - won.arms)
-        no = problem.noise.level(known, batch, self.level, ~beyond, needs)
+        no = problem.noise.level(known, batch, self._border(False), ~beyond, needs)
         none, arms = won.none + yes, won.arms + no
         return Won(
             none,
@@ -114,8 +119,10 @@ class ExtremeLedger:
         )
         inward = np.where(cell < arms * n, -1.0, 1.0)  # each arm is bet to be within, the one that is chosen beyond
         z *= inward
+        z += self.tolerance
         new -= self.level
         new *= inward * self._sign
+        new += self.tolerance
         variances = tilts.level_variances(self.level)
         z /= np.sqrt(inverse * (variances.reshape(-1).take(arm) if variances.size > 1 else variances.item()))
         live = None
@@ -123,7 +130,7 @@ class ExtremeLedger:
             live = self._confident(beyond, field, chosen, variances)[:, cell % n]
         good = possible(inverse, leverage, live)
         sign = np.broadcast_to(inward * self._sign, z.shape)
-        tilt = tilts.levels(arm, sign, new, leverage, self.level)
+        tilt = levels_apart(tilts, arm, sign, new, leverage, self.level, -self.tolerance)
         inverse /= leverage
         found = gains.reshape(-1).copy()
         found[cell] = settled(problem.goal, found.take(cell), z, inverse, tilt, good)
@@ -131,9 +138,10 @@ class ExtremeLedger:
 
     def _confident(self, beyond: Floats, field: Field, chosen: Index, variances: Floats) -> Bools:
         """Whether what the parts before say is more likely right than wrong; never before the first. (P, n)"""
-        away = beyond / np.sqrt(field.inverse * variances)
-        yes = away.reshape(-1).take(chosen)
-        live = np.where(yes > 0, log_phi(yes), summed(log_phi(-away))) >= math.log(0.5)
+        error = np.sqrt(field.inverse * variances)
+        yes = ((beyond + self.tolerance) / error).reshape(-1).take(chosen)
+        no = summed(log_phi((self.tolerance - beyond) / error))
+        live = np.where(beyond.reshape(-1).take(chosen) > 0, log_phi(yes), no) >= math.log(0.5)
         live[0] = False
         return np.asarray(live)
 
@@ -149,7 +157,9 @@ class ExtremeLedger:
     def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """An arm that is beyond has been ruled out, or "no arm" although none is."""
         beyond = (means - self.level) * self._sign
-        return won.arms_lost[..., int(beyond.argmax())] if (beyond > 0).any() else won.none_lost
+        if (beyond > self.tolerance).any():
+            return won.arms_lost[..., int(beyond.argmax())]
+        return won.none_lost if beyond.max() <= -self.tolerance else np.zeros_like(won.none_lost)
 
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Extreme, known: Known) -> Wanted:
@@ -161,12 +171,13 @@ class ExtremeLedger:
         need = np.where(yes, (goal - won.none)[..., None], goal - won.arms)
         aimed = np.where(yes, chosen, ~won.arms_lost)
         spread = known.variance[..., None] / np.maximum(known.past.counts, 1.0)
-        distance = np.maximum(np.abs(away), np.sqrt(spread))
+        distance = np.maximum(np.abs(away) + self.tolerance, np.sqrt(spread))
         return Wanted(np.where(aimed, 2 * known.variance[..., None] * need / distance**2, 0.0), aimed | ~won.arms_lost)
 
     def claims(self, problem: Problem, won: Won, choice: Extreme, names: Sequence[str]) -> list[Claim]:
         """That some mean is beyond, and of each arm that it is not."""
-        beyond, goal = f"{'above' if self.beyond_is_above else 'below'} {self.level:g}", problem.goal
+        goal, near = problem.goal, near_words(self.tolerance)
+        beyond = f"{'above' if self.beyond_is_above else 'below'} {self.level:g}{near}"
         return [
             Claim(f"some mean is {beyond}", float(won.none), goal, bool(won.none_lost)),
             *(
@@ -175,7 +186,7 @@ class ExtremeLedger:
                     float(gain),
                     goal,
                     bool(lost),
-                    about=About((arm,), (1.0,), self.level, below=self.beyond_is_above),
+                    about=About((arm,), (1.0,), self._border(False), below=self.beyond_is_above),
                 )
                 for arm, (name, gain, lost) in enumerate(zip(names, won.arms, won.arms_lost, strict=True))
             ),
@@ -187,19 +198,20 @@ class ExtremeLedger:
 
     def means(self, bets: Bets) -> Interval:
         """No arm's bound passes the level before it is shown that some arm is beyond."""
-        won, ends, level = bets.end.won, bets.of_means(bets.problem.goal), self._sign * self.level
+        won, ends = bets.end.won, bets.of_means(bets.problem.goal)
         beyond, inner = ends if self.beyond_is_above else ends[::-1]
-        beyond = beyond if won.none_lost else np.minimum(beyond, level)
-        inner = agreed(inner, -level, won.arms_lost)
+        beyond = beyond if won.none_lost else np.minimum(beyond, self._sign * self._border(True))
+        inner = agreed(inner, -self._sign * self._border(False), won.arms_lost)
         return interval(beyond, inner) if self.beyond_is_above else interval(inner, beyond)
 
     def spare(self, bets: Bets) -> Floats:
         """Of the arm that looked furthest beyond, and of each arm."""
-        won, goal, arms, level = bets.end.won, bets.problem.goal, bets.problem.arms, self._sign * self.level
+        won, goal, arms = bets.end.won, bets.problem.goal, bets.problem.arms
+        yes, no = (self._sign * self._border(each) for each in (True, False))
         chosen = [means_of(arms, self._sign, bet.choice.arm) for bet in bets.placed]
-        some = agreed(bets.bound(chosen[-1], goal, chosen), level, won.none_lost)
-        every = agreed(bets.bound(means_of(arms, -self._sign), goal), -level, won.arms_lost)
-        return np.append(some - level, every + level)
+        some = agreed(bets.bound(chosen[-1], goal, chosen), yes, won.none_lost)
+        every = agreed(bets.bound(means_of(arms, -self._sign), goal), -no, won.arms_lost)
+        return np.append(some - yes, every + no)
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> None:
         """Nothing: no arm is the best."""
@@ -207,6 +219,10 @@ class ExtremeLedger:
 
     def _beyond(self, known: Known) -> Floats:
         return (known.past.means - self.level) * self._sign
+
+    def _border(self, yes: bool) -> float:
+        """From where on an arm may be said to be beyond, or not to be."""
+        return self.level - self._sign * (self.tolerance if yes else -self.tolerance)
 
     @property
     def _sign(self) -> float:

@@ -26,7 +26,7 @@ from roundwise.estimates import Past, known_from
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.questions.besides import cells_of
+from roundwise.questions.besides import cells_of, level_of, tolerance_of
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
@@ -101,6 +101,13 @@ class Betting:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
+    def words(self, delta: float) -> str:
+        """Products of bets."""
+        return (
+            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
+            f"round; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g})."
+        )
+
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """Those of the ledger."""
         return ledger_of(problem).claims(problem, trial.kept.won, trial.kept.choice, names)
@@ -120,20 +127,23 @@ class Betting:
         )
 
 
-LEDGERS: dict[str, Callable[[Problem, float], Ledger]] = {  # by the cells of the question, and its level if it has one
-    "one best": lambda problem, level: BestArmLedger(),
-    "best within a tolerance": lambda problem, level: CandidateLedger(_compares(problem), best=True),
-    "sides of a level": lambda problem, level: AboveLedger(level),
-    "some above a level": lambda problem, level: ExtremeLedger(level, True),
-    "some below a level": lambda problem, level: ExtremeLedger(level, False),
-    "candidates": lambda problem, level: CandidateLedger(_compares(problem)),
+# by the cells of the question, with its level and tolerance if it has them
+LEDGERS: dict[str, Callable[[Problem, float, float], Ledger]] = {
+    "one best": lambda problem, level, near: BestArmLedger(),
+    "best within a tolerance": lambda problem, level, near: CandidateLedger(_compares(problem), best=True),
+    "sides of a level": lambda problem, level, near: AboveLedger(level, near),
+    "some above a level": lambda problem, level, near: ExtremeLedger(level, True, near),
+    "some below a level": lambda problem, level, near: ExtremeLedger(level, False, near),
+    "candidates": lambda problem, level, near: CandidateLedger(_compares(problem)),
 }
 
 
 @lru_cache(maxsize=256)
 def ledger_of(problem: Problem) -> Ledger:
     """The ledger of the cells of the question."""
-    return LEDGERS[cells_of(problem.question)](problem, getattr(problem.question, "level", math.nan))
+    question = problem.question
+    level = level_of(question)
+    return LEDGERS[cells_of(question)](problem, math.nan if level is None else level, tolerance_of(question))
 
 
 def _compares(problem: Problem) -> bool:

@@ -17,7 +17,17 @@ from roundwise.cli.app import app
 from roundwise.cli.output import UnprintedError, taken_from_memory
 from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
 
-COMMANDS = ("study", "plan", "complexity", "simulate", "bounds", "sweep", "calibrate", "paper")  # in the order of help
+COMMANDS = (
+    "study",
+    "plan",
+    "complexity",
+    "simulate",
+    "bounds",
+    "sweep",
+    "arena",
+    "calibrate",
+    "paper",
+)  # in the order of help
 INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
 
 

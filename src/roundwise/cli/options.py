@@ -53,7 +53,10 @@ FormsFile = Annotated[
 Tolerance = Annotated[
     float | None,
     typer.Option(
-        "--tolerance", help="best-arm: any arm this close to the best will do.", parser=per_cent, metavar="NUMBER"
+        "--tolerance",
+        help="How far off an answer may be: any arm this close to the best, or either side this close to a level.",
+        parser=per_cent,
+        metavar="NUMBER",
     ),
 ]
 Means = Annotated[str | None, typer.Option("--means", help="The true means, for example 1,0.9,0.8.", metavar="LIST")]

@@ -1,6 +1,6 @@
 """What is assumed of the rewards, and the bets that it allows: one file a model, each a section of the proof page."""
 
-from roundwise.noise.base import Needs, Noise, Outcome, doubt, known_sigma, range_of_means, variances
+from roundwise.noise.base import Needs, Noise, Outcome, doubt, family_of, known_sigma, range_of_means, variances
 from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
 from roundwise.noise.gaussian import Gaussian, SubGaussian
@@ -18,6 +18,7 @@ __all__ = [
     "SubGaussian",
     "UnknownVariance",
     "doubt",
+    "family_of",
     "known_sigma",
     "range_of_means",
     "variances",

@@ -46,11 +46,36 @@ class Outcome(NamedTuple):
     wrong: str = "is impossible under the noise model this study was created with."
     remedy: str = "another noise model."  # {low:g} and {high:g} are a range that the result lies in
 
+    @property
+    def rates(self) -> bool:
+        """Whether results are 0 or 1, so that means are rates."""
+        return self.whole and (self.low, self.high) == (0.0, 1.0)
+
+    @property
+    def counts(self) -> bool:
+        """Whether results are whole numbers from 0 on."""
+        return self.whole and (self.low, self.high) == (0.0, math.inf)
+
+    @property
+    def limited(self) -> bool:
+        """Whether results lie between two limits."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+
+class Scale(NamedTuple):
+    """Estimates where they are nearly normal: their values and variances, the way back, and what a small effect is."""
+
+    estimate: Floats  # (K)
+    variance: Floats  # (K)
+    back: Callable[[Floats], Floats]
+    unit: float  # a deviation of one result, there
+
 
 class Noise(Protocol):
     """What is assumed of the rewards, and the bets that it allows.
 
-    A model may have more, as the functions below say that ask for it: `doubt(true)`, `variances(past)`, `family`.
+    A model may have more, as the functions below say that ask for it: `doubt(true)`, `variances(past)`, `family`,
+    `scale(counts, totals)` (forecasts draw means there), `flags` (how it is named on the command line).
     """
 
     @property
@@ -115,6 +140,12 @@ def family_of(noise: Noise) -> Family | None:
     """
     found: Family | None = getattr(noise, "family", None)
     return found
+
+
+def scale_of(noise: Noise, counts: Floats, totals: Floats) -> Scale | None:
+    """The scale on which estimates of means are nearly normal; None where that is their own."""
+    own: Callable[[Floats, Floats], Scale] | None = getattr(noise, "scale", None)
+    return None if own is None else own(counts, totals)
 
 
 def odds_bet(noise: Noise) -> OddsBet:

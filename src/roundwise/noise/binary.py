@@ -19,7 +19,7 @@ from roundwise.questions.base import Halfspaces
 from roundwise.questions.families import BinaryFamily, Family
 from roundwise.state import Batch, Table
 
-from .base import Needs, Outcome, Steady
+from .base import Needs, Outcome, Scale, Steady
 from .bounded import Bounded
 from .forms import (
     MOST,
@@ -59,6 +59,7 @@ class Binary:
         remedy="--range or --sigma: the error guarantee needs 0 or 1.",
     )
     words: ClassVar[str] = "Results are 0 or 1."
+    flags: ClassVar[tuple[str, ...]] = ("--binary",)
     family: ClassVar[Family] = BinaryFamily()
 
     def variance(self, past: Past) -> Floats:
@@ -90,6 +91,11 @@ class Binary:
         logs = placed(bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
         edge = np.where((np.asarray(level) > 0) & (np.asarray(level) < 1), 0.0, need)
         return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
+
+    def scale(self, counts: Floats, totals: Floats) -> Scale:
+        """Log odds."""
+        yes, no = totals + 0.5, counts - totals + 0.5
+        return Scale(np.log(yes / no), 1 / yes + 1 / no, lambda odds: np.asarray(1 / (1 + np.exp(-odds))), 2.0)
 
     def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
         """Totals of parts given the total of all rows: how many ones fall in each is hypergeometric."""

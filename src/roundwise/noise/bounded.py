@@ -70,6 +70,11 @@ class Bounded:
         )
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """The range."""
+        return "--range", f"{self.low:g}", f"{self.high:g}"
+
+    @property
     def words(self) -> str:
         """The range."""
         return f"Every result lies between {self.low:g} and {self.high:g}."

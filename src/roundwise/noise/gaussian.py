@@ -51,6 +51,11 @@ class SubGaussian:
             raise InputError(f"`sigma` is {self.sigma:g}: its square cannot be reckoned with; use other units.")
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """Its sigma."""
+        return "--sigma", f"{self.sigma:g}"
+
+    @property
     def words(self) -> str:
         """Tails."""
         return f"Results have tails no heavier than normal with standard deviation {self.sigma:g}."
@@ -103,6 +108,11 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         SubGaussian(self.sigma)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Its sigma."""
+        return "--sigma", f"{self.sigma:g}", "--normal"
 
     @property
     def words(self) -> str:

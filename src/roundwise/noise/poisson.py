@@ -17,7 +17,7 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.questions.families import Family, PoissonFamily
 from roundwise.state import Batch
 
-from .base import Needs, Outcome, Steady
+from .base import Needs, Outcome, Scale, Steady
 from .forms import MOST, counted, of_arm, pair_sums, pairs_among, placed, singles_among, sized, totalled
 from .horizon import binomial_horizon_bet
 from .mixture import DRIFTS, EDGE, added, clipped_z, flat, log_mixture
@@ -35,6 +35,7 @@ class Poisson:
         0.0, whole=True, wrong="is not a number of events: it must be a whole number of at least 0."
     )
     words: ClassVar[str] = "Results are Poisson counts."
+    flags: ClassVar[tuple[str, ...]] = ("--counts",)
     family: ClassVar[Family] = PoissonFamily()
 
     @property
@@ -88,6 +89,10 @@ class Poisson:
         arms = np.broadcast_to(np.arange(need.shape[-1])[:, None], (*need.shape, 1))
         offsets = np.broadcast_to(np.asarray(level, dtype=np.float64), need.shape)
         return logs + self._others(known.past, batch, Halfspaces(arms, np.ones(arms.shape), offsets, False), edge)
+
+    def scale(self, counts: Floats, totals: Floats) -> Scale:
+        """Logarithms."""
+        return Scale(np.log((totals + 0.5) / (counts + 0.5)), 1 / (totals + 0.5), np.exp, 1.0)
 
     def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
         """Totals of parts given the total of all rows: multinomial."""

@@ -17,7 +17,7 @@ from roundwise.arrays import Bools, Floats
 
 from .forms import MOST, centre, parted
 from .mixture import EDGE, HUGE
-from .parts import Form, Index, Places, Seen, Tilt
+from .parts import Form, Index, Places, Seen, Tilt, Tilts
 
 
 def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> Tilt:
@@ -28,6 +28,22 @@ def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> 
         return other()
     first, second = one(), other()
     return lambda p, q: np.where(where[p], first(p, np.where(where[p], q, 0.0)), second(p, np.where(where[p], 0.0, q)))
+
+
+def levels_apart(
+    tilts: Tilts, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float, apart: float
+) -> Tilt:
+    """Bets that means lie above a level (sign 1), raised by `apart`, or below it (-1), lowered by as much. (P, c)
+
+    The distance is that from the level that is meant; it is used up.
+    """
+    if not apart:
+        return tilts.levels(arm, sign, distance, leverage, level)
+    return either(
+        sign > 0,
+        lambda: tilts.levels(arm, sign, distance.copy(), leverage, level + apart),
+        lambda: tilts.levels(arm, sign, distance.copy(), leverage, level - apart),
+    )
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class UnknownVariance:
     moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
     needs: ClassVar[Needs] = "squares"
     outcome: ClassVar[Outcome] = Outcome()
+    flags: ClassVar[tuple[str, ...]] = ("--normal",)
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
 
     @property

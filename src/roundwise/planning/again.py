@@ -18,7 +18,7 @@ from roundwise.planning.expected import ladder
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Spread, quantile, spread
 from roundwise.planning.worlds import world_of
-from roundwise.questions import Claims
+from roundwise.questions.besides import level_of, one_by_one
 from roundwise.state import Batch
 from roundwise.studies import Study
 from roundwise.studies.report import Report
@@ -130,7 +130,7 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1) -> Outlook:
         between=between,
         next_is_last=0.0 if ends is None else float((ends.decided & (ends.batches == 1)).mean()),
         within_budget=None if settings.budget is None or ends is None else float(_answered(settings, ends).mean()),
-        of_claims=isinstance(settings.question, Claims),
+        of_claims=one_by_one(settings.question),
     )
 
 
@@ -157,7 +157,8 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
     low, high = range_of_means(noise)
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
     try:
-        row = ladder(question, settings.arms, noise, getattr(question, "level", middle), None)[-2]
+        level = level_of(question)
+        row = ladder(question, settings.arms, noise, middle if level is None else level, None)[-2]
         means = np.asarray(row.means)
         if not np.isfinite(question.complexity(means).value):
             return None
@@ -166,7 +167,7 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
         return None
     ends = ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)
     answered = float(_answered(settings, ends).mean())
-    if isinstance(question, Claims) and settings.budget is not None:
+    if one_by_one(question) and settings.budget is not None:
         lead = row.label.removeprefix("+")
         return f"if the largest effect is {lead}, a true claim is shown in {share(answered)} of such studies"
     if settings.budget is not None and answered < 0.5:
@@ -196,7 +197,7 @@ def _ahead(state: State, runs: int, seed: int) -> Ends:
 
 def _answered(settings: Settings, ends: Ends) -> Bools:
     """Whether there is an answer; of claims, whether one that is true was shown. (runs)"""
-    if not isinstance(settings.question, Claims):
+    if not one_by_one(settings.question):
         return ends.decided
     return np.asarray((ends.shown & settings.question.answer(ends.truth)).any(axis=-1))
 

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, mapped, take, zeros
-from roundwise.policies import Policy, Rounds
-from roundwise.policies.rounds import Round
+from roundwise.policies import Policy
+from roundwise.policies.limited import limits_of
+from roundwise.policies.rounds import as_rounds, round_of
 from roundwise.problem import Problem
-from roundwise.questions import Claims, Statements
+from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import Environment
 from roundwise.simulation.lockstep import drawn
 from roundwise.state import Batch, Plan, Trial, joined
@@ -133,35 +134,26 @@ def repeated(trial: Trial, runs: int) -> Trial:
 
 def without_budget(policy: Policy) -> Policy:
     """The same policy in the same rounds, as if there were no budget."""
-    if not isinstance(policy, Rounds) or policy.budget is None:
+    rounds = as_rounds(policy)
+    if rounds.budget is None:
         return policy
-    if policy.round is None and policy.split is None:
-        return policy.policy
-    return dataclasses.replace(policy, budget=None)
-
-
-def claims_of(problem: Problem, names: Sequence[str]) -> tuple[str, ...]:
-    """What the question claims one by one, in words; nothing where it has one answer."""
-    question = problem.question
-    if isinstance(question, Claims):
-        return tuple(question.line_words(names))
-    return question.names if isinstance(question, Statements) else ()
+    if rounds.round is None and rounds.split is None:
+        return rounds.policy
+    return dataclasses.replace(rounds, budget=None)
 
 
 def rounds_of(policy: Policy, pulls: Floats) -> Floats:
     """In how many rounds these pulls are made. (K)->()"""
     most, number = most_in_a_round(policy), pulls.sum(axis=-1)
-    if most is None or (isinstance(policy, Rounds) and policy.budget is not None):
+    if most is None or as_rounds(policy).budget is not None:
         return np.asarray(number > 0, dtype=np.float64)
     return np.asarray(np.ceil(number / most), dtype=np.float64)
 
 
 def most_in_a_round(policy: Policy) -> float | None:
     """The largest number of results in a round, if there is one."""
-    if isinstance(policy, Rounds):
-        return most_in_a_round(policy.policy) if policy.size is None else policy.size
-    most: float | None = getattr(policy, "max_batch", None)
-    return most
+    rounds = as_rounds(policy)
+    return limits_of(rounds.policy)[0] if rounds.size is None else rounds.size
 
 
 def coarser(policy: Policy, trial: Trial, detail: Detail = FINE) -> Policy:
@@ -170,7 +162,7 @@ def coarser(policy: Policy, trial: Trial, detail: Detail = FINE) -> Policy:
     A forecast of hundreds of rounds would take as many steps; so it is a few per cent too large.
     """
     most = most_in_a_round(policy)
-    if most is None or (isinstance(policy, Rounds) and policy.budget is not None):
+    if most is None or as_rounds(policy).budget is not None:
         return policy
     at_once = math.floor(detail.coarse * float(trial.record.samples.min()) / most)
     if trial.record.samples.min() < detail.exact * most or at_once < 2:
@@ -179,19 +171,18 @@ def coarser(policy: Policy, trial: Trial, detail: Detail = FINE) -> Policy:
 
 
 def _with_most(policy: Policy, most: float) -> Policy:
-    if isinstance(policy, Rounds):
-        if policy.round is not None:
-            return dataclasses.replace(policy, round=most)
-        return dataclasses.replace(policy, policy=_with_most(policy.policy, most))
-    found: Policy = dataclasses.replace(policy, max_batch=most)  # type: ignore[type-var]
-    return found
+    rounds = as_rounds(policy)
+    if rounds.round is not None:
+        return dataclasses.replace(rounds, round=most)
+    inner: Policy = dataclasses.replace(rounds.policy, max_batch=most)  # type: ignore[type-var]
+    return inner if rounds.policy is policy else dataclasses.replace(rounds, policy=inner)
 
 
 def _nothing_left(policy: Policy, plan: Plan) -> Bools:
     """Whether nothing is asked for any more, although there is no answer. ()"""
     none = plan.pulls.sum(axis=-1) == 0
-    if isinstance(plan.memory, Round) and exacting(policy.stopping):  # it needs every batch just as planned
-        none = none | plan.memory.cut
+    if exacting(policy.stopping):  # it needs every batch just as planned
+        none = none | round_of(plan).cut
     return np.asarray(none)
 
 
@@ -220,10 +211,10 @@ class _Book:
     def __init__(self, problem: Problem, policy: Policy, truth: Floats) -> None:
         runs = len(truth)
         self.problem, self.policy, self.truth = problem, policy, truth
-        self.claims = isinstance(problem.question, Claims)
+        self.claims = one_by_one(problem.question)
         self.true = problem.question.answer(truth) if self.claims else None  # (runs, J)
-        lines = len(claims_of(problem, [""] * problem.arms))
-        self.open_ended = self.claims and not (isinstance(policy, Rounds) and policy.budget is not None)
+        lines = len(line_words(problem.question, [""] * problem.arms))
+        self.open_ended = self.claims and as_rounds(policy).budget is None
         self.counts, self.batches = np.full(truth.shape, np.inf), np.full(runs, np.inf)
         self.decided, self.correct = np.zeros(runs, dtype=np.bool_), np.zeros(runs, dtype=np.bool_)
         self.shown = np.zeros((runs, lines), dtype=np.bool_)

@@ -13,9 +13,10 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Bounded, Noise, Poisson, UnknownVariance, known_sigma
-from roundwise.planning.worlds import TableArms, bounded_world
-from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, Generator, PoissonArms
+from roundwise.noise import Noise, family_of, known_sigma, range_of_means
+from roundwise.noise.base import Scale, scale_of
+from roundwise.planning.worlds import TableArms, limited_world, world_of
+from roundwise.simulation.environments import Environment, Generator
 
 WORLDS = 400  # tables of results between two limits that are drawn
 SMALL = 0.3  # effects, in deviations of a result, that arms are thought to differ by
@@ -42,20 +43,18 @@ def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
     """A world whose means are drawn anew in each run from what these data allow."""
     if not (data.counts > 0).any():
         raise InputError("There are no results yet: plan it as a new study, with what is expected.")
-    estimate, variance, back, effects = _scale(noise, data)
+    estimate, variance, back, unit = _scale(noise, data)
 
     def means(rng: Generator, runs: int) -> Floats:
-        return back(draws(rng, runs, estimate, variance, effects))
+        return back(draws(rng, runs, estimate, variance, SMALL * unit))
 
-    if isinstance(noise, Binary):
-        return BernoulliArms(means)
-    if isinstance(noise, Poisson):
-        return PoissonArms(means)
-    if isinstance(noise, Bounded):
+    if family_of(noise) is not None:
+        return world_of(noise, means)
+    if noise.outcome.limited:
         rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
-        world = bounded_world(noise, rows.reshape(-1), data.deviation)
+        world = limited_world(noise, rows.reshape(-1), data.deviation)
         return TableArms(world.values, world.shares.reshape(*rows.shape, -1), noise)
-    return GaussianArms(means, _deviation(noise, data))
+    return world_of(noise, means, _deviation(noise, data))
 
 
 def draws(rng: Generator, runs: int, estimate: Floats, variance: Floats, effects: float) -> Floats:
@@ -80,33 +79,24 @@ def draws(rng: Generator, runs: int, estimate: Floats, variance: Floats, effects
     return np.asarray(mean + np.sqrt((1 - pull) * variance) * rng.standard_normal((runs, len(estimate))))
 
 
-def _scale(noise: Noise, data: Data):  # type: ignore[no-untyped-def]
-    """Estimates and variances on the scale they are drawn on, the way back, and what small effects are there."""
+def _scale(noise: Noise, data: Data) -> Scale:
+    """Estimates on the scale they are drawn on: that of the noise model, or as they are, within their limits."""
     counts, totals = data.counts, data.totals
-    if isinstance(noise, Binary):
-        yes, no = totals + 0.5, counts - totals + 0.5
-        return np.log(yes / no), 1 / yes + 1 / no, _rates, 2 * SMALL
-    if isinstance(noise, Poisson):
-        return np.log((totals + 0.5) / (counts + 0.5)), 1 / (totals + 0.5), np.exp, SMALL
-    sigma = _deviation(noise, data)
+    own = scale_of(noise, counts, totals)
+    if own is not None:
+        return own
+    sigma, (low, high) = _deviation(noise, data), range_of_means(noise)
     middle = totals.sum() / counts.sum()
     estimate = np.where(counts > 0, totals / np.maximum(counts, 1.0), middle)
-    variance = sigma**2 / np.maximum(counts, 1e-3)
-    if isinstance(noise, Bounded):
-        low, high = noise.low, noise.high
-        return estimate, variance, lambda drawn: np.clip(drawn, low, high), SMALL * sigma
-    return estimate, variance, lambda drawn: drawn, SMALL * sigma
-
-
-def _rates(odds: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-odds)))
+    return Scale(estimate, sigma**2 / np.maximum(counts, 1e-3), lambda drawn: np.clip(drawn, low, high), sigma)
 
 
 def _deviation(noise: Noise, data: Data) -> float:
     """Of one result: as the model says, or as the data do."""
-    if isinstance(noise, Bounded):
-        return data.deviation or 0.25 * (noise.high - noise.low)
-    sigma = None if isinstance(noise, UnknownVariance) else known_sigma(noise)
+    if noise.outcome.limited:
+        low, high = range_of_means(noise)
+        return data.deviation or 0.25 * (high - low)
+    sigma = known_sigma(noise)
     if sigma is None:
         sigma = data.deviation
     if sigma is None or sigma <= 0:

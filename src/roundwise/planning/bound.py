@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roundwise.noise import Bounded
-from roundwise.noise.base import family_of
+from roundwise.noise import family_of
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
@@ -25,7 +24,7 @@ def lower_bound(problem: Problem, means: Sequence[float], deviation: float | Non
     530
     """
     mu = np.asarray(means, dtype=np.float64)
-    if isinstance(problem.noise, Bounded):  # means do not say all of such results
+    if problem.noise.needs == "rows":  # means do not say all of such results
         return None
     family = family_of(problem.noise)
     if family is None:

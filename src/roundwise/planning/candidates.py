@@ -12,7 +12,8 @@ from roundwise.planning.fixed import fixed_design
 from roundwise.planning.quantities import exact
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, Wager
-from roundwise.questions import Claims
+from roundwise.policies.limited import limits_of
+from roundwise.questions.besides import one_by_one
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
 PRICES = (0.1, 0.3, 3.0, 10.0)  # others, in shares of the first guess
@@ -38,7 +39,7 @@ def candidates(wish: Wish, guess: Wish, expected: Expected) -> list[Wish]:
         if wish.budget is not None:
             sizes = {each for each in sizes if each <= wish.budget}
         return [dataclasses.replace(wish, round=size) for size in sorted(sizes)]
-    if isinstance(wish.question, Claims):
+    if one_by_one(wish.question):
         if wish.budget is None:
             return []
         sizes = {math.ceil(wish.budget / each) for each in LOOKS}
@@ -48,7 +49,7 @@ def candidates(wish: Wish, guess: Wish, expected: Expected) -> list[Wish]:
         return []
     found = [wish, *(_priced(wish, each * price) for each in PRICES)]
     for first, growth in FIRST_AND_GROWTH:
-        each = max(float(f"{first * least / len(wish.names):.2g}"), 2.0)
+        each = max(round(float(f"{first * least / len(wish.names):.2g}")), 2)
         found.append(_with(wish, first_pulls=each, growth=growth))
     return found
 
@@ -57,7 +58,7 @@ def setting_words(wish: Wish) -> str:
     """What is set, as on the command line."""
     if wish.round is not None:
         return f"rounds of {exact(wish.round)}"
-    if isinstance(wish.question, Claims) and wish.budget is not None:
+    if one_by_one(wish.question) and wish.budget is not None:
         return f"rounds of {exact(getattr(wish.acting, 'size', wish.budget))} (as it is)"
     return policy_words(wish.policy)
 
@@ -91,10 +92,8 @@ def _least(wish: Wish, expected: Expected) -> float | None:
 
 def _free(wish: Wish) -> bool:
     """Whether the settings of the policy are open: Wager as it is, in rounds of its own."""
-    policy = wish.policy
-    if not isinstance(policy, Wager) or wish.round is not None:
-        return False
-    return policy == Wager(max_batch=policy.max_batch, min_per_arm=policy.min_per_arm)
+    most, least = limits_of(wish.policy)
+    return wish.round is None and wish.policy == Wager(max_batch=most, min_per_arm=least)
 
 
 def _priced(wish: Wish, price: float) -> Wish:

@@ -8,24 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.errors import InputError
+from roundwise.noise import Noise
 from roundwise.planning.candidates import policy_words
 from roundwise.planning.wish import Wish
 from roundwise.policies import usual_policy
-from roundwise.questions import Claims, Largest, Question, Statements
-from roundwise.spec import name_of, plain
+from roundwise.policies.limited import limits_of
+from roundwise.questions import Claims, Question
+from roundwise.questions.besides import flags, one_by_one
+from roundwise.spec import Thing, name_of, plain
 
 
 def command(wish: Wish) -> str | None:
     """The words of `roundwise new` that create the study; None where they need a file."""
-    question = _question_options(wish.question, wish.names)
+    try:
+        question, noise = _question_options(wish.question, wish.names), noise_options(wish.noise)
+    except InputError:  # a class that cannot be found again
+        return None
     if question is None:
         return None
-    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise_options(wish.noise)]
+    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise]
     words += ["--delta", f"{wish.delta:g}"]
     if policy_words(wish.policy) != usual_policy(wish.question).name:
         words += ["--policy", policy_words(wish.policy)]
-    most, least = getattr(wish.policy, "max_batch", None), getattr(wish.policy, "min_per_arm", 0.0)
+    most, least = limits_of(wish.policy)
     words += [] if most is None else ["--max-batch", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
     words += [] if wish.round is None else ["--round", str(wish.round)]
@@ -34,16 +40,28 @@ def command(wish: Wish) -> str | None:
     return " ".join(quote(each) for each in words)
 
 
+def noise_options(noise: Noise) -> list[str]:
+    """The options of a noise model on the command line."""
+    own: Sequence[str] | None = getattr(noise, "flags", None)
+    if own is not None:
+        return list(own)
+    return ["--noise", _named(noise)]
+
+
 def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
-    found = ["--question", question.name]
-    if isinstance(question, Claims | Statements | Largest):
-        options = _control_options(question, names)
-        return None if options is None else [*found, *options]
-    for option in ("k", "level", "tolerance"):
-        value = getattr(question, option, None)
-        if value is not None and not (option == "tolerance" and value == 0):
-            found += [f"--{option}", f"{value:.12g}"]
-    return found
+    """The options that ask a question; None where they need a file."""
+    if ":" in name_of(question):
+        return ["--question", _named(question)]
+    found = flags(question, names)
+    if found is None and one_by_one(question):
+        found = _control_options(question, names)
+    return None if found is None else ["--question", question.name, *found]
+
+
+def _named(thing: Thing) -> str:
+    """A thing by its name and its settings."""
+    settings = ",".join(f"{key}={value}" for key, value in plain(thing).items() if key != "name")
+    return name_of(thing) + (f":{settings}" if settings else "")
 
 
 def _control_options(question: Question, names: Sequence[str]) -> list[str] | None:
@@ -59,9 +77,6 @@ def _control_options(question: Question, names: Sequence[str]) -> list[str] | No
 def _against(question: Any, names: Sequence[str], control: str) -> Iterator[tuple[list[str], Question]]:
     level = float(question.levels[0])
     margin = ["--margin", f"{level:.12g}"] if level else []
-    if isinstance(question, Statements):
-        yield margin, Statements.against_control(names, control, level)
-        return
     yield margin, Claims.against_control(names, control, level)
     yield [*margin, "--two-sided"], Claims.against_control(names, control, level, sides="two")
     if question.futility is not None:
@@ -75,22 +90,3 @@ def _against(question: Any, names: Sequence[str], control: str) -> Iterator[tupl
     words = ["--margin-is", "odds-ratio", "--margin", f"{odds:.12g}"]
     yield words, Claims.against_control(names, control, odds, scale="odds-ratio")
     yield [*words, "--two-sided"], Claims.against_control(names, control, odds, scale="odds-ratio", sides="two")
-
-
-def noise_options(noise: Noise) -> list[str]:
-    """The options of a noise model on the command line."""
-    if isinstance(noise, Binary):
-        return ["--binary"]
-    if isinstance(noise, Poisson):
-        return ["--counts"]
-    if isinstance(noise, Bounded):
-        return ["--range", f"{noise.low:g}", f"{noise.high:g}"]
-    if isinstance(noise, Gaussian):
-        return ["--sigma", f"{noise.sigma:g}", "--normal"]
-    if isinstance(noise, SubGaussian):
-        return ["--sigma", f"{noise.sigma:g}"]
-    if noise == UnknownVariance():
-        return ["--normal"]
-    fields = {key: value for key, value in plain(noise).items() if key != "name"}
-    settings = ",".join(f"{key}={value}" for key, value in fields.items())
-    return ["--noise", name_of(noise) + (f":{settings}" if settings else "")]

@@ -10,10 +10,11 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Noise, Poisson, range_of_means
+from roundwise.noise import Noise, family_of, range_of_means
 from roundwise.planning.quantities import amount
 from roundwise.planning.worlds import deviations
-from roundwise.questions import Claims, Question, Statements
+from roundwise.questions import Question
+from roundwise.questions.besides import against, led, level_of, one_by_one, tolerance_of
 from roundwise.simulation.tables import read_rows
 from roundwise.spec import quantity
 
@@ -27,6 +28,7 @@ class Expected:
     label: str  # "ahead by 2 points", or the name of a scenario
     means: tuple[float, ...]
     lead: float | None = None  # by how much what is sought is ahead; None where means were given
+    noun: str = "lead"  # what that number is: a lead, a distance from a level, the largest effect
 
 
 def ladder(
@@ -38,7 +40,12 @@ def ladder(
     deviation: float | None = None,
 ) -> tuple[Expected, ...]:
     """Rows from the smallest lead to the largest, and last that there is nothing to find."""
-    level = getattr(question, "level", None)
+    level = level_of(question)
+    if level is not None and around not in (None, level):
+        raise InputError(
+            f"Means are compared with the level {level:g}, and leads are distances from it: leave out `around`, "
+            "or give the means that are expected."
+        )
     centre = level if around is None else around
     if centre is None:
         raise InputError("Say what is expected: around=0.3 (`--around 30%`), means, or a table of scenarios.")
@@ -49,11 +56,12 @@ def ladder(
     found = sorted(chosen_leads(noise, deviation_there, question) if leads is None else {float(each) for each in leads})
     if not found or found[0] < 0:
         raise InputError("The leads must be positive numbers, for example 1%,2%,5%.")
+    noun = "distance" if level is not None else "lead" if against(question) is None else "largest effect"
     rows = []
     for lead in [*found, 0.0] if leads is None else found:
-        means = spread_of(question, names, centre, lead)
+        means = led(question, np.full(len(names), centre), lead)
         if low <= means.min() and means.max() <= high:
-            rows.append(Expected(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead))
+            rows.append(Expected(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead, noun=noun))
     if not rows:
         raise InputError(f"With {centre:g} around and these leads the means leave their range, {low:g} to {high:g}.")
     return tuple(rows)
@@ -61,50 +69,14 @@ def ladder(
 
 def chosen_leads(noise: Noise, deviation: float, question: Question) -> list[float]:
     """Three round numbers that follow each other, the middle one a small effect; with one that matters to the user."""
-    many = isinstance(noise, Binary | Poisson) and not isinstance(question, Claims)  # results, as in a test on a page
+    many = family_of(noise) is not None and not one_by_one(question)  # results, as in a test on a page
     middle = deviation * (0.05 if many else 0.2)
     power = np.floor(np.log10(middle)) - 1
     numbers = np.array([step * 10.0 ** (power + i) for i in range(4) for step in STEPS])
     nearest = int(np.abs(np.log(numbers / middle)).argmin())
     found = {float(f"{each:.12g}") for each in numbers[nearest - 1 : nearest + 2]}
-    matters = getattr(question, "tolerance", 0.0) or 0.0
-    return sorted(found | ({float(matters)} if matters else set()))
-
-
-def spread_of(question: Question, names: Sequence[str], around: float, lead: float) -> Floats:
-    """Means with a lead: what is sought is ahead by it, and all else is as it is `around`. (K)"""
-    number = len(names)
-    means = np.full(number, around)
-    control = control_of(question)
-    if control is not None:  # effects in even steps, from none to the lead
-        others = [i for i in range(number) if i != control]
-        means[others] += np.linspace(0.0, lead, len(others)) if len(others) > 1 else lead
-    elif question.name == "top-k":
-        means[: question.k] += lead  # type: ignore[attr-defined]
-    elif question.name == "above":
-        means += np.where(np.arange(number) < (number + 1) // 2, lead, -lead)
-    elif question.name in ("any-above", "minimum-below"):
-        side = 1.0 if question.name == "any-above" else -1.0
-        means -= side * lead
-        means[0] += 2 * side * lead
-    elif question.name == "best-arm":
-        means[0] += lead
-    else:
-        raise InputError(f"The question '{question.name}' has no ladder of leads. Give the means that are expected.")
-    return means
-
-
-def control_of(question: Question) -> int | None:
-    """The arm that all others are compared with, where statements are about that."""
-    if not isinstance(question, Claims | Statements):
-        return None
-    forms = np.asarray(question.forms)
-    if (forms.sum(axis=-1) != 0).any():
-        return None
-    if ((forms != 0).sum(axis=-1) != 2).any() or forms.shape[0] != forms.shape[1] - 1:
-        return None
-    shared = np.flatnonzero((forms < 0).all(axis=0))
-    return int(shared[0]) if shared.size == 1 else None
+    matters = tolerance_of(question)
+    return sorted(found | ({matters} if matters else set()))
 
 
 def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
@@ -130,4 +102,4 @@ def given(means: Floats, names: Sequence[str]) -> tuple[Expected, ...]:
 
 def lead_words(lead: float, noise: Noise) -> str:
     """The label of a row of a ladder."""
-    return f"+{amount(lead, isinstance(noise, Binary))}" if lead else "nothing, all alike"
+    return f"+{amount(lead, noise.outcome.rates)}" if lead else "nothing, all alike"

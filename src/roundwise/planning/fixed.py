@@ -29,11 +29,10 @@ from scipy.special import ndtr, ndtri
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Noise, Poisson
-from roundwise.planning.expected import control_of
+from roundwise.noise import Noise, family_of
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
-from roundwise.questions import Claims
+from roundwise.questions import besides
 
 DRAWS = 40_000  # of the estimates, for the power of several comparisons together
 
@@ -92,7 +91,7 @@ def fixed_design(
 ) -> FixedDesign | None:
     """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
     mu = np.asarray(means, dtype=np.float64)
-    claims = isinstance(problem.question, Claims)
+    claims = besides.one_by_one(problem.question)
     found = _comparisons(problem, mu)
     if found is None:
         return None
@@ -106,7 +105,7 @@ def fixed_design(
         return None
     critical, method = float(-ndtri(problem.delta / number)), "one look, Bonferroni"
     if claims:
-        control = control_of(problem.question)
+        control = besides.control_of(problem.question)
         if control is not None:
             critical, method = (
                 dunnett(problem.delta, tuple(_correlations(forms, weights, control))),
@@ -131,8 +130,9 @@ def fixed_design(
 def _comparisons(problem: Problem, means: Floats) -> tuple[Floats, Floats] | None:
     """Forms and offsets of what must be shown: every claim, or all that the right answer consists of. (P, K), (P)"""
     question = problem.question
-    if isinstance(question, Claims):  # odds are no linear form of the means
-        return None if question.odds else (np.asarray(question.forms), np.asarray(question.levels))
+    if besides.one_by_one(question):  # odds are no linear form of the means
+        forms, levels = getattr(question, "forms", None), getattr(question, "levels", None)
+        return None if forms is None or getattr(question, "odds", False) else (np.asarray(forms), np.asarray(levels))
     try:
         pieces = question.halfspaces(question.answer(means), problem.arms)
     except InputError:
@@ -150,17 +150,17 @@ def _variances(
 ) -> tuple[Floats, Floats]:
     """Of each comparison, times the results in all: with these means, and at its offset. (P)"""
     against = forms**2 @ _each(noise, means, shares, deviation)
-    if not isinstance(noise, Binary | Poisson):
+    family = family_of(noise)
+    if family is None:
         return against, against
     null = against.copy()
     for j, (form, offset) in enumerate(zip(forms, offsets, strict=True)):
         arms = np.flatnonzero(form)
         if arms.size == 1 and abs(form[arms[0]]) == 1:  # against a level
-            level = abs(offset)
-            null[j] = (level * (1 - level) if isinstance(noise, Binary) else level) / shares[arms[0]]
+            null[j] = family.variance(abs(offset)) / shares[arms[0]]
         elif arms.size == 2 and form.sum() == 0 and abs(form[arms[0]]) == 1 and offset == 0:
-            rate = float((means[arms] * shares[arms]).sum() / shares[arms].sum())
-            null[j] = (rate * (1 - rate) if isinstance(noise, Binary) else rate) * (1 / shares[arms]).sum()
+            rate = (means[arms] * shares[arms]).sum() / shares[arms].sum()
+            null[j] = family.variance(rate) * (1 / shares[arms]).sum()
     return against, null
 
 

@@ -17,7 +17,7 @@ from roundwise.planning.candidates import candidates, setting_words
 from roundwise.planning.expected import Expected
 from roundwise.planning.rows import Spread, spread
 from roundwise.planning.wish import Wish
-from roundwise.questions import Claims
+from roundwise.questions.besides import one_by_one
 
 RUNS = 50  # of every candidate; fewer where arms are many,
 FEW_ARMS, FEWEST = 30, 20
@@ -68,7 +68,7 @@ class _Tried:
 
     def run(self, runs: int) -> None:
         """So many more; of claims within the budget, else as if there were none."""
-        wish, claims = self.wish, isinstance(self.wish.question, Claims)
+        wish, claims = self.wish, one_by_one(self.wish.question)
         policy = wish.acting if claims else without_budget(wish.acting)
         world, block = wish.world(self.expected.means), len(self.lots)
         found = ahead(wish.problem, policy, world, runs=runs, seed=wish.seed, block=block, most_rounds=200)
@@ -93,7 +93,7 @@ class _Tried:
 
     def _power(self, ends: Ends) -> float | None:
         question = self.wish.question
-        if not isinstance(question, Claims):
+        if not one_by_one(question):
             return None
         return float((ends.shown & question.answer(ends.truth)).any(axis=-1).mean())
 
@@ -104,12 +104,14 @@ def front_of(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]
     A round that was fixed stays as it is: rounds of other sizes are shown beside it.
     """
     runs = max(FEWEST, min(RUNS, RUNS * FEW_ARMS // len(wish.names)))
-    claims = isinstance(wish.question, Claims)
+    claims = one_by_one(wish.question)
     first = _Tried(guess, expected)
     first.run(OF_CLAIMS if claims else runs)
     start = first.setting
     if not np.isfinite(start.mean_samples) or start.mean_batches > MANY:
-        return (dataclasses.replace(start, front=True, recommended=True),)
+        as_given = _Tried(wish, expected)
+        as_given.run(runs)
+        return (dataclasses.replace(as_given.setting, front=True, recommended=True),)
     others = [_Tried(each, expected) for each in candidates(wish, guess, expected)]
     for each in others:
         each.run(OF_CLAIMS if claims else runs)

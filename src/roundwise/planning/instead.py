@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Noise
+from roundwise.noise import Noise
 from roundwise.planning.ahead import Ends, ahead, without_budget
 from roundwise.planning.expected import Expected
 from roundwise.planning.quantities import amount, exact, share, whole
 from roundwise.planning.rows import Spread, spread
 from roundwise.planning.wish import Wish
 from roundwise.questions import BestArm, TopK
+from roundwise.questions.besides import seeks_best, tolerance_of
 
 RUNS = 100
 ENOUGH = 0.8  # chance of an answer within the budget from which nothing else is looked for
@@ -122,14 +123,14 @@ def _simulated(wish: Wish, means: tuple[float, ...]) -> tuple[Ends | None, Ends 
 def _others(wish: Wish, expected: Expected) -> list[tuple[str, float, str, Wish, tuple[float, ...]]]:
     """Easier questions at the same means: kind, its number, words, what is then planned, means."""
     question, means = wish.question, np.asarray(expected.means)
-    if not isinstance(question, BestArm):
+    if not seeks_best(question):
         return []
     order = np.argsort(-means, kind="stable")
     lead = float(means[order[0]] - means[order[1]]) or (expected.lead or 0.0)
-    rates = isinstance(wish.noise, Binary)
+    rates = wish.noise.outcome.rates
     found: list[tuple[str, float, str, Wish, tuple[float, ...]]] = []
     for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(lead, wish.noise, means)}):
-        if tolerance > question.tolerance:
+        if tolerance > tolerance_of(question):
             words = f"any option within {amount(tolerance, rates)} of the best"
             other = dataclasses.replace(wish, question=BestArm(tolerance))
             found.append(("tolerance", tolerance, words, other, expected.means))
@@ -152,5 +153,5 @@ def _tolerances(lead: float, noise: Noise, means: np.ndarray[Any, Any]) -> list[
     """A difference that may not matter: the lead itself, and twice that."""
     if lead > 0:
         return [lead, 2 * lead]
-    spread = float(np.sqrt(means[0] * (1 - means[0]))) if isinstance(noise, Binary) else 1.0
+    spread = float(np.sqrt(means[0] * (1 - means[0]))) if noise.outcome.rates else 1.0
     return [float(f"{0.05 * spread:.1g}"), float(f"{0.1 * spread:.1g}")]

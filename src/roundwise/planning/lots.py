@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roundwise.planning.ahead import ROUGH, Ends, ahead, claims_of, every, joined_ends, without_budget
+from roundwise.planning.ahead import ROUGH, Ends, ahead, every, joined_ends, without_budget
 from roundwise.planning.bound import lower_bound
 from roundwise.planning.expected import Expected
 from roundwise.planning.fixed import FixedDesign, fixed_design
 from roundwise.planning.rows import Row, row_of
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy
-from roundwise.questions import Claims
+from roundwise.questions.besides import line_words, one_by_one
 
 FIRST = 40  # runs of the first numbers
 FOLLOWED = 150  # runs at least, however many rounds there are
@@ -33,11 +33,11 @@ class Lots:
         self.needed: list[Ends] = []
         self.rough = False  # whether these are first numbers only
         self.endless = not answerable(wish, expected)
-        self.claims = isinstance(wish.question, Claims) and wish.budget is not None  # they end with the budget
+        self.claims = one_by_one(wish.question) and wish.budget is not None  # they end with the budget
         self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
         self.fixed = self._fixed()
         one = self.fixed is not None and self.fixed.comparisons == 1
-        self.sequential = one or isinstance(wish.question, Claims)  # designs with several looks are standard there
+        self.sequential = one or one_by_one(wish.question)  # designs with several looks are standard there
 
     @property
     def idle(self) -> bool:
@@ -68,7 +68,7 @@ class Lots:
     def _ease(self) -> float:
         """The work of a step against that of a usual one: many arms, and bets towards a budget of many 0/1 results."""
         ease = min(1.0, FEW_ARMS / len(self.wish.names))
-        if not isinstance(self.wish.question, Claims):
+        if not one_by_one(self.wish.question):
             return ease
         if self.wish.budget is None:
             return ease / 3
@@ -132,7 +132,7 @@ def _together(wish: Wish, policy: Policy, rows: Sequence[Lots], runs: int) -> li
 def no_end(wish: Wish) -> Ends:
     """One run that goes on for ever."""
     arms, no = len(wish.names), np.zeros(1, dtype=np.bool_)
-    lines = np.zeros((1, len(claims_of(wish.problem, wish.names))), dtype=np.bool_)
+    lines = np.zeros((1, len(line_words(wish.question, wish.names))), dtype=np.bool_)
     return Ends(
         counts=np.full((1, arms), np.inf),
         batches=np.full(1, np.inf),
@@ -146,6 +146,6 @@ def no_end(wish: Wish) -> Ends:
 
 def answerable(wish: Wish, expected: Expected) -> bool:
     """Whether these means have an answer that results can show: no ties, nothing on a level."""
-    if isinstance(wish.question, Claims):
+    if one_by_one(wish.question):
         return bool(wish.question.answer(np.asarray(expected.means)).any()) or wish.budget is not None
     return bool(np.isfinite(wish.question.complexity(np.asarray(expected.means)).value))

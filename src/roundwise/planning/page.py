@@ -14,6 +14,11 @@ from roundwise.planning.wish import Wish
 from roundwise.planning.words import asked, what_if
 
 Table = list[list[str]]
+HEADS = {
+    "lead": "if it is ahead by",
+    "distance": "if they are off the level by",
+    "largest effect": "if the largest effect is",
+}
 
 
 class Shown(Protocol):
@@ -57,13 +62,17 @@ def text_of(plan: Shown) -> str:
     blocks = [heading(plan) + "\n", *_aligned(row_table(plan)), ""]
     if any(row.claims for row in plan.rows):
         blocks += ["Power" + _within(plan) + ":", *_aligned(power_table(plan)), ""]
-    blocks += [*textwrap.wrap(f"In words. {plan.words}", 100), ""]
+    blocks += [*_wrapped(f"In words. {plan.words}"), ""]
     beside = beside_words(plan)
-    blocks += [*textwrap.wrap(f"Beside it. {beside}", 100), ""] if beside else []
+    blocks += [*_wrapped(f"Beside it. {beside}"), ""] if beside else []
     if len(plan.front) > 1:
         blocks += [f"Settings, for {what_if(plan.row)}:", *_aligned(front_table(plan)), ""]
-    blocks += [*textwrap.wrap(f"For a protocol. {plan.protocol}", 100), ""]
+    blocks += [*_wrapped(f"For a protocol. {plan.protocol}"), ""]
     return "\n".join([*blocks, f"Create it: {plan.command}"])
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 100, break_on_hyphens=False, break_long_words=False)
 
 
 def heading(plan: Shown) -> str:
@@ -83,7 +92,7 @@ def row_table(plan: Shown) -> Table:
     wish, rows = plan.wish, plan.rows
     days, cost = wish.costs.days is not None, wish.costs.known
     head = [
-        "if it is ahead by" if rows[0].expected.lead is not None else "if",
+        HEADS[rows[0].expected.noun] if rows[0].expected.lead is not None else "if",
         "typical results",
         "19 in 20",
         "rounds",

@@ -22,7 +22,8 @@ from roundwise.planning.quantities import one_for_each, quantities
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, usual_policy
-from roundwise.questions import Claims, Question
+from roundwise.questions import Question
+from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
 from roundwise.spec import quantity
 from roundwise.studies.settings import arm_names, shares, within_limits
@@ -136,7 +137,7 @@ def _target(expected: Sequence[Expected], target: str | float | None, question: 
         return labels.index(target)
     leads = [each.lead for each in expected]
     ahead_by = [i for i, each in enumerate(leads) if each]
-    wanted = quantity(target, "target") if target is not None else getattr(question, "tolerance", None)
+    wanted = quantity(target, "target") if target is not None else tolerance_of(question)
     if wanted:
         near = [i for i in ahead_by if math.isclose(float(leads[i] or 0), float(wanted), rel_tol=1e-9)]
         if near:
@@ -195,7 +196,7 @@ class _Making:
 
 
 def _front(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
-    if not answerable(wish, expected) or (isinstance(wish.question, Claims) and wish.budget is None):
+    if not answerable(wish, expected) or (one_by_one(wish.question) and wish.budget is None):
         return ()
     return front_of(wish, guess, expected)
 
@@ -206,7 +207,7 @@ def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:
     dear = row.samples.p95 > SENSIBLE if row.within_budget is None else row.within_budget < ENOUGH
     if not dear:
         return ()
-    if isinstance(wish.question, Claims):
+    if one_by_one(wish.question):
         return larger_budgets(wish, row.expected)
     others = instead_of(wish, row.expected, row.samples)
     more = larger_budget(wish, row.samples, row.batches)

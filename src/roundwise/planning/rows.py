@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
-from roundwise.planning.ahead import Ends, claims_of
+from roundwise.planning.ahead import Ends
 from roundwise.planning.expected import Expected
 from roundwise.planning.fixed import FixedDesign
 from roundwise.planning.wish import Wish
 from roundwise.problem import Problem
-from roundwise.questions import Claims, Statements
+from roundwise.questions.besides import line_words, one_by_one
 
 TYPICAL, NEARLY_ALWAYS = 0.5, 0.95
 LEVELS = np.linspace(0.01, 0.99, 99)
@@ -109,10 +109,10 @@ def row_of(
 ) -> Row:
     """The numbers of these runs: what they needed, and how they ended within the budget."""
     costs, problem = wish.costs, wish.problem
-    held = true_claims(problem, expected)
-    claims, one, every, false = powers(claims_of(problem, wish.names), limited, held)
+    lines, held = line_words(problem.question, wish.names), true_claims(problem, expected)
+    claims, one, every, false = powers(lines, limited, held)
     cost = costs.of(needed.counts, needed.batches) if costs.known else None
-    answered = one or 0.0 if isinstance(problem.question, Claims) else float(limited.decided.mean())
+    answered = one or 0.0 if one_by_one(problem.question) else float(limited.decided.mean())
     return Row(
         expected=expected,
         runs=len(limited.batches),
@@ -138,7 +138,7 @@ def row_of(
 
 def true_claims(problem: Problem, expected: Expected) -> tuple[bool, ...]:
     """Which claims hold with these means; nothing where the question has one answer."""
-    if not isinstance(problem.question, Claims | Statements):
+    if not line_words(problem.question, [""] * problem.arms):
         return ()
     return tuple(bool(each) for each in problem.question.answer(np.asarray(expected.means)))
 

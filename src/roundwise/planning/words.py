@@ -1,4 +1,4 @@
-"""A plan in words: what it means, a paragraph for a protocol, and the command that creates the study."""
+"""A plan in words: what it means, and a paragraph for a protocol."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.planning.ahead import most_in_a_round
-from roundwise.planning.expected import control_of
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.policies import Wager
-from roundwise.questions import Claims, Question
+from roundwise.questions import Question
+from roundwise.questions.besides import against, one_by_one, tolerance_of
+from roundwise.stopping import rule_words
 
 
 def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
@@ -24,7 +23,7 @@ def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str
         said = [] if wish.budget is None else [_with_budget(wish, rows)]
         said.append(_to_plan(target))
     if instead:
-        said.append(f"Or{'' if target.claims else ' ask for less'}: {'; or '.join(instead)}.")
+        said.append(f"Or: {'; or '.join(instead)}.")
     return " ".join(said)
 
 
@@ -45,40 +44,47 @@ def _of_claims(wish: Wish, rows: Sequence[Row]) -> str:
     some = [row for row in rows if row.at_least_one is not None]
     chances = ", ".join(f"in {share(row.at_least_one or 0.0)} of studies with {what_if(row)}" for row in some)
     worst = max(rows, key=lambda row: row.any_false or 0.0)
-    of = f"in none of {worst.runs} simulated ones" if not worst.any_false else f"in at most {share(worst.any_false)}"
-    said = f"With {exact(wish.budget or 0)} results at least one true claim is shown {chances}; " if some else ""
+    often = f"in none of {worst.runs} simulated studies" if not worst.any_false else f"in {share(worst.any_false)}"
     best = ""
     if some:
         row = some[-1] if some[-1].expected.lead else some[0]
         first = max(row.claims, key=lambda each: each.power if each.true else -1.0)
         best = f" The surest claim with {what_if(row)} is '{first.claim}': {share(first.power)}."
-    return f"{said}a false one {of}.{best}"
+    said = f"With {exact(wish.budget or 0)} results at least one true claim is shown {chances}. " if some else ""
+    at_most = " at most" if len(rows) > 1 and worst.any_false else ""
+    return f"{said}A false one is shown {often}{at_most}.{best}"
 
 
 def _with_budget(wish: Wish, rows: Sequence[Row]) -> str:
+    """The chance of an answer: from what is easy to what is hard."""
     assert wish.budget is not None
     chances = [(row, row.within_budget or 0.0) for row in rows]
     sure = [row for row, chance in chances if chance >= 0.9 and row.answerable]
     rare = [row for row, chance in chances if chance <= 0.2 and row.answerable]
-    some = [(row, chance) for row, chance in chances if 0.2 < chance < 0.9]
+    some = sorted(((row, chance) for row, chance in chances if 0.2 < chance < 0.9), key=lambda each: -each[1])
     said = []
     if sure:
-        easiest = min(sure, key=lambda row: row.expected.lead if row.expected.lead is not None else 0.0)
-        said.append(f"you will almost surely have an answer for {what_if(easiest)}")
+        said.append(f"almost surely for {what_if(min(sure, key=_lead))}")
     said += [f"in {share(chance)} of such studies for {what_if(row)}" for row, chance in some]
     if rare:
-        hardest = max(rare, key=lambda row: row.expected.lead if row.expected.lead is not None else 0.0)
-        said.append(f"hardly ever for {what_if(hardest)}")
+        said.append(f"hardly ever for {what_if(max(rare, key=_lead))}")
     if not said:
-        said = ["you will not have an answer for anything in this table"]
-    return f"With {exact(wish.budget)} results {', '.join(said)}."
+        return f"With {exact(wish.budget)} results there is no answer for anything in this table."
+    return f"With {exact(wish.budget)} results you will have an answer {', '.join(said)}."
+
+
+def _lead(row: Row) -> float:
+    return row.expected.lead or 0.0
 
 
 def what_if(row: Row) -> str:
     """The row in words: a lead of 2 points."""
-    if row.expected.lead is None:
-        return "these means" if row.expected.label == "as expected" else f"'{row.expected.label}'"
-    return "a lead of " + row.expected.label.removeprefix("+") if row.expected.lead else "options that are all alike"
+    expected = row.expected
+    if expected.lead is None:
+        return "these means" if expected.label == "as expected" else f"'{expected.label}'"
+    if not expected.lead:
+        return "options that are all on the level" if expected.noun == "distance" else "options that are all alike"
+    return f"a {expected.noun} of {expected.label.removeprefix('+')}"
 
 
 def _days(days: float) -> str:
@@ -103,18 +109,19 @@ ASKED = {
 
 def asked(question: Question, names: Sequence[str]) -> str:
     """What is asked, in words."""
-    control = control_of(question)
+    control, tolerance = against(question), tolerance_of(question)
+    close = f" (give or take {tolerance:g})" if tolerance else ""
     if control is not None:
         margin = float(np.asarray(getattr(question, "levels", [0.0]))[0])
-        odds = bool(getattr(question, "odds", False))
-        more = f" by more than {margin:g}" if margin and not odds else ""
-        return f"which options beat {names[control]}" + (
-            f" by an odds ratio above {np.exp(margin):g}" if odds else more
-        )
+        more = f" by more than {margin:g}" if margin else ""
+        if getattr(question, "odds", False):
+            more = f" by an odds ratio above {np.exp(margin):g}"
+        return f"which options beat {names[control]}{more}{close}"
     known = {name: getattr(question, name, 0) for name in ("k", "level")}
     said = ASKED.get(question.name, question.name).format(**known)
-    tolerance = getattr(question, "tolerance", 0.0)
-    return said + (f" (any within {tolerance:g} of the best will do)" if tolerance else "")
+    if tolerance and question.name == "best-arm":
+        close = f" (any within {tolerance:g} of the best will do)"
+    return said + close
 
 
 def protocol(wish: Wish, target: Row) -> str:
@@ -130,7 +137,7 @@ def protocol(wish: Wish, target: Row) -> str:
     how = "in equal shares"
     if wish.split is not None:
         how = f"in the proportions {':'.join(f'{each:g}' for each in wish.split)}"
-    elif isinstance(wish.question, Claims):
+    elif one_by_one(wish.question):
         how = "with more for the control"
     share_missing = f" We expect {share(wish.missing)} of the results to be missing." if wish.missing else ""
     ends = "when every claim is shown or has no chance any more" if target.claims else "when everything is settled"
@@ -151,7 +158,7 @@ def protocol(wish: Wish, target: Row) -> str:
             f"{whole(target.batches.p95)} rounds in 19 of 20 studies{chance}."
         )
     return (
-        f"The study asks {asked(wish.question, wish.names)}, among {options}. {_outcome(wish.noise)} Results are "
+        f"The study asks {asked(wish.question, wish.names)}, among {options}. {wish.noise.words} Results are "
         f"collected in rounds{limits}, the first of {exact(first)} results {how}; after each round the next "
         f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong {said} "
         f"is at most {wish.delta:g}, however often results are looked at.{power}{share_missing}"
@@ -161,35 +168,11 @@ def protocol(wish: Wish, target: Row) -> str:
 def _if(row: Row) -> str:
     if row.expected.lead is None:
         return f"the means are {', '.join(f'{each:g}' for each in row.expected.means)}"
-    return f"the lead is {row.expected.label.removeprefix('+')}" if row.expected.lead else "all options are alike"
+    if not row.expected.lead:
+        return "all options are on the level" if row.expected.noun == "distance" else "all options are alike"
+    return f"the {row.expected.noun} is {row.expected.label.removeprefix('+')}"
 
 
 def _rule(wish: Wish) -> str:
-    if isinstance(wish.question, Claims):
-        return (
-            "Each claim has evidence of its own, the product of the pay-offs of bets that are fixed before each round; "
-            f"it is shown, for good, when the closed test over all claims reaches 1/{wish.delta:g}."
-        )
-    if isinstance(wish.policy, Wager):
-        bar = f"{1 / wish.delta:.0f} : 1 (1/{wish.delta:g})"
-        return (
-            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
-            f"round; an answer is excluded when it reaches {bar}."
-        )
-    return f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."
-
-
-def _outcome(noise: Noise) -> str:
-    if isinstance(noise, Binary):
-        return "A result is yes or no."
-    if isinstance(noise, Poisson):
-        return "A result is a count, taken as Poisson."
-    if isinstance(noise, Bounded):
-        return f"A result is a number between {noise.low:g} and {noise.high:g}."
-    if isinstance(noise, Gaussian):
-        return f"A result is taken as normal with the known deviation {noise.sigma:g}."
-    if isinstance(noise, SubGaussian):
-        return f"A result has tails no heavier than a normal one with deviation {noise.sigma:g}."
-    return (
-        noise.words if not isinstance(noise, UnknownVariance) else "A result is taken as normal, its deviation unknown."
-    )
+    said = rule_words(wish.policy.stopping, wish.delta)
+    return said or f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."

@@ -9,14 +9,13 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Bounded, Needs, Noise, Poisson, UnknownVariance, known_sigma
+from roundwise.noise import Needs, Noise, family_of, known_sigma, range_of_means
 from roundwise.simulation.environments import (
-    BernoulliArms,
     Environment,
+    FamilyArms,
     GaussianArms,
     Generator,
     Means,
-    PoissonArms,
     numbered,
     pulled_in_parts,
 )
@@ -127,54 +126,53 @@ def world_of(noise: Noise, means: Means, deviation: float | None = None) -> Envi
     `deviation` is the standard deviation of one result where the model does not say it: needed for an unknown one, and
     for results between two limits a quarter of their distance unless it is given.
 
+    >>> from roundwise.noise import Binary
     >>> world_of(Binary(), [0.3, 0.31]).noise.name
     'binary'
     """
-    if isinstance(noise, Binary):
-        return BernoulliArms(means)
-    if isinstance(noise, Poisson):
-        return PoissonArms(means)
-    if isinstance(noise, Bounded):
+    if family_of(noise) is not None:
+        return FamilyArms(means, noise)
+    if noise.outcome.limited:
         if callable(means):
             raise InputError("Means between two limits are given one by one.")
-        return bounded_world(noise, np.asarray(means, dtype=np.float64), deviation)
-    sigma = known_sigma(noise)
-    if isinstance(noise, UnknownVariance):
-        sigma = 1.0 if deviation is None else deviation
+        return limited_world(noise, np.asarray(means, dtype=np.float64), deviation)
+    sigma = known_sigma(noise) if deviation is None else deviation
+    if sigma is None and noise.needs == "squares":  # it is not known beforehand
+        sigma = 1.0
     if sigma is None:
         raise InputError(f"There is no world to plan in for the noise model '{noise.name}'.")
-    return GaussianArms(means, sigma if deviation is None else deviation)
+    return GaussianArms(means, sigma)
 
 
 def worlds_of(noise: Noise, rows: Floats, deviation: float | None = None) -> Environment:
     """A world whose run i has the means of row i modulo their number. (R, K)"""
-    if isinstance(noise, Bounded):
-        flat = bounded_world(noise, rows.reshape(-1), deviation)
+    if family_of(noise) is None and noise.outcome.limited:
+        flat = limited_world(noise, rows.reshape(-1), deviation)
         return TableArms(flat.values, flat.shares.reshape(*rows.shape, -1), noise)
     return world_of(noise, lambda _, runs: spread_over(runs, rows[np.arange(runs) % len(rows)]), deviation)
 
 
 def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> Floats:
     """The standard deviation of one result of each arm in that world. (K)"""
-    if isinstance(noise, Binary):
-        return np.sqrt(means * (1 - means))
-    if isinstance(noise, Poisson):
-        return np.sqrt(means)
-    if isinstance(noise, Bounded):
-        world = bounded_world(noise, means, deviation)
+    family = family_of(noise)
+    if family is not None:
+        return np.sqrt(family.variance(means))
+    if noise.outcome.limited:
+        world = limited_world(noise, means, deviation)
         return np.sqrt(np.maximum(world.shares @ world.values**2 - means**2, 0.0))
     sigma = known_sigma(noise) if deviation is None else deviation
     return np.full(means.shape, 1.0 if sigma is None else sigma)
 
 
-def bounded_world(noise: Bounded, means: Floats, deviation: float | None) -> TableArms:
+def limited_world(noise: Noise, means: Floats, deviation: float | None) -> TableArms:
     """Results on a scale between two limits: beta-binomial, with these means and as nearly as can be this deviation."""
     from scipy.special import betaln, gammaln
 
-    span = noise.high - noise.low
-    middle = np.clip((means - noise.low) / span, 1e-9, 1 - 1e-9)[:, None]
-    if ((means < noise.low) | (means > noise.high)).any():
-        raise InputError(f"The means must lie between {noise.low:g} and {noise.high:g}, as the results do.")
+    low, high = range_of_means(noise)
+    span = high - low
+    middle = np.clip((means - low) / span, 1e-9, 1 - 1e-9)[:, None]
+    if ((means < low) | (means > high)).any():
+        raise InputError(f"The means must lie between {low:g} and {high:g}, as the results do.")
     wanted = (0.25 if deviation is None else deviation / span) ** 2
     steps = int(np.clip(np.ceil((middle * (1 - middle)).max() / wanted), POINTS, 200))
     excess = (wanted / (middle * (1 - middle)) * steps - 1) / (steps - 1)  # 1 + (n - 1) rho is n var/(m (1 - m))
@@ -183,7 +181,7 @@ def bounded_world(noise: Bounded, means: Floats, deviation: float | None) -> Tab
     k = np.arange(steps + 1.0)
     ways = gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1)
     shares = np.exp(ways + betaln(k + a, steps - k + b) - betaln(a, b))
-    return TableArms(noise.low + span * k / steps, shares / shares.sum(axis=-1, keepdims=True), noise)
+    return TableArms(low + span * k / steps, shares / shares.sum(axis=-1, keepdims=True), noise)
 
 
 def spread_over(runs: int, means: Floats) -> Floats:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.noise.base import family_of
+from roundwise.noise import family_of
 from roundwise.policies.base import check_sigma, checked, everywhere
 from roundwise.problem import Problem
 from roundwise.questions import divergence

@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.policies.base import checked, everywhere, undeclared
-from roundwise.policies.racing import Race, check_racing, outcome, placed, ranking, started
+from roundwise.policies.racing import Race, check_racing, leading, outcome, placed, ranked, ranking, started
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.questions.besides import tolerance_of
@@ -73,13 +73,15 @@ class Elimination:
 
     @quiet
     def _near(self, problem: Problem, race: Race, means: Floats, reach: Floats) -> Declaration:
-        """The outcome, or the leader if by the same bounds nobody left is better by more than the tolerance."""
+        """The outcome, or the leaders if by the same bounds nobody left is better by more than the tolerance."""
         found = outcome(problem, race)
         if not tolerance_of(problem.question):
             return found
         left = np.where(race.racing, means, -np.inf)
-        lead = left.argmax(axis=-1)
-        mine = np.arange(problem.arms) == lead[..., None]
-        second = np.where(mine, -np.inf, left).max(axis=-1)
-        near = ~found.made & (left.max(axis=-1) - second > reach - tolerance_of(problem.question))
-        return Declaration(found.made | near, np.where(near, ranking(problem).of_set(mine), found.answer))
+        accepted, sought = race.place > 0, ranking(problem)
+        places = sought.places - accepted.sum(axis=-1)
+        ahead = ranked(left, places - 1) - ranked(left, places)
+        near = ~found.made & (ahead > reach - tolerance_of(problem.question))
+        mine = sought.of_set(accepted | (race.racing & leading(left, places)))
+        answer = np.where(near.reshape(near.shape + (1,) * (mine.ndim - near.ndim)), mine, found.answer)
+        return Declaration(found.made | near, answer)

@@ -17,7 +17,7 @@ from roundwise.errors import InputError
 from roundwise.policies.base import check_sigma, checked, everywhere, undeclared
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Question
-from roundwise.questions.besides import cells_of, tolerance_of
+from roundwise.questions.besides import seeks_best, tolerance_of
 from roundwise.state import Declaration, Plan
 
 
@@ -89,6 +89,12 @@ def ranking(problem: Problem) -> Ranking:
     return question
 
 
+def leading(values: Floats, number: NDArray[np.intp]) -> Bools:
+    """The arms with the largest values, so many of each run; the first ones in a tie. (K),()->(K)"""
+    places = np.argsort(np.argsort(-values, axis=-1, kind="stable"), axis=-1)
+    return np.asarray(places < number[..., None])
+
+
 def _ranks(question: Question) -> TypeGuard[Ranking]:
     return isinstance(question, Ranking)
 
@@ -97,7 +103,7 @@ def check_racing(name: str, problem: Problem, sets: bool = True, tolerant: bool 
     """Raise an InputError unless the question is best arm, or (with `sets`) top-k, and a tolerance is allowed."""
     check_sigma(problem)
     question = problem.question
-    fits = _ranks(question) if sets else cells_of(question) in ("one best", "best within a tolerance")
+    fits = _ranks(question) if sets else seeks_best(question)
     answers = "'best-arm' and 'top-k'" if sets else "'best-arm'"
     checked(fits, f"The policy '{name}' answers {answers} only, not '{question.name}'.")
     checked(

@@ -146,7 +146,7 @@ def in_rounds(
     return Rounds(policy, budget, round, None if split is None else tuple(split))
 
 
-def rounds_of(policy: Policy) -> Rounds:
+def as_rounds(policy: Policy) -> Rounds:
     """The policy as one in rounds: as it is, or with nothing that is given."""
     return policy if isinstance(policy, Rounds) else Rounds(policy)
 

@@ -4,7 +4,8 @@ from roundwise.questions.above import Above
 from roundwise.questions.base import Complexity, Pieces, Question
 from roundwise.questions.best_arm import BestArm
 from roundwise.questions.claims import Claims
-from roundwise.questions.linear import Largest, Statements
+from roundwise.questions.largest import Largest
+from roundwise.questions.linear import Statements
 from roundwise.questions.minimum import AnyAbove, MinimumBelow
 from roundwise.questions.top_k import TopK
 

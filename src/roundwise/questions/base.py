@@ -131,11 +131,14 @@ class Question(Protocol):
 class Tolerant(Protocol):
     """What a question owes, besides, if several answers may be right: what it takes to show that each one is."""
 
-    def right(self, means: ArrayLike) -> Bools:
-        """Which answers are right at these means."""
+    def ways(self, means: ArrayLike) -> Floats:
+        """How many answers are right at these means. ()"""
 
-    def complexities(self, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """T_i of each right answer i, the complexity of "i is right"; nan for the others."""
+    def right_answers(self, means: ArrayLike, most: int = ...) -> tuple[Answer, Bools]:
+        """Right answers on the first axis, no more than so many, and whether a run has that one. (A,...),(A)"""
+
+    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = ...) -> Floats:
+        """T_i of right answers i, the complexity of "i is right": the smallest is among them; nan beyond. (A)"""
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The answer that the evidence is for."""

@@ -4,7 +4,10 @@
 - `tolerance`                         by how much an answer may miss the best; 0, if it does not say
 - `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
 - `asks(names, wording)`              the question in plain words; if not, its name
-- `control`                           the arm (an index) that all others are compared with, or None
+- `control`, `against`                the arm (an index) that all others are compared with, or None; on whatever scale
+- `line_words(names)`                 of several statements: each in words
+- `led(means, lead)`                  means, all alike before, where what is sought is ahead by so much: a plan's ladder
+- `flags(names)`                      the options that ask it on the command line; None if it takes a file
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
 - `true_shown(answer, means)`         of claims that are shown one by one: how many of those are true
 - `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
@@ -65,6 +68,42 @@ def control_of(question: Question) -> int | None:
     return found
 
 
+def against(question: Question) -> int | None:
+    """The same, on whatever scale they are compared."""
+    found: int | None = getattr(question, "against", control_of(question))
+    return found
+
+
+def seeks_best(question: Question) -> bool:
+    """Whether one arm of the largest mean is sought, or one within a tolerance of it."""
+    return cells_of(question) in ("one best", "best within a tolerance")
+
+
+def line_words(question: Question, names: Sequence[str]) -> tuple[str, ...]:
+    """What is stated or claimed, each in words; nothing where the question is not of several statements."""
+    own: Callable[[Sequence[str]], Sequence[str]] | None = getattr(question, "line_words", None)
+    return () if own is None else tuple(own(names))
+
+
+def led(question: Question, means: Floats, lead: float) -> Floats:
+    """Means with a lead: what is sought is ahead by it, all else is as it was. (K)->(K)"""
+    own: Callable[[Floats, float], Floats | None] | None = getattr(question, "led", None)
+    found = None if own is None else own(means, lead)
+    if found is None:
+        raise InputError(f"The question '{question.name}' has no ladder of leads. Give the means that are expected.")
+    return found
+
+
+def flags(question: Question, names: Sequence[str]) -> list[str] | None:
+    """The options that ask it on the command line, beside its name; None where they are not enough."""
+    own: Callable[[Sequence[str]], list[str] | None] | None = getattr(question, "flags", None)
+    if own is not None:
+        return own(names)
+    known = {"--k": getattr(question, "k", None), "--level": level_of(question)}
+    known |= {"--tolerance": tolerance_of(question) or None}
+    return [word for option, value in known.items() if value is not None for word in (option, f"{value:g}")]
+
+
 def tolerant(question: Question) -> Tolerant | None:
     """The question, as one of which several answers may be right; None if one alone is."""
     return question if isinstance(question, Tolerant) else None
@@ -75,7 +114,7 @@ def several_right(question: Question, means: ArrayLike) -> Bools:
     values, may = np.asarray(means, dtype=np.float64), tolerant(question)
     if may is None:
         return np.zeros(values.shape[:-1], dtype=np.bool_)
-    return np.asarray(may.right(values).sum(axis=-1) > 1)
+    return np.asarray(may.ways(values) > 1)
 
 
 def verdict(question: Question, counts: Floats, means: Floats) -> Answer:

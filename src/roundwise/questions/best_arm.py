@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, marked, total
-from roundwise.errors import InputError
 from roundwise.questions.base import (
     Answer,
     Cells,
@@ -26,6 +25,7 @@ from roundwise.questions.base import (
     pairs,
     quiet,
 )
+from roundwise.questions.several import MOST, checked_tolerance
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ class BestArm:
     places = 1  # how many arms are sought
 
     def __post_init__(self) -> None:
-        if not (self.tolerance >= 0 and np.isfinite(self.tolerance)):
-            raise InputError(f"`tolerance` is {self.tolerance:g}, but must be a number of at least 0.")
+        checked_tolerance(self.tolerance)
 
     @property
     def cells(self) -> Cells:
@@ -89,6 +88,16 @@ class BestArm:
         if not self.tolerance:
             return marked(means.argmax(axis=-1), means.shape[-1])
         return np.asarray(means >= means.max(axis=-1, keepdims=True) - self.tolerance)
+
+    def ways(self, means: ArrayLike) -> Floats:
+        """How many arms are within the tolerance of the largest mean."""
+        return np.asarray(self.right(means).sum(axis=-1), dtype=np.float64)
+
+    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
+        """All arms, of which those count that are right."""
+        right = np.moveaxis(self.right(means), -1, 0)
+        arms = np.arange(len(right)).reshape(-1, *[1] * (right.ndim - 1))
+        return np.broadcast_to(arms, right.shape), right
 
     def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
         """The arm with the largest mean (the first in a tie), or with a tolerance the one with the most evidence."""
@@ -130,7 +139,7 @@ class BestArm:
         return _apart(gaps, leads, possible, sigma)
 
     @quiet
-    def complexities(self, means: ArrayLike, sigma: float = 1.0) -> Floats:
+    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
         """T_i of every arm i that is right: the complexity of "i is right"; nan for the others. (K)->(K)"""
         means = finite(means)
         right = self.right(means)
@@ -175,6 +184,10 @@ class BestArm:
     def plain(self, answer: Answer) -> object:
         """The index."""
         return int(answer)
+
+    def led(self, means: Floats, lead: float) -> Floats:
+        """One arm is ahead."""
+        return np.where(np.arange(means.size) < 1, means + lead, means)
 
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Every number serves; with a tolerance and one right arm a point just so far below the others, else none.

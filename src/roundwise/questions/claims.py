@@ -307,9 +307,24 @@ class Claims:
         return words if several or words != self._worded(names)[: self.number] else [names[i] for i in first]
 
     @property
+    def against(self) -> int | None:
+        """The arm that every other one is compared with, on whatever scale, if that is what is claimed."""
+        return Statements(self.forms, self.levels).control
+
+    @property
     def control(self) -> int | None:
-        """The arm that every other one is compared with, if that is what is claimed."""
-        return Statements(self.forms, self.levels).control if not self.odds else None
+        """The same, where the difference of means is what is compared."""
+        return self.against if not self.odds else None
+
+    def led(self, means: Floats, lead: float) -> Floats | None:
+        """Effects in even steps."""
+        return Statements(self.forms, self.levels).led(means, lead)
+
+    def flags(self, names: Sequence[str]) -> list[str] | None:
+        """How it is asked on the command line, if nothing but a control and a margin is said."""
+        if self.opposites or self.odds or self.names or np.ptp(self.weights) != 0:
+            return None
+        return Statements(self.forms, self.levels).flags(names)
 
     def asks(self, names: Sequence[str], wording: Wording) -> str:
         """'Which of 4 arms beat placebo, each by itself?'"""

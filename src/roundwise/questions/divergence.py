@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total
+from roundwise.errors import InputError
 from roundwise.questions.base import (
     Answer,
     Complexity,
@@ -22,18 +23,19 @@ from roundwise.questions.besides import cells_of, tolerance_of, tolerant
 from roundwise.questions.families import Family
 from roundwise.questions.interior import least_pulls
 from roundwise.questions.projection import costs_of, sides_of
+from roundwise.questions.several import MOST
 
 
 @quiet
 def evidence(question: Question, counts: ArrayLike, means: ArrayLike, family: Family) -> Floats:
     """min over wrong answers of sum_i N_i KL(mu_i, lambda_i); where several are right, the largest over them."""
-    values = family.inside(finite(means))
-    pulls = np.asarray(counts, dtype=np.float64)
-    values, pulls = np.broadcast_arrays(values, pulls)
-    yes = _one_arm(question, values)
-    if yes is not None:
-        costs = _level_costs(question, values, family)
-        return np.where(yes, total(np.where(_said(question, values), pulls * costs, 0.0)), (pulls * costs).min(axis=-1))
+    values, pulls = np.broadcast_arrays(family.inside(finite(means)), np.asarray(counts, dtype=np.float64))
+    cells = cells_of(question)
+    if cells == "sides of a level":
+        return np.asarray((pulls * _from_level(question, values, family).max(axis=0)).min(axis=-1))
+    if cells in SIGNS:
+        yes, no = _yes_and_no(question, values, family)
+        return np.asarray(np.maximum(total(pulls * yes), (pulls * no).min(axis=-1)))
     found = [
         np.where(right, costs_of(sides_of(question, answer, values, family), pulls, family)[0].min(axis=-1), 0.0)
         for answer, right in _answers(question, values)
@@ -45,26 +47,27 @@ def evidence(question: Question, counts: ArrayLike, means: ArrayLike, family: Fa
 def complexity(question: Question, means: ArrayLike, family: Family) -> Complexity:
     """T~* and w*; where several answers are right, those of the easiest."""
     values = family.inside(finite(means))
-    yes = _one_arm(question, values)
-    if yes is not None:
-        return _some_arm(question, values, family, yes)
+    cells = cells_of(question)
+    if cells == "sides of a level":
+        return _every_arm(_from_level(question, values, family).max(axis=0))
+    if cells in SIGNS:
+        return _easier(*_some_and_none(question, values, family))
     best: Complexity | None = None
     for answer, right in _answers(question, values):
         found = _solved(question, answer, values, family, right)
-        if best is None:
-            best = found
-        else:
-            easier = found.value < best.value
-            best = Complexity(
-                np.where(easier, found.value, best.value), np.where(easier[..., None], found.weights, best.weights)
-            )
+        best = found if best is None else _easier(best, found)
     assert best is not None  # some answer is right
     return best
 
 
+@quiet
 def complexities(question: Question, means: ArrayLike, family: Family) -> Floats:
-    """T~_i of each right answer i of a question that may have several; nan for the others."""
+    """T~_i of the right answers i; nan beyond. (A)"""
     values = family.inside(finite(means))
+    if cells_of(question) in SIGNS:
+        both = [each.value for each in _some_and_none(question, values, family)]
+        right = [question.correct(np.full(values.shape[:-1], each), values) for each in (True, False)]
+        return np.where(np.stack(right, axis=-1), np.stack(both, axis=-1), np.nan)
     found = [
         np.where(right, _solved(question, answer, values, family, right).value, np.nan)
         for answer, right in _answers(question, values)
@@ -73,12 +76,23 @@ def complexities(question: Question, means: ArrayLike, family: Family) -> Floats
 
 
 def _answers(question: Question, means: Floats) -> list[tuple[Answer, Bools]]:
-    """Every answer that is right in some run, with the runs in which it is: one of each run, or every arm."""
+    """Every answer that is right in some run, with the runs in which it is: one of each run, or several."""
     may = tolerant(question)
     if may is not None and tolerance_of(question):
-        right = may.right(means)
-        return [(np.full(means.shape[:-1], i), right[..., i]) for i in range(means.shape[-1])]
+        if (may.ways(means) > max(MOST, means.shape[-1])).any():
+            raise InputError(
+                f"More than {MOST} answers are right within the tolerance, too many to look at one by one with the "
+                "divergences of these rewards: choose a smaller tolerance."
+            )
+        return list(zip(*may.right_answers(means), strict=True))
     return [(question.answer(means), np.ones(means.shape[:-1], dtype=np.bool_))]
+
+
+def _easier(one: Complexity, other: Complexity) -> Complexity:
+    """The smaller of two."""
+    easier = other.value < one.value
+    weights = np.where(easier[..., None], other.weights, one.weights)
+    return Complexity(np.where(easier, other.value, one.value), weights)
 
 
 def _solved(question: Question, answer: Answer, means: Floats, family: Family, right: Bools) -> Complexity:
@@ -95,36 +109,40 @@ def _solved(question: Question, answer: Answer, means: Floats, family: Family, r
     return complexity_where(np.asarray(np.isfinite(value)), value, weights)
 
 
-# ---------------------------------------------------------------- one arm and a level
+# ---------------------------------------------------------------- arms and a level
+
+SIGNS = {"some above a level": 1.0, "some below a level": -1.0}  # the side on which an arm makes it yes
 
 
-def _one_arm(question: Question, means: Floats) -> Bools | None:
-    """Whether the answer is yes, for "is any mean above (below) the level"; None for other questions."""
-    if cells_of(question) not in ("some above a level", "some below a level"):
-        return None
-    return np.asarray(question.answer(means), dtype=np.bool_)
-
-
-def _said(question: Question, means: Floats) -> Bools:
-    """Which arms are on the side that makes it yes."""
+def _from_level(question: Question, means: Floats, family: Family) -> Floats:
+    """What it costs to move each mean to where "above", and "below", is wrong of it; 0 where it is. (2, K)"""
     level: float = question.level  # type: ignore[attr-defined]
-    return np.asarray(means > level if cells_of(question) == "some above a level" else means < level)
+    found = []
+    for sign in (1.0, -1.0):
+        border = level - sign * tolerance_of(question)
+        costs = family.divergence(means, border - means) if family.low < border < family.high else np.inf
+        found.append(np.where(sign * (border - means) < 0, costs, 0.0))  # a mean that cannot be there never is
+    return np.stack(found)
 
 
-def _level_costs(question: Question, means: Floats, family: Family) -> Floats:
-    """KL(mu_i, level)."""
-    return family.divergence(means, question.level - means)  # type: ignore[attr-defined]
+def _yes_and_no(question: Question, means: Floats, family: Family) -> Floats:
+    """The same for "is any mean above (below) the level": what speaks for yes, and for no. (2, K)"""
+    above, below = _from_level(question, means, family)
+    return np.stack([above, below] if SIGNS[cells_of(question)] > 0 else [below, above])
 
 
-def _some_arm(question: Question, means: Floats, family: Family, yes: Bools) -> Complexity:
-    """Yes: all on the arm with the largest divergence from the level; no: in proportion to 1/KL, as for all arms."""
-    costs = _level_costs(question, means, family)
-    saying = np.where(_said(question, means), costs, 0.0)
-    most = saying.max(axis=-1)
-    first = (saying == most[..., None]) & yes[..., None]
+def _every_arm(costs: Floats) -> Complexity:
+    """All arms must be shown: in proportion to 1/KL."""
     needs = 1 / costs
-    value = np.where(yes, 1 / most, total(needs))
-    weights = np.where(
-        yes[..., None], first / np.maximum(total(first), 1.0)[..., None], needs / total(needs)[..., None]
-    )
-    return complexity_where(np.asarray(np.isfinite(value)), value, weights)
+    amount = total(needs)
+    return complexity_where(np.asarray(np.isfinite(amount)), amount, needs / amount[..., None])
+
+
+def _some_and_none(question: Question, means: Floats, family: Family) -> tuple[Complexity, Complexity]:
+    """Yes: all on the arm with the largest divergence from the level; no: as for all arms."""
+    yes, no = _yes_and_no(question, means, family)
+    most = yes.max(axis=-1)
+    first = yes == most[..., None]
+    value = 1 / most
+    shown = complexity_where(np.asarray(np.isfinite(value)), value, first / total(first)[..., None])
+    return shown, _every_arm(no)

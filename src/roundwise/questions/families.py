@@ -55,6 +55,9 @@ class Family(Protocol):
     def only(self, arms: NDArray[np.intp]) -> Family:
         """The family for these arms, where arms differ in more than their means: an index of the last axis."""
 
+    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+        """The totals of so many rewards with these means."""
+
     def common(self, weights: Floats) -> Floats:
         """In which proportions means enter the common mean of arms with these weights. (K)->(K)"""
 
@@ -91,6 +94,10 @@ class BinaryFamily(_Alike):
     def divergence(self, means: Floats, steps: Floats) -> Floats:
         """mu ln(mu/lambda) + (1-mu) ln((1-mu)/(1-lambda))."""
         return np.asarray(_above_tangent(means, steps) + _above_tangent(1 - means, -steps))
+
+    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+        """Binomial."""
+        return rng.binomial(counts.astype(np.int64), means).astype(np.float64)
 
     def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """step/V and mu/lambda^2 + (1-mu)/(1-lambda)^2."""
@@ -129,6 +136,10 @@ class PoissonFamily(_Alike):
         """mu ln(mu/lambda) + lambda - mu."""
         return _above_tangent(means, steps)
 
+    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+        """Poisson."""
+        return rng.poisson(counts * means).astype(np.float64)
+
     def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """step/lambda and mu/lambda^2."""
         return steps / (means + steps), means / (means + steps) ** 2
@@ -162,6 +173,10 @@ class ExponentialFamily(_Alike):
         x = -steps / (means + steps)
         series = x * x * (1 / 2 - x * (1 / 3 - x * (1 / 4 - x * (1 / 5 - x * (1 / 6 - x / 7)))))
         return np.asarray(np.where(np.abs(x) < 1e-3, series, x - np.log1p(x)))
+
+    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+        """Gamma."""
+        return np.asarray(means * rng.standard_gamma(counts))
 
     def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """In ln lambda: step/lambda and mu/lambda."""
@@ -203,6 +218,10 @@ class NormalFamily:
     def divergence(self, means: Floats, steps: Floats) -> Floats:
         """(lambda - mu)^2 / (2 sigma_i^2)."""
         return np.asarray(steps * steps / (2 * self.sigmas**2))
+
+    def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
+        """Normal."""
+        return np.asarray(counts * means + np.sqrt(counts) * self.sigmas * rng.standard_normal(counts.shape))
 
     def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """step/sigma_i^2 and 1/sigma_i^2."""

@@ -25,8 +25,10 @@ def sample_lower_bound(complexity: ArrayLike, delta: float) -> Floats:
     return np.asarray(complexity, dtype=np.float64) * least
 
 
-def shared_lower_bound(complexities: ArrayLike, delta: float) -> Floats:
+def shared_lower_bound(complexities: ArrayLike, delta: float, ways: ArrayLike | None = None) -> Floats:
     """The same where several answers i are right, from their T_i (nan for those that are wrong). (answers)->()
+
+    There may be more `ways` to be right than are listed: those count as the easiest one, which keeps it a bound.
 
     Any algorithm has E[tau] >= T_i kl(P(i), delta) for each of them, and the P(i) add up to 1 - delta or more
     (docs/bounds.md): the bound is the x with sum_i max{p: kl(p, delta) <= x/T_i} = 1 - delta. The sum is concave in
@@ -38,12 +40,17 @@ def shared_lower_bound(complexities: ArrayLike, delta: float) -> Floats:
     151.6
     """
     needs = np.asarray(complexities, dtype=np.float64)
-    right = ~np.isnan(needs)
-    share = (1 - delta) / np.maximum(right.sum(axis=-1), 1)
-    easiest = np.where(right, needs, np.inf).min(axis=-1)
+    number = (~np.isnan(needs)).astype(np.float64)
+    easiest = np.where(number > 0, needs, np.inf).min(axis=-1)
+    if ways is not None:
+        needs = np.concatenate([needs, easiest[..., None]], axis=-1)
+        unlisted = np.maximum(np.asarray(ways) - total(number), 0.0)
+        number = np.concatenate([number, unlisted[..., None]], axis=-1)
+    share = (1 - delta) / np.maximum(total(number), 1)
     bound = np.where(share > delta, easiest, 0.0)  # 0 if guessing among them will do
     todo = (share > delta) & np.isfinite(easiest)
-    bound[todo] = _where_shares_suffice(needs[todo], easiest[todo] * _kl(share[todo], delta), delta)
+    start = easiest[todo] * _kl(share[todo], delta)
+    bound[todo] = _where_shares_suffice(needs[todo], number[todo], start, delta)
     return bound
 
 
@@ -68,9 +75,11 @@ def lower_bound_at(
     rows = values.reshape(-1, values.shape[-1])
     if (rows == rows[:1]).all():  # the same instance in every run
         rows = rows[:1]
-    guessing = may.right(rows).sum(axis=-1) * delta >= 1 - delta  # then nothing is to be solved
+    ways = may.ways(rows)
+    todo = ways * delta < 1 - delta  # else guessing will do
     found = np.zeros(len(rows))
-    found[~guessing] = shared_lower_bound(may.complexities(rows[~guessing], sigma), delta)
+    if todo.any():
+        found[todo] = shared_lower_bound(may.complexities(rows[todo], sigma), delta, ways[todo])
     return np.broadcast_to(found, math.prod(values.shape[:-1])).reshape(values.shape[:-1]).copy()
 
 
@@ -94,9 +103,10 @@ def own_lower_bound(question: Question, means: ArrayLike, delta: float, family: 
     try:
         needed = divergence.complexity(question, rows, family).value
         bound = sample_lower_bound(needed, delta)
-        several = several_right(question, rows)
-        if several.any():
-            bound[several] = shared_lower_bound(divergence.complexities(question, rows[several], family), delta)
+        several, may = several_right(question, rows), tolerant(question)
+        if may is not None and several.any():
+            ways = may.ways(rows[several])
+            bound[several] = shared_lower_bound(divergence.complexities(question, rows[several], family), delta, ways)
     except (RoundwiseError, AttributeError):
         return None
     runs = values.shape[:-1]
@@ -104,16 +114,16 @@ def own_lower_bound(question: Question, means: ArrayLike, delta: float, family: 
     return tuple(np.broadcast_to(each, number).reshape(runs).copy() for each in (needed, bound))  # type: ignore[return-value]
 
 
-def _where_shares_suffice(needs: Floats, bound: Floats, delta: float) -> Floats:
-    """The x with sum_i p_i(x) = 1 - delta, p_i = max{p: kl(p, delta) <= x/T_i}, from below."""
-    right = ~np.isnan(needs)
+def _where_shares_suffice(needs: Floats, number: Floats, bound: Floats, delta: float) -> Floats:
+    """The x with sum_i number_i p_i(x) = 1 - delta, p_i = max{p: kl(p, delta) <= x/T_i}, from below."""
+    right = number > 0
     logit = math.log(delta / (1 - delta))
     rates = np.where(right, 1 / needs, 0.0)
     for _ in range(100):
         shares = _largest_share(rates * bound[:, None], delta)
         slopes = np.log(shares / (1 - shares)) - logit  # of kl(p, delta)
-        rises = total(np.where(slopes > 0, rates / np.where(slopes > 0, slopes, 1.0), 0.0))
-        step = (1 - delta - total(np.where(right, shares, 0.0))) / rises
+        rises = total(np.where(slopes > 0, number * rates / np.where(slopes > 0, slopes, 1.0), 0.0))
+        step = (1 - delta - total(np.where(right, number * shares, 0.0))) / rises
         rising = step > 1e-12 * bound
         if not rising.any():
             break

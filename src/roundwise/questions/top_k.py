@@ -18,6 +18,7 @@ from roundwise.questions.base import (
     Pieces,
     Wording,
     at_least_two,
+    checked_open,
     complexity_where,
     finite,
     midrange,
@@ -25,29 +26,49 @@ from roundwise.questions.base import (
     quiet,
     spread_over,
 )
+from roundwise.questions.sets import strongest_set
+from roundwise.questions.several import (
+    MOST,
+    checked_tolerance,
+    halfspace_complexities,
+    listed,
+    top_sets,
+    ways_of_top,
+)
 
 
 @dataclass(frozen=True)
 class TopK:
     """Which k arms have the largest means? The answer is a mask over the arms.
 
+    With a tolerance every set of k is right of which no arm is exceeded by one outside by more than that.
+
     >>> TopK(2).answer([0.2, 1.0, 0.9]).tolist()
     [False, True, True]
+    >>> float(TopK(2, tolerance=0.2).ways([1.0, 0.8, 0.7, 0.0]))  # with the first, either of the next two
+    2.0
     """
 
     k: int
+    tolerance: float = 0.0  # epsilon
     name = "top-k"
 
     def __post_init__(self) -> None:
         if not (self.k >= 1 and float(self.k).is_integer()):
             raise InputError(f"`k` is {self.k}, but must be a whole number of at least 1.")
         object.__setattr__(self, "k", int(self.k))
+        checked_tolerance(self.tolerance)
 
     def check(self, arms: int) -> None:
         """More arms than k."""
         at_least_two(arms)
         if self.k >= arms:
             raise InputError(f"`k` is {self.k}, but must be below the number of arms, which is {arms}.")
+
+    def check_range(self, low: float, high: float) -> None:
+        """A tolerance must be less than means can differ by."""
+        small = not self.tolerance or self.tolerance < high - low
+        checked_open(f"The tolerance is {self.tolerance:g}", small, low, high)
 
     def answer(self, means: ArrayLike) -> Answer:
         """The set of the k largest means; the first ones in a tie."""
@@ -66,12 +87,39 @@ class TopK:
         return chosen
 
     def correct(self, answer: Answer, means: ArrayLike) -> Bools:
-        """Whether it is the answer for these means."""
-        return np.asarray((answer == self.answer(means)).all(axis=-1))
+        """Whether no arm outside exceeds one inside by more than the tolerance; or it is the answer."""
+        if not self.tolerance:
+            return np.asarray((answer == self.answer(means)).all(axis=-1))
+        means = self._checked(means)
+        least = np.where(answer, means, np.inf).min(axis=-1)
+        return np.asarray(least >= np.where(answer, -np.inf, means).max(axis=-1) - self.tolerance)
+
+    def ways(self, means: ArrayLike) -> Floats:
+        """How many sets are right."""
+        means = self._checked(means)
+        rows = means.reshape(-1, means.shape[-1])
+        return np.array([ways_of_top(row, self.k, self.tolerance) for row in rows]).reshape(means.shape[:-1])
+
+    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
+        """The sets that are right, the k largest means first."""
+        return listed(self._checked(means), lambda row: top_sets(row, self.k, self.tolerance), most)
+
+    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
+        """T_S of right sets S; that of the k largest means is the smallest: no other has larger gaps."""
+        return halfspace_complexities(self, *self.right_answers(means, most), means, sigma)
+
+    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
+        """The k largest means, or with a tolerance the set with the most evidence."""
+        return self._supported(counts, self._checked(means))[0] if self.tolerance else self.answer(means)
 
     @quiet
     def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
-        """min over a in the top, b not, of (mu_a - mu_b)^2 / (2 sigma^2 (1/N_a + 1/N_b)) (Lemma A.9)."""
+        """min over a in the top, b not, of (mu_a - mu_b)^2 / (2 sigma^2 (1/N_a + 1/N_b)) (Lemma A.9).
+
+        With a tolerance: the largest over sets, of mu_a - mu_b + tolerance in place of the difference.
+        """
+        if self.tolerance:
+            return np.asarray(self._supported(counts, self._checked(means))[1] / (2 * sigma**2))
         means, counts = np.broadcast_arrays(self._checked(means), np.asarray(counts, dtype=np.float64))
         order = _order(means)
         means, counts = np.take_along_axis(means, order, axis=-1), np.take_along_axis(counts, order, axis=-1)
@@ -95,7 +143,7 @@ class TopK:
         arms = means.shape[-1]
         order = _order(means)
         ranked = np.take_along_axis(means, order, axis=-1)
-        gaps = ranked[..., : self.k, None] - ranked[..., None, self.k :]
+        gaps = ranked[..., : self.k, None] - ranked[..., None, self.k :] + self.tolerance
         gaps = np.maximum(gaps - 2 * radii[..., None], 0.0)
         smallest = gaps.min(axis=(-2, -1))
         possible = np.asarray(smallest > 0)
@@ -114,7 +162,7 @@ class TopK:
         means = self._checked(means)
         border = means.shape[-1] - self.k
         ranked = np.partition(means, (border - 1, border), axis=-1)
-        gap = ranked[..., border] - ranked[..., border - 1] - 2 * np.asarray(radius)
+        gap = ranked[..., border] - ranked[..., border - 1] + self.tolerance - 2 * np.asarray(radius)
         return np.asarray(np.where(gap > 0, 8 * sigma**2 / gap / gap, np.inf))
 
     def pieces(self, arms: int) -> Pieces:
@@ -122,27 +170,48 @@ class TopK:
         return Pieces(self.k * (arms - self.k), 2)
 
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
-        """Every arm of the set exceeds every other arm."""
+        """Every arm of the set exceeds every other arm, less the tolerance."""
         order = np.argsort(~answer, axis=-1, kind="stable")
         inside = np.repeat(order[..., : self.k], arms - self.k, axis=-1)
         outside = np.concatenate([order[..., self.k :]] * self.k, axis=-1)
-        return pairs(inside, outside, grid=self.k)
+        return pairs(inside, outside, -self.tolerance, grid=self.k)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'The top 2 are x, y.'"""
-        return f"the top {self.k}: {set_words(answer, names)}"
+        close = f", or within {self.tolerance:g} of them" if self.tolerance else ""
+        return f"the top {self.k}{close}: {set_words(answer, names)}"
 
     def asks(self, names: Sequence[str], wording: Wording) -> str:
         """'Which 2 of 4 arms have the highest means?'"""
-        return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s?"
+        near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
+        return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s{near}?"
 
     def plain(self, answer: Answer) -> object:
         """The indices of the top arms."""
         return np.flatnonzero(answer).tolist()
 
-    def centre(self, means: Floats, constant: bool) -> Floats:
-        """Every number serves."""
-        return midrange(means)
+    def led(self, means: Floats, lead: float) -> Floats:
+        """k arms are ahead."""
+        return np.where(np.arange(means.size) < self.k, means + lead, means)
+
+    def centre(self, means: Floats, constant: bool) -> Floats | None:
+        """Every number serves; with a tolerance and one right set a point with the others just so far above."""
+        if not self.tolerance:
+            return midrange(means)
+        if constant or self.ways(means) > 1:
+            return None
+        top = self.answer(means)
+        middle = midrange(np.where(top, means, means - self.tolerance))
+        return np.where(top, middle, middle + self.tolerance)
+
+    @quiet
+    def _supported(self, counts: ArrayLike, means: Floats) -> tuple[Answer, Floats]:
+        """The set with the most evidence that it is right, given a tolerance, and that evidence for 2 sigma^2 = 1."""
+        means, counts = np.broadcast_arrays(means, np.asarray(counts, dtype=np.float64))
+        runs, arms = means.shape[:-1], means.shape[-1]
+        rows = means.reshape(-1, arms)
+        inside, most = strongest_set(rows, counts.reshape(-1, arms), self.answer(rows), self.tolerance)
+        return inside.reshape(means.shape), most.reshape(runs)
 
     def _checked(self, means: ArrayLike) -> Floats:
         array = finite(means)

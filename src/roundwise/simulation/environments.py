@@ -7,19 +7,19 @@ returns what came back and the world after it. A world is a named tuple of array
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise import noise
 from roundwise.arrays import Floats, zeros
 from roundwise.dealing import added, cut
 from roundwise.errors import InputError
-from roundwise.noise import Needs
+from roundwise.noise import Binary, Bounded, Gaussian, Needs, Noise, Poisson, doubt, family_of, known_sigma
 from roundwise.questions.base import finite
+from roundwise.questions.families import Family
 from roundwise.simulation.tables import read_outcomes
 from roundwise.spec import Given, kind_of, made, settings, worded
 from roundwise.state import Batch, Parts, Table, joined
@@ -51,7 +51,7 @@ class Environment(Protocol[Now]):
         """How many arms there are, K."""
 
     @property
-    def noise(self) -> noise.Noise:
+    def noise(self) -> Noise:
         """What may rightly be assumed of the rewards."""
 
     @property
@@ -107,13 +107,13 @@ class GaussianArms(Arms):
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
-        noise.Gaussian(self.sigma)
+        Gaussian(self.sigma)
         super().__post_init__()
 
     @property
-    def noise(self) -> noise.Noise:
+    def noise(self) -> Noise:
         """Gaussian with this sigma."""
-        return noise.Gaussian(self.sigma)
+        return Gaussian(self.sigma)
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One normal draw for the total of each arm; one chi-squared draw for its spread, if needed."""
@@ -139,68 +139,59 @@ class GaussianArms(Arms):
 
 
 @dataclass(frozen=True, eq=False)
-class BernoulliArms(Arms):
+class FamilyArms(Arms):
+    """Rewards of the family that a noise model is: 0/1 outcomes, counts, or those of a model of your own."""
+
+    noise: Noise
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.means):
+            self.family.inside(np.asarray(self.means))
+
+    @property
+    def family(self) -> Family:
+        """That of the noise model."""
+        found = family_of(self.noise)
+        if found is None:
+            raise InputError(f"Results of the noise model '{self.noise.name}' cannot be drawn: it has no `family`.")
+        return found
+
+    @property
+    def sigma(self) -> float:
+        """That of the noise model; if it has none the largest deviation: lower bounds with it are approximate."""
+        found = known_sigma(self.noise)
+        if found is not None:
+            return found
+        return float(np.sqrt(self.family.variance(_drawn(self.means, np.random.default_rng(0), 1)).max()))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """One draw for the total of each arm."""
+        totals = self.family.drawn(rng, pulls.transpose(), world.means.transpose())
+        return Batch(pulls, totals.transpose()), world
+
+    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """One draw for each part of each arm, and other dealings of the same rows."""
+        totals = self.family.drawn(rng, counts.transpose(), world.means.transpose()[:, None])
+        return _redealt(rng, self.noise, counts, totals, dealings), world
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliArms(FamilyArms):
     """0/1 outcomes. `means` are K rates, or a function (rng, runs) -> (runs, K) for random instances.
 
     >>> BernoulliArms([0.02, 0.03]).noise.sigma
     0.5
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not callable(self.means) and not ((np.asarray(self.means) >= 0) & (np.asarray(self.means) <= 1)).all():
-            raise InputError("The means of 0/1 outcomes are rates: they must lie between 0 and 1.")
-
-    @property
-    def noise(self) -> noise.Noise:
-        """0/1 outcomes."""
-        return noise.Binary()
-
-    @property
-    def sigma(self) -> float:
-        """Half the range."""
-        return 0.5
-
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """One binomial draw for the total of each arm."""
-        wins = rng.binomial(pulls.transpose().astype(np.int64), world.means.transpose())
-        return Batch(pulls, wins.transpose().astype(np.float64)), world
-
-    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
-        """One binomial draw for each part of each arm, and other dealings of the same rows."""
-        rows = counts.transpose()
-        wins = rng.binomial(rows.astype(np.int64), world.means.transpose()[:, None]).astype(np.float64)
-        return _redealt(rng, self.noise, counts, wins, dealings), world
+    noise: Noise = field(default_factory=Binary, init=False)
 
 
 @dataclass(frozen=True, eq=False)
-class PoissonArms(Arms):
+class PoissonArms(FamilyArms):
     """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not callable(self.means) and not (np.asarray(self.means) >= 0).all():
-            raise InputError("The means of counts are rates: they must not be negative.")
-
-    @property
-    def noise(self) -> noise.Noise:
-        """Poisson counts."""
-        return noise.Poisson()
-
-    @property
-    def sigma(self) -> float:
-        """The standard deviation at the largest rate: lower bounds with it are approximate."""
-        return float(np.sqrt(_drawn(self.means, np.random.default_rng(0), 1).max()))
-
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """One Poisson draw for the total of each arm."""
-        events = rng.poisson((pulls * world.means).transpose())
-        return Batch(pulls, events.transpose().astype(np.float64)), world
-
-    def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
-        """One Poisson draw for each part of each arm, and other dealings of the same events."""
-        events = rng.poisson(counts.transpose() * world.means.transpose()[:, None]).astype(np.float64)
-        return _redealt(rng, self.noise, counts, events, dealings), world
+    noise: Noise = field(default_factory=Poisson, init=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,11 +224,11 @@ class Replay:
         return len(self.names)
 
     @property
-    def noise(self) -> noise.Noise:
+    def noise(self) -> Noise:
         """0/1 outcomes, or bounded by the smallest and largest outcome in the table."""
         if set(self.outcomes.tolist()) <= {0.0, 1.0}:
-            return noise.Binary()
-        return noise.Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
+            return Binary()
+        return Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
 
     @property
     def doubt(self) -> str | None:
@@ -309,18 +300,18 @@ def pulled_in_parts(
 def _redealt(rng: Generator, law: Any, counts: Floats, totals: Floats, dealings: int) -> Batch:
     """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
     rows, whole = counts.transpose(), added(totals)
-    if dealings > 1:
+    if dealings > 1 and hasattr(law, "dealt"):
         totals = np.concatenate([totals, law.dealt(rng, rows, whole, dealings - 1)], axis=2)
     return Batch(added(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
 
-def mismatch(assumed: noise.Noise, environment: Environment) -> str | None:
+def mismatch(assumed: Noise, environment: Environment) -> str | None:
     """Why what is assumed is not true of the environment, or None if it is."""
     own: str | None = getattr(environment, "doubt", None)
-    return noise.doubt(assumed, environment.noise) if own is None else own
+    return doubt(assumed, environment.noise) if own is None else own
 
 
-def assumed(given: Given, environment: Environment, sigma: float | None = None) -> noise.Noise:
+def assumed(given: Given, environment: Environment, sigma: float | None = None) -> Noise:
     """The noise model that a user names; a sigma that it does not name is this one, or that of the environment."""
     fields = dict(worded("noise", given) if isinstance(given, str) else given)
     if "sigma" not in fields and "sigma" in settings(kind_of("noise", str(fields.get("name", "")), trusted=True)):

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Array, stacked, take
 from roundwise.dealing import FIRST_PARTS
 from roundwise.errors import InputError, whole_number
-from roundwise.noise import known_sigma
-from roundwise.noise.base import family_of
+from roundwise.noise import family_of, known_sigma
 from roundwise.policies import Policy
 from roundwise.policies.rounds import within
 from roundwise.problem import Problem

@@ -1,6 +1,6 @@
 """When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, `explained` what else."""
 
-from roundwise.stopping.base import Exacting, Stopping, anytime, exacting, looks_ahead, struck
+from roundwise.stopping.base import Exacting, Stopping, anytime, exacting, looks_ahead, rule_words, struck
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.explained import About, Claim, Explained, explained
 from roundwise.stopping.glr import GLR
@@ -25,5 +25,6 @@ __all__ = [
     "exacting",
     "explained",
     "looks_ahead",
+    "rule_words",
     "struck",
 ]

@@ -5,11 +5,13 @@ needs. The error guarantee rests on it alone: any sampling, also pulling more or
 exceptions are rules that are `Exacting`: they cannot decide once a batch came back otherwise than planned.
 
 A rule may have, besides: `anytime`, that it may be asked after a batch of any size; `looks_ahead`, that it uses what is
-left of a budget; `struck(problem, trial, means)`, where it has wrongly ruled out what is true.
+left of a budget; `struck(problem, trial, means)`, where it has wrongly ruled out what is true; `words(delta)`, what it
+does as sentences for a protocol.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -72,3 +74,9 @@ def struck(rule: Stopping, problem: Problem, trial: Trial, means: Floats) -> Boo
     """Where the rule has ruled out what is true of these means, whether an answer was given or not. ()"""
     own = getattr(rule, "struck", None)
     return np.zeros(trial.done.shape, dtype=np.bool_) if own is None else np.asarray(own(problem, trial, means))
+
+
+def rule_words(rule: Stopping, delta: float) -> str | None:
+    """What the rule does, in sentences for a protocol, if it says so."""
+    own: Callable[[float], str] | None = getattr(rule, "words", None)
+    return None if own is None else own(delta)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from roundwise.studies.results import Amounts, Earlier, Options, Results
 from roundwise.studies.state import State
@@ -27,11 +28,12 @@ def earlier_of(
     files = [(names, each) for names, each in files if each is not replaces]
     files += [(arms, each) for each in before]
     waiting = None if state.outstanding is None or replaces is not None else state.outstanding.outstanding
+    fresh = waiting is not None and not before and state.waiting is None
     found = Earlier.of(files, arms, waiting)
     if every:
-        return found
+        return replace(found, fresh=fresh)
     total = Amounts(state.record.counts, state.record.totals)
     uncounted = [each for asked in state.recent if not asked.counted for each in asked.files]
     for each in [*uncounted, *before]:
         total = total.plus(Amounts(each.counts, each.totals))
-    return Earlier(found.told, waiting, total)
+    return Earlier(found.told, waiting, total, fresh)

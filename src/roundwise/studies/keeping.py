@@ -8,13 +8,19 @@ from roundwise.studies.listing import import_log
 from roundwise.studies.report import Event, events_of
 from roundwise.studies.store import open_store, write_log
 from roundwise.studies.study import Study, load_study
-from roundwise.studies.verify import Audit, verified
+from roundwise.studies.verify import Audit, entry_of, verified
 
 
-def verify_study(name: str, storage: str | None = None) -> Audit:
-    """An audit of a study: everything is computed again from its record, and every difference is listed."""
+def verify_study(name: str, storage: str | None = None, digest: str | None = None) -> Audit:
+    """An audit of a study: everything is computed again from its record, and every difference is listed.
+
+    With the `digest` of a report that was kept: an error, unless the record is still the one it was taken of.
+    """
     with open_store(storage, create=False) as store:
-        return verified(store.read(name))
+        entries = store.read(name)
+    if digest is not None:
+        entry_of(entries, digest)
+    return verified(entries)
 
 
 def export_study(name: str, path: str | Path, storage: str | None = None) -> Path:

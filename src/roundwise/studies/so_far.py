@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -147,9 +149,28 @@ def _ends(ends: tuple[Mapping[str, Any], ...], asked: Asked) -> tuple[Mapping[st
 
 
 def with_notes(notes: tuple[str, ...], asked: Asked) -> tuple[str, ...]:
-    """The notes with those of the files of a batch, each once."""
+    """The notes with those of the files of a batch, each once; of too many the first of a kind that came again go."""
     new = [note for each in asked.files for note in each.notes]
-    return tuple(dict.fromkeys((*notes, *new)))[: MOST + 1]
+    found = list(dict.fromkeys((*notes, *new)))
+    kinds = Counter(map(_without_file, found))
+    for note in found[:]:
+        if len(found) > MOST and kinds[_without_file(note)] > 1:
+            kinds[_without_file(note)] -= 1
+            found.remove(note)
+    return tuple(found[:MOST])
+
+
+def _without_file(note: str) -> str:
+    return kind_of(note.partition(": ")[2] or note)
+
+
+def kind_of(note: str) -> str:
+    """What a note says, whatever its numbers, and the arms in brackets.
+
+    >>> kind_of(": 12 rows of other arms were left out (old 7, older 5).")
+    ': 0 rows of other arms were left out ().'
+    """
+    return re.sub(r"\d+", "0", re.sub(r"\([^()]*\)", "()", note))
 
 
 def sums_only(asked: Asked) -> bool:

@@ -13,12 +13,14 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
+from roundwise.errors import DataError, InputError
 from roundwise.studies.count import evidence
 from roundwise.studies.packing import Unreadable, unpacked
 from roundwise.studies.replay import apply, replayed
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 
+SHORTEST = 12  # letters of a digest that are enough to know it
 CLOSE = 1e-9  # log e-values that are nearer are the same: another machine may round otherwise
 
 
@@ -49,6 +51,24 @@ class Audit(NamedTuple):
     def sound(self) -> bool:
         """Whether nothing differs that was recorded by the rules of this version."""
         return not any(each.same_rules for each in self.differences)
+
+
+def entry_of(entries: Sequence[Entry], digest: str) -> Entry:
+    """The entry with this digest (or its first letters), which somebody kept; an InputError if there is none.
+
+    The chain alone proves nothing: without a key anybody can compute it again. A digest that was kept elsewhere fixes
+    all entries up to its own.
+    """
+    start = digest.strip().lower()
+    if len(start) < SHORTEST or not set(start) <= set("0123456789abcdef"):
+        raise InputError(f"'{digest[:80]}' is not a digest: give at least {SHORTEST} of its 64 letters 0-9, a-f.")
+    found = next((entry for entry in entries if entry.digest.startswith(start)), None)
+    if found is None:
+        raise DataError(
+            f"No entry of '{entries[0].study}' has the digest {start}: this is not the record that it was taken of, or "
+            "somebody wrote it anew. Compare it with an export that you kept."
+        )
+    return found
 
 
 def verified(entries: Sequence[Entry]) -> Audit:

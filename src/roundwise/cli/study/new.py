@@ -76,6 +76,9 @@ def new(
     budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
     round_: Annotated[int | None, typer.Option("--round", help="So many results make a round.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Drawn, unless you want the same study again; choose it beforehand.")
+    ] = None,
     arm_column: ArmColumn = None,
     outcome_column: OutcomeColumn = None,
     id_column: IdColumn = None,
@@ -115,7 +118,7 @@ def new(
             "split": split,
         }
     columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column)
-    with create_study(name, storage=storage, columns=columns, **words) as study:
+    with create_study(name, storage=storage, columns=columns, seed=seed, **words) as study:
         recorded(f"'{name}' is created")
         guarantee = str(guarantee_of(study.state))
         settings = study.state.settings

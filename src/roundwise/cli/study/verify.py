@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shlex import quote
+from typing import Annotated
 
 import typer
 
@@ -12,20 +13,29 @@ from roundwise.cli.study.common import Name, Storage, show
 
 
 @app.command(rich_help_panel=STUDIES)
-def verify(name: Name, storage: Storage = None, as_json: Json = False) -> None:
+def verify(
+    name: Name,
+    digest: Annotated[
+        str | None, typer.Option("--digest", help="The digest in a report that you keep: is this still that record?")
+    ] = None,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
     """Compute a study again from its record, and list what this version finds otherwise than it was recorded."""
     from roundwise._version import __version__
     from roundwise.studies.guarantee import guarantee_of
     from roundwise.studies.store import open_store
-    from roundwise.studies.verify import verified
+    from roundwise.studies.verify import entry_of, verified
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
+    known = None if digest is None else entry_of(entries, digest)
     audit = verified(entries)
     found = {
         "study": name,
         "entries": len(entries),
         "digest": entries[-1].digest,
+        **({} if known is None else {"known": known.seq}),
         "batches": audit.counts,
         "decided": audit.state.decided is not None,
         "sound": audit.sound,
@@ -49,6 +59,10 @@ def verify(name: Name, storage: Storage = None, as_json: Json = False) -> None:
             lines.append("What was recorded by the rules of this very version should not differ: ask who changed it.")
     else:
         lines.append(f"{what} were computed again and found the same.")
+    if known is not None:
+        later = len(entries) - 1 - known.seq
+        since = "is its last one" if not later else f"is that of entry {known.seq}, and {later} came after it"
+        lines.append(f"It is the record whose digest you kept: the digest {since}.")
     lines.append(f"The last digest is {entries[-1].digest}.")
     lines.append(f"Next: `roundwise report {quote(name)}` says what it shows.")
     show(found if as_json else None, "\n".join(lines))

@@ -190,10 +190,15 @@ def _assumption(table: Plain) -> Callable[[Environment], Noise]:
     return partial(assumed, table)
 
 
+def question_words(question: Question) -> str:
+    """What a question is called, as on the command line."""
+    return _words(plain(question), _usual(question))
+
+
 def _questions(listed: list[Question]) -> dict[str, Question]:
     """The questions by what they are called."""
     specs = [plain(question) for question in listed]
-    words = [_words(spec, _usual(question)) for spec, question in zip(specs, listed, strict=True)]
+    words = [question_words(question) for question in listed]
     return dict(zip(_distinct(zip(words, specs, strict=True)), listed, strict=True))
 
 

@@ -23,6 +23,7 @@ from roundwise.studies.report.notes import conclusion_of, dangers_of, extent, no
 from roundwise.studies.report.report import Report
 from roundwise.studies.report.sizes import measured
 from roundwise.studies.report.words import clause, ends, share, units_of
+from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
@@ -75,7 +76,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         arm_rows=tuple(rows),
         claim_rows=tuple(claims),
         cells=cells_of_rounds(rounds),
-        files=_files(rounds, events),
+        files=_files(state, rounds, events),
         courses=courses,
         assumed=settings.noise.words,
         units=units,
@@ -91,7 +92,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         next=_next(state, verdict),
         reproduce=f"roundwise export {name} --out record.jsonl\n"
         f"roundwise import record.jsonl --storage sqlite:///copy.db\n"
-        f"roundwise verify {name} --storage sqlite:///copy.db",
+        f"roundwise verify {name} --storage sqlite:///copy.db" + (f" --digest {entries[-1].digest}" if entries else ""),
         policy=settings.policy.name,
         created=events[0].at if events else _stamp(state.created),
         changed=events[-1].at if events else None,
@@ -116,24 +117,25 @@ def _why(state: State) -> str:
     return "Not decided yet" if state.over is None else f"Undecided ({state.over})"
 
 
-def _files(rounds: Sequence[Asked], events: Sequence[Event]) -> tuple[Told, ...]:
+def _files(state: State, rounds: Sequence[Asked], events: Sequence[Event]) -> tuple[Told, ...]:
     """Every file whose results are in the study, with when and by whom it was recorded."""
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
+    files: list[tuple[int | None, Results]] = [(asked.number, each) for asked in rounds for each in asked.files]
+    files += [(None, each) for _, each in state.later]
     found = []
-    for asked in rounds:
-        for each in asked.files:
-            event = recorded.get(each.digest)
-            found.append(
-                Told(
-                    name=each.name,
-                    round=asked.number,
-                    results=int(each.counts.sum()),
-                    rows=each.rows,
-                    digest=each.digest,
-                    at=None if event is None else event.at,
-                    by=None if event is None else event.by,
-                )
+    for number, each in files:
+        event = recorded.get(each.digest)
+        found.append(
+            Told(
+                name=each.name,
+                round=number,
+                results=int(each.counts.sum()),
+                rows=each.rows,
+                digest=each.digest,
+                at=None if event is None else event.at,
+                by=None if event is None else event.by,
             )
+        )
     return tuple(found)
 
 

@@ -94,7 +94,7 @@ def _best(found: Findings) -> str | None:
     if first is None or first.mean is None:
         return None
     value, tolerance = found.units.value, getattr(found.question, "tolerance", 0.0)
-    near = f", or within {found.units.given_gap(tolerance)} of it" if tolerance else ""
+    near = _near(found, "of it")
     said = f"{first.name} is best{near}: {value(first.mean, 'near')}"
     second = next((each for each in found.arms if each is not first and each.mean is not None), None)
     if second is None:
@@ -105,8 +105,14 @@ def _best(found: Findings) -> str | None:
     return f"{said}; the next is {sized(found, second)}"
 
 
+def _near(found: Findings, what: str) -> str:
+    """', or within 2 points of it', nothing without a tolerance."""
+    tolerance = getattr(found.question, "tolerance", 0.0)
+    return f", or within {found.units.given_gap(tolerance)} {what}" if tolerance else ""
+
+
 def _sides(found: Findings) -> str | None:
-    level = found.units.given(getattr(found.question, "level", 0.0))
+    level = found.units.given(getattr(found.question, "level", 0.0)) + _near(found, "of it")
     above = [each for each in found.arms if each.name in found.answer]
     below = [each for each in found.arms if each.name not in found.answer]
     parts = [f"Above {level}: {few([sized(found, each) for each in above])}"] if above else []
@@ -120,7 +126,8 @@ def _sides(found: Findings) -> str | None:
 
 def _some(found: Findings) -> str | None:
     question = found.question
-    level, lowest = found.units.given(getattr(question, "level", 0.0)), cells_of(question) == "some below a level"
+    level = found.units.given(getattr(question, "level", 0.0)) + _near(found, "of it")
+    lowest = cells_of(question) == "some below a level"
     measured = [each for each in found.arms if each.mean is not None]
     if not measured:
         return None
@@ -138,7 +145,7 @@ def _other(found: Findings) -> str | None:
         ranked = [each for each in found.arms if each.name in found.answer]
         rest = next((each for each in found.arms if each.name not in found.answer and each.mean is not None), None)
         next_ = "" if rest is None else f"; the next is {sized(found, rest)}"
-        return f"The top {len(ranked)}: {few([sized(found, each) for each in ranked])}{next_}"
+        return f"The top {len(ranked)}{_near(found, 'of them')}: {few([sized(found, each) for each in ranked])}{next_}"
     return None
 
 
@@ -148,7 +155,7 @@ def _beating(found: Findings) -> str | None:
     if len(levels) != 1:
         return None
     margin = levels.pop()
-    by = f" by more than {found.units.given_gap(margin)}" if margin else ""
+    by = (f" by more than {found.units.given_gap(margin)}" if margin else "") + _near(found, "of that")
     beat = {each.compares for each in found.claims if each.shown and not each.below}
     sizes = [_ahead(found, each) for each in found.arms if each.name in beat]
     others = [each.name for each in found.arms if each.name not in beat and each.name != found.control]

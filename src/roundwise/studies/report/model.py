@@ -61,7 +61,7 @@ class Told:
     """A file that was recorded."""
 
     name: str
-    round: int
+    round: int | None  # None after the decision
     results: int
     rows: int
     digest: str

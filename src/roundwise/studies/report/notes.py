@@ -13,7 +13,8 @@ from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, 
 from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
 from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
-from roundwise.studies.results.balance import missing_differs
+from roundwise.studies.results.balance import missing_differs, split_differs, splits_differ
+from roundwise.studies.so_far import kind_of
 from roundwise.studies.state import State
 
 
@@ -41,7 +42,7 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
             "each other, and at results that were chosen by their values."
         )
-    return said + _lost(state) + _disagreement(state)
+    return said + _lost(state) + _split(state) + _disagreement(state)
 
 
 def _lost(state: State) -> list[str]:
@@ -57,6 +58,36 @@ def _lost(state: State) -> list[str]:
     return [
         f"The arms differ in how many outcomes are missing as chance does once in {number(1 / max(chance, 1e-99))} "
         f"studies, {most} most of all: what is missing may well depend on the arm, and then comparisons are biased."
+    ]
+
+
+def _split(state: State) -> list[str]:
+    """That the results are split otherwise than was asked, by more than chance, if they are (sample-ratio mismatch).
+
+    Only where a round is a number of results, so that their split is left to chance.
+    """
+    settings = state.settings
+    if not settings.by_number or state.changes:
+        return []
+    lost = np.array([float(state.so_far.lost.get(name, 0)) for name in settings.arms])
+    came = state.trial.record.counts + lost
+    if settings.split is not None:
+        wanted = np.array(settings.split)
+        chance = split_differs(wanted, came)
+    else:
+        rounds = [] if state.whole is not None else [each for each in state.recent if each.counted]
+        wanted = sum((each.pulls for each in rounds), np.zeros(len(came)))
+        chance = splits_differ([(each.pulls, each.counts + each.lost) for each in rounds])
+    if chance >= SURPRISING:
+        return []
+    expected = came.sum() * wanted / wanted.sum()
+    off = (came - expected) / np.sqrt(np.maximum(expected, 1.0))
+    arm = int(np.abs(off).argmax())
+    return [
+        f"The results are split among the arms otherwise than was asked, as chance does once in "
+        f"{number(1 / max(chance, 1e-99))} studies: {settings.arms[arm]} has {count(came[arm])}, where "
+        f"{count(round(float(expected[arm])))} were to be expected. Look for what assigns, loses or filters results by "
+        "arm: if that has to do with their values, comparisons are biased."
     ]
 
 
@@ -88,24 +119,34 @@ def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
     if state.later:
         came = count(sum(float(each.counts.sum()) for _, each in state.later))
         said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")
-    return said + gathered([(note.partition(":")[0], note) for note in state.notes])
+    every = [*state.notes, *(note for _, each in state.later for note in each.notes)]
+    return said + gathered([(note.partition(":")[0], note) for note in every])
 
 
 def gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
-    """Notes on files, each kind once: with the last file, and how many others it is true of.
+    """Notes on files, each kind once: with the last file, its numbers, and how many others it is true of.
 
     >>> gathered([("a.csv", "a.csv: not used: 'x'."), ("b.csv", "b.csv: not used: 'x'."), ("b.csv", "b.csv was cut.")])
     ["b.csv and 1 other file: not used: 'x'.", 'b.csv was cut.']
+    >>> gathered([(f"{day}.csv", f"{day}.csv: {day}0 rows were recorded before.") for day in (1, 2, 3)])
+    ['3.csv: 30 rows were recorded before; likewise 2 other files.']
     """
-    kinds: dict[str, list[str]] = {}
+    kinds: dict[str, list[tuple[str, str]]] = {}
     for file, note in notes:
-        kinds.setdefault(note.removeprefix(file), []).append(file)
-    said = []
-    for kind, files in kinds.items():
-        others = len(files) - 1
-        more = f" and {count(others)} other file{'s' if others > 1 else ''}" if others else ""
-        said.append(f"{files[-1]}{more}{kind}" if kind[:1] in ":, " else kind)
-    return said
+        said = note.removeprefix(file)
+        kinds.setdefault(kind_of(said), []).append((file, said))
+    found = []
+    for every in kinds.values():
+        file, said = every[-1]
+        others = len({name for name, _ in every} - {file})
+        files = f"{count(others)} other file{'s' if others > 1 else ''}"
+        if not others:
+            found.append(f"{file}{said}" if said[:1] in ":, " else said)
+        elif len({each for _, each in every}) > 1:
+            found.append(f"{file}{said}".removesuffix(".") + f"; likewise {files}.")
+        else:
+            found.append(f"{file} and {files}{said}" if said[:1] in ":, " else said)
+    return found
 
 
 def _moved(state: State) -> list[str]:

@@ -53,6 +53,10 @@ def _arms(state: State) -> list[Arm]:
     """What came back of every arm; also what is recorded and does not count yet."""
     record, waiting = state.record, state.outstanding
     open_ = None if waiting is None or not waiting.files else waiting.whole
+    later: dict[str, int] = {}
+    for names, each in state.later:
+        for name, missing in zip(names, [] if each.missing is None else each.missing.tolist(), strict=False):
+            later[name] = later.get(name, 0) + int(missing)
     found = []
     for i, name in enumerate(state.settings.arms):
         n, more = int(record.counts[i]), 0 if open_ is None else int(open_.counts[i])
@@ -62,7 +66,7 @@ def _arms(state: State) -> list[Arm]:
                 index=i,
                 results=n,
                 mean=float(record.means[i]) if n else None,
-                missing=int(state.lost.get(name, 0)),
+                missing=int(state.lost.get(name, 0)) + later.get(name, 0),
                 waiting=more,
                 waiting_mean=float(open_.totals[i] / more) if open_ is not None and more else None,
             )
@@ -140,12 +144,12 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
 
 
 def _lifts(state: State, base: Arm, low: float, high: float) -> tuple[float, float] | None:
-    """Bounds on a difference as a share of the control's mean; None where means need not be positive."""
+    """Bounds on a difference as a share of the control's mean, never below -1; None where means may be negative."""
     if state.settings.noise.outcome.low < 0 or not base.mean or base.mean <= 0:
         return None
     if not base.lower or base.upper is None or base.lower <= 0:
         return -math.inf, math.inf
-    return min(low / base.lower, low / base.upper), max(high / base.lower, high / base.upper)
+    return max(min(low / base.lower, low / base.upper), -1.0), max(high / base.lower, high / base.upper)
 
 
 class _Seen(NamedTuple):
@@ -207,11 +211,13 @@ def _in_units(state: State, claim: Claim) -> str:
     """What a claim says, with the level or tolerance that was chosen in the units of the results."""
     question, units, words = state.settings.question, units_of(state.settings.noise), claim.words
     level, tolerance = getattr(question, "level", None), getattr(question, "tolerance", 0.0)
+    near = f" (or is within {tolerance:g})"
+    close = f" (or is within {units.given_gap(tolerance)})" if words.endswith(near) else ""
+    words = words.removesuffix(near)
     if level is not None and words.endswith(f" {level:g}"):
         words = words.removesuffix(f"{level:g}") + units.given(level)
         words = words.replace("some mean is", f"some {units.mean} is", 1) if words.startswith("some mean is") else words
-    near = f"(or is within {tolerance:g})"
-    return words.removesuffix(near) + f"(or is within {units.given_gap(tolerance)})" if words.endswith(near) else words
+    return words + close
 
 
 def _as_compared(claim: Shown, arm: Arm | None) -> Shown:

@@ -202,7 +202,8 @@ def file_table(report: Facts) -> Table:
     rows = [["file", "round", "results", "recorded", "by"]]
     for each in reversed(report.files[-MOST:]):
         when = "" if each.at is None else day(each.at)
-        rows.append([visible(each.name, 80), str(each.round), count(each.results), when, each.by or ""])
+        number = "after the decision" if each.round is None else str(each.round)
+        rows.append([visible(each.name, 80), number, count(each.results), when, each.by or ""])
     return rows
 
 

@@ -24,6 +24,7 @@ def text_of(report: Facts) -> str:
         lines += [f"Still to come: {waiting_words(report)}.", ""]
     lines += [f"Danger: {each}" for each in report.dangers] + [f"Note: {each}" for each in report.notes]
     lines += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
+    lines += [] if report.digest is None else [f"The record ends with {report.digest}."]
     return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
 
 

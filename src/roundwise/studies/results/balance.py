@@ -6,6 +6,8 @@ to the number of draws.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from roundwise.arrays import Floats
@@ -70,6 +72,25 @@ def split_differs(shares: Floats, counts: Floats) -> float:
         return _chi_squared(float(distance(came)), len(wanted) - 1)
     drawn = np.random.default_rng(0).multinomial(int(total), chances, DRAWS)
     return _share(distance(drawn.astype(np.float64)), float(distance(came)))
+
+
+def splits_differ(rounds: Sequence[tuple[Floats, Floats]]) -> float:
+    """The same of several rounds, each with the shares it was asked with: rounds too small for the law are left out.
+
+    >>> import numpy as np
+    >>> equal, other = np.array([1.0, 1.0]), np.array([3.0, 1.0])
+    >>> splits_differ([(equal, np.array([520.0, 480.0])), (other, np.array([760.0, 240.0]))]) > 0.2
+    True
+    >>> splits_differ([(equal, np.array([560.0, 440.0])), (other, np.array([690.0, 310.0]))]) < 1e-6
+    True
+    """
+    square, freedom = 0.0, 0
+    for shares, counts in rounds:
+        wanted, came = shares[shares > 0], counts[shares > 0]
+        expected = came.sum() * wanted / max(wanted.sum(), 1e-300)
+        if len(wanted) > 1 and expected.min() >= EXPECTED:
+            square, freedom = square + float(((came - expected) ** 2 / expected).sum()), freedom + len(wanted) - 1
+    return _chi_squared(square, freedom) if freedom else 1.0
 
 
 def _chi_squared(distance: float, freedom: int) -> float:

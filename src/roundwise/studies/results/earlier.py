@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -11,10 +12,13 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, said
+from roundwise.noise import Noise
+from roundwise.state import Batch
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.marks import marks
 from roundwise.studies.results.packing import Hashes
 from roundwise.studies.results.recorded import Results
+from roundwise.studies.results.running import RARE, fits, log_ratio
 from roundwise.studies.results.words import refusal
 
 IN_ORDER = (
@@ -30,6 +34,7 @@ class Earlier:
     told: Sequence[Results] = ()
     waiting: Floats | None = None  # (K)
     total: Amounts | None = None  # of all results, where not all files are here
+    fresh: bool = False  # whether nothing was told of the open round yet
 
     @classmethod
     def of(
@@ -47,6 +52,11 @@ class Earlier:
     def holds(self, digest: str) -> bool:
         """Whether a file of the same contents is among them."""
         return any(each.digest == digest for each in self.told)
+
+    @property
+    def believed(self) -> bool:
+        """Whether somebody said that files bring new results."""
+        return bool(self.told) and self.told[-1].new
 
     def has(self, ids: Hashes) -> Bools:
         """Which ids are among them."""
@@ -101,15 +111,18 @@ class Earlier:
 
     # --- sums
 
-    def new_sums(self, name: str, file: Amounts, low: float, high: float, cumulative: bool) -> Amounts:
-        """What sums bring beyond what is recorded, each result between low and high; an error if that is not clear."""
+    def new_sums(self, name: str, file: Amounts, noise: Noise, zero_one: bool, cumulative: bool) -> Amounts:
+        """What sums bring beyond what is recorded, by the law of the results; an error if that is not clear."""
         if not self.told:
             return file
+        low, high = (0.0, 1.0) if zero_one else (noise.outcome.low, noise.outcome.high)
+        zero_one = zero_one or (noise.outcome.whole and (low, high) == (0.0, 1.0))
         if not cumulative:
-            some = file.counts > 0
-            fits = self.waiting is None or np.array_equal(file.counts[some], self.waiting[some])  # just what was asked
-            last = _amounts(self.told[-1])
-            if not fits and any(file.contains(each, low, high) for each in (last, self.together)):
+            bar = math.log(RARE) if self.believed else -math.log(RARE)
+            parts = [each for each in (_amounts(self.told[-1]), self.together) if file.contains(each, low, high)]
+            if not fits(file.counts, self.waiting, self.fresh) and any(
+                log_ratio(noise, zero_one, Batch(*each), Batch(*file)) > bar for each in parts
+            ):
                 raise refusal(name, "this looks like a running total: no arm has less than what is recorded.", _which())
             return file
         if not file.contains(self.together, low, high):
@@ -165,7 +178,7 @@ class Amounts(NamedTuple):
 
 def _which() -> str:
     difference, new = said("cumulative=True", "--cumulative"), said("again=True", "--new")
-    return f"Say {difference} to take the difference, or {new} if all of it is new."
+    return f"Say {difference} to take the difference, or {new} if all of it is new (and later files are believed)."
 
 
 def nothing_new(name: str, rows: int) -> DataError:

@@ -23,7 +23,7 @@ from roundwise.studies.results.names import Index, Names
 from roundwise.studies.results.options import Options
 from roundwise.studies.results.packing import Hashes
 from roundwise.studies.results.sheets import Chunk, Sheet
-from roundwise.studies.results.words import by_arm, shown
+from roundwise.studies.results.words import by_arm, quoted, shown
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 
@@ -195,12 +195,12 @@ class RowLines:
         problems = self._sheet.problems
         written(self._sheet, [self._numbers])
         if self.missing.any() and self._options.missing is None:
-            many = int(self.missing.sum())
+            many, where = int(self.missing.sum()), "" if self._title == "outcome" else f" in {quoted(self._title)}"
             arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self.missing, strict=True) if n})
             problems.one(
                 "missing",
                 self._first_missing,
-                f"{many} row{'s have' if many > 1 else ' has'} no {shown(self._title)} ({arms})"
+                f"{many} row{'s have' if many > 1 else ' has'} no outcome{where} ({arms})"
                 f"{', the first of them here' if many > 1 else ''}.",
                 "Complete the table; or say why, and they are counted as missing: "
                 f"{said('missing=REASON', '--missing REASON')}.",
@@ -256,9 +256,11 @@ class RowLines:
                 "counts them as missing."
             )
         if self.missing.any():
+            many = int(self.missing.sum())
             arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self.missing, strict=True) if n})
             self._sheet.notes.append(
-                f"{name}: {int(self.missing.sum())} outcomes are missing ({arms}): {shown(self._options.missing, 200)}."
+                f"{name}: {many} outcome{'s are' if many > 1 else ' is'} missing ({arms}): "
+                f"{shown(self._options.missing, 200)}."
             )
 
     def _items(self, cells: Cells) -> Hashes | None:

@@ -68,7 +68,8 @@ def read_results(
             sheet = _sheet(source, path, name, known_titles(named, names.arms), stack)
             sheet.problems.arms = names.arms
             reader = _Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
-            found = replace(reader.results(), parts=parts, seed=seed)
+            believed = options.again or (earlier.believed and not options.cumulative)
+            found = replace(reader.results(), parts=parts, seed=seed, new=believed)
         except OSError as error:
             raise unreadable(path, error) from None
     teaches = parts > 1 and not found.deals
@@ -196,11 +197,10 @@ class _Reader:
         if not lines:
             raise DataError(f"{sheet.name} has a header but no results. Give one line for each result or arm.")
         zero_one = plan.form == "successes"
-        low, high = (0.0, 1.0) if zero_one else self.noise.outcome[:2]
         known = plan.form != "sums" or plan.squares
         amounts = Amounts(sums.counts, sums.totals, sums.scatter if known else None)
         if not self.options.again and not self.earlier.holds(reader.digest()):
-            new = self.earlier.new_sums(sheet.name, amounts, low, high, self.options.cumulative)
+            new = self.earlier.new_sums(sheet.name, amounts, self.noise, zero_one, self.options.cumulative)
             if new is not amounts:
                 if not new.counts.any():
                     raise nothing_new(sheet.name, lines)

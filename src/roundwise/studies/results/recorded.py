@@ -48,6 +48,7 @@ class Results:
     skipped: int = 0  # rows that were recorded before
     ids: str | None = None  # packed hashes of the ids of all rows
     start: Start | None = None
+    new: bool = False  # somebody said so, of this file or of one before it: it is no running total
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
 
@@ -86,6 +87,7 @@ class Results:
             "skipped": self.skipped or None,
             "ids": self.ids,
             "start": None if self.start is None else list(self.start),
+            "new": self.new or None,
             "times": None if self.times is None else list(self.times),
             "notes": list(self.notes) or None,
         }
@@ -120,6 +122,7 @@ class Results:
                 skipped=payload.get("skipped", 0),
                 ids=payload.get("ids"),
                 start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
+                new=bool(payload.get("new", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
                 notes=tuple(payload.get("notes", ())),
             )

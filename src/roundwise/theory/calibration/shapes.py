@@ -16,6 +16,7 @@ from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, Minim
 from roundwise.theory.calibration.laws import Law
 
 TINY = 1e-6
+BEYOND = 0.5 + TINY  # a tolerance of half a unit
 Asked = tuple[Question, Floats]
 
 
@@ -43,17 +44,17 @@ def _tolerance(*offsets: float) -> Callable[[Law], Asked]:
     return lambda law: (BestArm(tolerance=0.5 * law.unit), _placed(law, *offsets))
 
 
-def _top(k: int, *offsets: float) -> Callable[[Law], Asked]:
-    return lambda law: (TopK(k), _placed(law, *offsets))
+def _top(k: int, *offsets: float, near: float = 0.0) -> Callable[[Law], Asked]:
+    return lambda law: (TopK(k, near * law.unit), _placed(law, *offsets))
 
 
-def _level(kind: Callable[[float], Question], *offsets: float) -> Callable[[Law], Asked]:
-    return lambda law: (kind(law.centre), _placed(law, *offsets))
+def _level(kind: Callable[[float, float], Question], *offsets: float, near: float = 0.0) -> Callable[[Law], Asked]:
+    return lambda law: (kind(law.centre, near * law.unit), _placed(law, *offsets))
 
 
-def _control(margin: float, *offsets: float) -> Callable[[Law], Asked]:
+def _control(margin: float, *offsets: float, near: float = 0.0) -> Callable[[Law], Asked]:
     return lambda law: (
-        Statements.against_control(len(offsets), 0, margin * law.unit),
+        Statements.against_control(len(offsets), 0, margin * law.unit, near * law.unit),
         _placed(law, *offsets),
     )
 
@@ -81,12 +82,14 @@ def _statements(forms: list[list[float]], *offsets: float) -> Callable[[Law], As
     return asked
 
 
-def _largest(forms: list[list[float]], ahead: list[float], *offsets: float) -> Callable[[Law], Asked]:
+def _largest(
+    forms: list[list[float]], ahead: list[float], *offsets: float, near: float = 0.0
+) -> Callable[[Law], Asked]:
     """Scores that, at these means, lie `ahead` units above each other's: their offsets make it so."""
 
     def asked(law: Law) -> Asked:
         factors, means = np.array(forms, dtype=np.float64), _placed(law, *offsets)
-        return Largest(factors, law.unit * np.array(ahead) - factors @ means), means
+        return Largest(factors, law.unit * np.array(ahead) - factors @ means, tolerance=near * law.unit), means
 
     return asked
 
@@ -148,4 +151,23 @@ SHAPES: tuple[Shape, ...] = (
     Shape("largest, sums of groups", 4, _largest([[1, 1, 0, 0], [0, 0, 1, 1]], [0, -TINY], 0, 0, 0, 0), compares=True),
     Shape("largest, against a constant", 2, _largest([[0, 0], [1, 0], [0, 1]], [0, -TINY, -TINY], 0, 0)),
     Shape("largest, constant just beaten", 2, _largest([[0, 0], [1, 0], [0, 1]], [-TINY, 0, -0.5], 0, 0)),
+    # with a tolerance of half a unit: only one answer right, just so; or several, and the others just wrong
+    Shape("top 2 of 4 within a tolerance", 4, _top(2, BEYOND, BEYOND, 0, 0, near=0.5), compares=True),
+    Shape("top 2 of 4, several right", 4, _top(2, 1, 0.3, 0, -0.2 - TINY, near=0.5), compares=True),
+    Shape(
+        "above within a tolerance",
+        5,
+        _level(Above, BEYOND, -BEYOND, 0, BEYOND, -BEYOND, near=0.5),
+        separate=True,
+    ),
+    Shape("above within a tolerance, 30 below", 30, _level(Above, *[-BEYOND] * 30, near=0.5), separate=True),
+    Shape("minimum within a tolerance", 3, _level(MinimumBelow, -BEYOND, 1, 1, near=0.5), separate=True),
+    Shape("none of 10 above, within a tolerance", 10, _level(AnyAbove, *[-BEYOND] * 10, near=0.5), separate=True),
+    Shape("control within a tolerance", 5, _control(0.0, 0, BEYOND, -BEYOND, 0, 0.2, near=0.5), compares=True),
+    Shape(
+        "largest within a tolerance",
+        3,
+        _largest([[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]], [0, -0.2, -BEYOND], 0, 0, 0, near=0.5),
+        compares=True,
+    ),
 )

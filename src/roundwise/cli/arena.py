@@ -1,0 +1,144 @@
+"""`roundwise arena`: every policy on the same work."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from roundwise.arrays import Plain
+from roundwise.cli.app import RESEARCH, app
+from roundwise.cli.files import check_output
+from roundwise.cli.options import Delta, Json
+from roundwise.cli.output import print_json, print_table, progress
+from roundwise.errors import InputError, whole_number
+
+
+@app.command(rich_help_panel=RESEARCH)
+def arena(
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="A folder of real outcomes to replay: instances.csv and the tables it lists."),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", help="Your own policy, module:Class, repeatable; all that are built in take part."),
+    ] = None,
+    contests: Annotated[
+        Path | None, typer.Option("--contests", help="A TOML file with contests of your own; docs/arena.md says how.")
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", help="Runs of a method in a contest; fewer with many arms.")] = 100,
+    delta: Delta = 0.05,
+    most_arms: Annotated[
+        int, typer.Option("--most-arms", help="Leave out contests of the data with more arms than this.")
+    ] = 300,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Only contests with this text in their name.", metavar="TEXT")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", help="The folder for page, tables and runs; the same command goes on where it was.")
+    ] = Path("results/arena"),
+    docs: Annotated[
+        Path | None, typer.Option("--docs", help="A folder to write arena.md and its picture to, too.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", help="Processes to use, all cores if not given; the numbers stay the same."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Compare all policies on the same work: fixed instances and, with --data, real outcomes that are replayed.
+
+    Writes a page with sortable tables (arena.html), every row as Parquet, and says which algorithm to take.
+    """
+    from roundwise.arena.contests import fixed, own, replayed
+    from roundwise.arena.entrants import entrants
+    from roundwise.arena.figure import arena_figure
+    from roundwise.arena.page import docs_page, html_page
+    from roundwise.arena.ranking import advice, standings
+    from roundwise.arena.run import drawn, fought
+    from roundwise.simulation.tables import write_parquet
+    from roundwise.theory.figures.canvas import save
+
+    for folder, name in ((out, "arena.html"), (docs, "arena.md")):
+        if folder is not None:
+            check_output(folder / name)
+    workers = (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1)
+    every = fixed(delta)
+    every += [] if contests is None else own(contests, delta)
+    every += [] if data is None else replayed(data, delta, whole_number("most-arms", most_arms, 2))
+    every = [each for each in every if only is None or only in each.name]
+    if not every:
+        raise InputError(f"No contest has '{only}' in its name. `roundwise arena --json --runs 1` lists them.")
+    draw = drawn(every, entrants(policy or ()), whole_number("runs", runs, 1), whole_number("seed", seed, 0))
+    try:
+        with progress(sum(each.cell.runs for each in draw.entries), "in the arena") as advance:
+            rows = fought(draw, out, workers=workers, progress=advance)
+    except KeyboardInterrupt:
+        print("Interrupted; run the same command to go on.", file=sys.stderr)
+        raise typer.Exit(130) from None
+    found = standings(rows)
+    words = _about(len(every), rows, data)
+    write_parquet(out / "arena.parquet", [_columns(rows)])
+    (out / "arena.html").write_text(html_page(rows, draw.refused, words), encoding="utf-8")
+    if docs is not None:
+        command = f"roundwise arena{' --data DIR' if data else ''} --runs {runs} --seed {seed}"
+        (docs / "figures").mkdir(parents=True, exist_ok=True)
+        save(arena_figure(found), docs / "figures" / "arena.svg")
+        (docs / "arena.md").write_text(docs_page(rows, words, command, "figures/arena.svg"), encoding="utf-8")
+    if as_json:
+        print_json({"rows": rows, "standings": [each.plain() for each in found], "refused": draw.refused})
+        return
+    for kind in dict.fromkeys(each.kind for each in found):
+        here = [each for each in found if each.kind == kind]
+        columns = ("method", "× bound", "batches", "decided", "error", "ms a run")
+        print_table(
+            columns,
+            [
+                (
+                    each.entrant + ("" if each.guarantee else " *"),
+                    _number(each.over_bound, ".2f"),
+                    _number(each.batches, ".1f"),
+                    f"{each.decided} of {each.contests}",
+                    f"{each.error:.4f}",
+                    f"{each.ms_a_run:.2g}",
+                )
+                for each in here
+            ],
+        )
+    for paragraph in advice(found):
+        print(paragraph.replace("**", ""))
+    print("* no guarantee.")
+    print(f"Page: {out / 'arena.html'}; rows: {out / 'arena.parquet'}; every run: {out / 'cells'}.")
+
+
+def _about(contests: int, rows: list[Plain], data: Path | None) -> str:
+    real = "" if data is None else " Real outcomes are drawn with replacement, so the truth is known exactly."
+    runs = sum(row["runs"] for row in rows)
+    return (
+        f"{contests} contests, {len({row['entrant'] for row in rows})} methods, {runs:,} runs at delta = "
+        f"{rows[0]['delta']:g}.{real} Near-ties are reported as undecided within a budget."
+    )
+
+
+def _columns(rows: list[Plain]) -> dict[str, np.ndarray]:
+    """The rows as columns; what is not known is NaN."""
+    found = {}
+    for key in rows[0]:
+        values = [row.get(key) for row in rows]
+        words = any(isinstance(each, str) for each in values)
+        found[key] = (
+            np.array(["" if each is None else each for each in values], dtype=object)
+            if words
+            else np.array([np.nan if each is None else each for each in values])
+        )
+    return found
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)

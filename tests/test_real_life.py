@@ -1,0 +1,176 @@
+"""Daily exports, corrections, digests that were kept, splits that went wrong: as a user meets them."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from roundwise import BestArm, Binary, DataError, create_study, verify_study
+from roundwise.cli import main
+from roundwise.studies import load_study
+from roundwise.studies.report.notes import gathered
+from roundwise.studies.so_far import MOST, with_notes
+
+ARMS = ["a", "b", "c"]
+
+
+@pytest.fixture
+def roundwise(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROUNDWISE_STORAGE", raising=False)
+
+    def call(*words, code=0):
+        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        assert end.value.code == code, err
+        return out if code == 0 else err
+
+    return call
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1) as study:
+        study.ask()
+        yield study
+
+
+class TestAmend:
+    def test_with_the_options_of_files(self, study, roundwise, tmp_path):
+        (tmp_path / "wrong.csv").write_text("arm,outcome\na,1\nb,0\n")
+        (tmp_path / "right.csv").write_text("variant,bought\na,yes\nb,\nold,no\n")
+        roundwise("tell", "s", "wrong.csv")
+        options = ["--arm-column", "variant", "--outcome-column", "bought", "--ignore-arms", "old", "--missing", "ill"]
+        assert "no column" in roundwise("amend", "s", "wrong.csv", "--by", "right.csv", "--why", "typo", code=2)
+        roundwise("amend", "s", "wrong.csv", "--by", "right.csv", "--why", "typo", *options)
+        asked = study.state.asked[0]
+        assert (asked.counts.tolist(), asked.lost.tolist()) == ([1, 0, 0], [0, 1, 0])
+
+    def test_they_need_a_file(self, study, roundwise, tmp_path):
+        (tmp_path / "wrong.csv").write_text("arm,outcome\na,1\nb,0\n")
+        roundwise("tell", "s", "wrong.csv")
+        assert "go with --by" in roundwise("amend", "s", "wrong.csv", "--why", "typo", "--missing", "ill", code=2)
+
+
+class TestDigests:
+    def test_of_a_report_that_was_kept(self, study, roundwise):
+        report = study.report()
+        assert report.digest == study.entries()[-1].digest
+        forms = (report.text(), report.markdown(), report.html(), report.json())
+        assert all(form.count(report.digest) >= 1 for form in forms)
+        assert f"verify s --storage sqlite:///copy.db --digest {report.digest}" in report.reproduce
+        assert "the digest is its last one" in roundwise("verify", "s", "--digest", report.digest)
+        study.note("a remark")
+        assert "is that of entry 1, and 1 came after it" in roundwise("verify", "s", "--digest", report.digest[:12])
+        assert verify_study("s", digest=report.digest).sound
+
+    def test_of_another_record(self, study, roundwise):
+        """Its chain is unbroken, and it is sound: only the digest tells that it was made anew."""
+        digest = study.report().digest
+        study.remove()
+        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=2) as other:
+            other.ask()
+        roundwise("verify", "s")
+        assert "somebody wrote it anew" in roundwise("verify", "s", "--digest", digest, code=2)
+        with pytest.raises(DataError, match="No entry of 's'"):
+            verify_study("s", digest=digest)
+
+    @pytest.mark.parametrize("digest", ["", "abc", "x" * 64, "\x1b[2J" * 20])
+    def test_that_are_none(self, study, roundwise, digest):
+        said = roundwise("verify", "s", "--digest", digest, code=2)
+        assert "is not a digest" in said
+        assert "\x1b" not in said
+
+
+class TestTheSplit:
+    """Sample-ratio mismatch: a warning where the split was left to chance, and more than chance was at work."""
+
+    def told(self, split, counts, **words):
+        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1, split=split, **words) as study:
+            study.ask()
+            ones = [count // 3 for count in counts]
+            return study.tell({"arm": ARMS, "count": counts, "successes": ones})
+
+    @pytest.fixture(autouse=True)
+    def here(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.mark.parametrize("split", ["2:1:1", None])
+    def test_that_went_wrong(self, split):
+        counts = [1000, 560, 440] if split else [650, 750, 600]
+        report = self.told(split, counts, round=2000)
+        (danger,) = report.dangers
+        expected = 500 if split else 667
+        assert danger.startswith("The results are split among the arms otherwise than was asked, as chance does once")
+        assert f"b has {counts[1]}, where {expected} were to be expected" in danger
+        assert report.guarantee == "kept"  # how many results there are of an arm has no part in it
+
+    @pytest.mark.parametrize("split", ["2:1:1", None])
+    def test_that_is_chance(self, split):
+        assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round=2000).dangers == ()
+
+    def test_it_warns_as_rarely_as_it_says(self):
+        from roundwise.studies.results.balance import splits_differ
+
+        rng, shares = np.random.default_rng(1), [np.array([2.0, 1, 1]), np.array([1.0, 1, 4])]
+        found = [
+            splits_differ([(each, rng.multinomial(300, each / each.sum()).astype(float)) for each in shares])
+            for _ in range(2000)
+        ]
+        assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / 2000))
+
+    def test_missing_ones_came_too(self, tmp_path):
+        rows = [f"{arm},{'' if arm == 'b' and i < 60 else i % 2}" for arm in ARMS for i in range(200)]
+        (tmp_path / "x.csv").write_text("arm,outcome\n" + "\n".join(rows) + "\n")
+        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), split="equal", round=600) as study:
+            study.ask()
+            report = study.tell("x.csv", missing="lost")
+        assert [each for each in report.dangers if "split" in each] == []
+        assert any("differ in how many outcomes are missing" in each for each in report.dangers)
+
+
+class TestNotes:
+    def test_one_line_however_many_days(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        rows = [f"u{i},{ARMS[i % 3]},{i % 2}" for i in range(400)]
+        with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), seed=1, round=300) as study:
+            for day in range(1, 5):
+                if study.state.outstanding is None:
+                    study.ask()
+                (tmp_path / f"day{day}.csv").write_text(
+                    "user,arm,outcome\n" + "\n".join(rows[: 100 * day]) + "\nx,d,1\n"
+                )
+                study.tell(f"day{day}.csv", columns=_by_user(), ignore_arms="*")
+        with load_study("s") as study:
+            notes = study.report().notes
+        assert [each for each in notes if "recorded before" in each] == [
+            "day4.csv: 300 rows were recorded before and were skipped; likewise 2 other files."
+        ]
+        assert len([each for each in notes if "left out" in each]) == 1
+
+    def test_of_many_kinds_the_last_stay(self):
+        class Told:
+            def __init__(self, notes):
+                self.notes = notes
+
+        class Asked:
+            def __init__(self, *notes):
+                self.files = [Told(notes)]
+
+        notes = ("0.csv: not used: 'x'.",)
+        for day in range(1, 60):
+            notes = with_notes(notes, Asked(f"{day}.csv: {day} rows were recorded before.", f"{day}.csv: cut."))
+        assert len(notes) == MOST
+        assert notes[0] == "0.csv: not used: 'x'."
+        found = gathered([(note.partition(":")[0], note) for note in notes])
+        assert len(found) == 3
+        assert any(each.startswith("59.csv: 59 rows were recorded before; likewise ") for each in found)
+
+
+def _by_user():
+    from roundwise.studies.results import Columns
+
+    return Columns(id="user")
