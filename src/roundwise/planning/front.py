@@ -15,14 +15,13 @@ import numpy as np
 from roundwise.planning.ahead import Ends, ahead, joined_ends, without_budget
 from roundwise.planning.candidates import candidates, setting_words
 from roundwise.planning.expected import Expected
-from roundwise.planning.rows import Spread, spread
+from roundwise.planning.rows import Row, Spread, spread
 from roundwise.planning.wish import Wish
 from roundwise.questions.besides import one_by_one
 
-RUNS = 50  # of every candidate; fewer where arms are many,
-FEW_ARMS, FEWEST = 30, 20
-MORE = 3  # times as many more of the best,
-BEST = 2  # of so many of them
+RUNS = (500, 20, 100)  # of every candidate, times arms; at least, at most
+MORE = (2000, 60, 600)  # more of the best,
+BEST = 3  # of so many of them
 OF_CLAIMS = 400  # runs where it is a chance that is compared
 MANY = 25  # rounds from which on their size is set by the limits, not by the policy
 SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
@@ -103,7 +102,7 @@ def front_of(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]
 
     A round that was fixed stays as it is: rounds of other sizes are shown beside it.
     """
-    runs = max(FEWEST, min(RUNS, RUNS * FEW_ARMS // len(wish.names)))
+    runs, more = (int(np.clip(work // len(wish.names), low, high)) for work, low, high in (RUNS, MORE))
     claims = one_by_one(wish.question)
     first = _Tried(guess, expected)
     first.run(OF_CLAIMS if claims else runs)
@@ -117,14 +116,28 @@ def front_of(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]
         each.run(OF_CLAIMS if claims else runs)
     if others and wish.round is None and not claims:
         for each in sorted([first, *others], key=lambda tried: _cost(tried.setting))[:BEST]:
-            each.run(MORE * runs)
+            each.run(more)
         if len(first.lots) == 1:
-            first.run(MORE * runs)
+            first.run(more)
     found = _marked([each.setting for each in [first, *others] if np.isfinite(each.setting.mean_samples)])
     best = _best(found)
     shown = [each for each in found if each.front or each is best or each is found[0] or each.wish == wish]
     marked = [dataclasses.replace(each, recommended=each is best) for each in shown]
     return tuple(sorted(marked, key=lambda each: (-each.mean_batches, each.mean_samples)))
+
+
+def settled(setting: Setting, row: Row) -> Setting:
+    """The setting with the numbers of a row that was run with it: they are of more runs."""
+    return dataclasses.replace(
+        setting,
+        samples=row.samples,
+        batches=row.batches,
+        mean_samples=row.mean_samples,
+        mean_batches=row.mean_batches,
+        mean_cost=row.mean_cost,
+        mean_days=None if setting.wish.costs.days is None else setting.wish.costs.days * row.mean_batches,
+        power=None if setting.power is None else row.at_least_one,
+    )
 
 
 def _best(found: Sequence[Setting]) -> Setting:

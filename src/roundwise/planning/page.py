@@ -114,7 +114,7 @@ def row_table(plan: Shown) -> Table:
         ]
         line += [_or(row, row.days.typical), _or(row, row.days.p95)] if row.days is not None else []
         line += [_or(row, row.cost.typical), _or(row, row.cost.p95)] if row.cost is not None else []
-        line += [] if row.within_budget is None else [share(row.within_budget)]
+        line += [] if row.within_budget is None else [_chance(row.at_least_one if row.claims else row.within_budget)]
         line += ["-" if row.fixed is None else whole(row.fixed.samples)]
         line += ["-" if row.lower_bound is None else whole(row.lower_bound)]
         table.append(line)
@@ -160,7 +160,7 @@ def front_table(plan: Shown) -> Table:
 
 def html_of(plan: Shown) -> str:
     """The plan as a piece of a page, in classes without styles of its own."""
-    esc = html.escape
+    esc = _escaped
     parts = [f"<h2>{esc(heading(plan))}</h2>", _table(row_table(plan), plan.target)]
     if any(row.claims for row in plan.rows):
         parts += [f"<h3>Power{esc(_within(plan))}</h3>", _table(power_table(plan))]
@@ -200,15 +200,22 @@ table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .8r
 th { text-align: left; } td { text-align: right; } td:first-child { text-align: left; }
 tr.target { background: #fbfbe6; font-weight: bold; }
 .words { background: #ecf3fd; border-left: 3px solid #3a6ea5; padding: .8rem; }
-.protocol { font-style: italic; } pre { white-space: pre-wrap; } svg { max-width: 100%; height: auto; }
+.protocol { font-style: italic; } pre { white-space: pre-wrap; }
+.wide { overflow-x: auto; } .wide svg { width: 100%; min-width: 40rem; height: auto; }
+@media (max-width: 34rem) { body { margin: .5rem auto; padding: 0 .6rem; } h2 { font-size: 1.2rem; }
+  table { font-size: .85rem; } th, td { padding: .25rem .4rem; } }
+@media print { .wide svg { min-width: 0; } }
 """
 
 
 def page_of(plan: Shown, drawing: str) -> str:
     """The plan as a page of its own, with its figure as SVG."""
+    title = html.escape(heading(plan))
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(heading(plan))}</title>'
-        f"<style>{STYLE}</style></head><body>{html_of(plan)}{drawing}</body></html>\n"
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{STYLE}</style></head><body>{html_of(plan)}"
+        f'<div class="wide">{drawing}</div></body></html>\n'
     )
 
 
@@ -228,15 +235,20 @@ def _or(row: Row, value: float) -> str:
     return whole(value) if math.isfinite(value) or row.answerable else ""
 
 
+def _escaped(text: str) -> str:
+    """Text that a page only shows; a number stays with its per cent."""
+    return html.escape(text).replace(" %", "&nbsp;%")
+
+
 def _table(table: Table, target: int | None = None) -> str:
-    esc = html.escape
+    esc = _escaped
     head = "".join(f"<th>{esc(cell)}</th>" for cell in table[0])
     lines = []
     for i, row in enumerate(table[1:]):
         mark = ' class="target"' if i == target else ""
         cells = "".join(f"<td>{esc(cell.removeprefix('> '))}</td>" for cell in row)
         lines.append(f"<tr{mark}>{cells}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
 
 
 def _aligned(table: Table) -> list[str]:

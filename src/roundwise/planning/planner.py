@@ -15,7 +15,7 @@ from roundwise.noise import Noise
 from roundwise.planning.candidates import guessed
 from roundwise.planning.costs import Costs
 from roundwise.planning.expected import Expected, given, ladder, scenarios
-from roundwise.planning.front import Setting, front_of
+from roundwise.planning.front import Setting, front_of, settled
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.lots import FIRST, Lots, answerable, first_lots
 from roundwise.planning.quantities import one_for_each, quantities
@@ -168,6 +168,8 @@ def _planned(
         if progress is not None:
             progress(making.plan(), (number + 1) / (len(expected) + 2))
         each.run(runs)
+    row = making.lots[target].row
+    making.front = tuple(settled(each, row) if each.recommended else each for each in front)
     return making.plan(_others(making.wish, making.plan()))
 
 
