@@ -13,12 +13,12 @@ from pathlib import Path
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise
 from roundwise.planning.candidates import guessed
-from roundwise.planning.costs import Costs
+from roundwise.planning.costs import costs_of
 from roundwise.planning.expected import Expected, given, ladder, scenarios
 from roundwise.planning.front import Setting, front_of, settled
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.lots import FIRST, Lots, answerable, first_lots
-from roundwise.planning.quantities import one_for_each, quantities
+from roundwise.planning.quantities import quantities
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, usual_policy
@@ -91,11 +91,7 @@ def plan(
         budget=None if budget is None else whole_number("budget", budget, 1),
         round=None if round is None else whole_number("round", round, 1),
         split=shares(split, len(names)),
-        costs=Costs(
-            sample=None if sample_cost is None else tuple(one_for_each(sample_cost, names, "sample cost").tolist()),
-            batch=quantity(batch_cost, "batch_cost"),
-            days=None if batch_days is None else quantity(batch_days, "batch_days"),
-        ),
+        costs=costs_of(sample_cost, batch_cost, batch_days, names),
         missing=lost,
         deviation=deviation,
         power=strength,
