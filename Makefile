@@ -1,19 +1,23 @@
 # Two commands do everything on a fresh machine with python3:
 #   make paper   the paper's experiments: a table, four figures, all runs; studies work after it too
 #   make test    every check that CI runs
+#   make page    the page, with studies to look at: http://127.0.0.1:8000
 # Others: make docs (the site, in site/), make slow (long statistical studies), make bench (ratios of speed),
 #   make constraints (update versions).
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper test docs slow bench constraints clean
+.PHONY: paper page chromium pictures test docs slow bench constraints clean
 .DELETE_ON_ERROR:
 
 paper: .venv/sim,store.ok
 	$(BIN)/roundwise paper
 
-test: .venv/dev.ok
+page: .venv/serve,frames.ok
+	$(BIN)/roundwise serve --example --open
+
+test: .venv/dev.ok chromium
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -31,6 +35,18 @@ slow: .venv/dev.ok
 bench: .venv/dev.ok
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/peers.py
+
+# the browser of the tests of the page: installed where that is possible, else it is said what to install
+chromium:
+	@if [ "$$ROUNDWISE_BROWSER" = skip ] || command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
+	else echo "The tests of the page need chromium: apt-get install --no-install-recommends chromium (or set" \
+		"ROUNDWISE_BROWSER=skip to leave them out)." >&2; exit 1; fi
+
+# the pictures of docs/page.md
+pictures: .venv/dev.ok chromium
+	$(BIN)/python tests/pictures.py docs/img
 
 # `uv` installs faster; where it cannot be had, pip does the same
 .venv/bin/python:

@@ -36,11 +36,13 @@ from roundwise.trial import advance, begin
 
 
 def test_the_table_that_is_shipped_is_the_one_that_is_made() -> None:
-    assert np.abs(slopes.shipped().astype(int) - slopes.nodes().astype(int)).max() <= 1
+    for shipped, jump in zip(slopes.shipped(), slopes.JUMPS.values(), strict=True):
+        assert np.abs(shipped.astype(int) - slopes.nodes(jump).astype(int)).max() <= 1
 
 
-def test_stakes_and_slopes_are_allowed() -> None:
-    table = slopes.slopes()
+@pytest.mark.parametrize("jump", slopes.JUMPS)
+def test_stakes_and_slopes_are_allowed(jump: int) -> None:
+    table = slopes.slopes(jump)
     assert table.slope.size == table.stake.size == math.prod(slopes.SHAPE)
     assert (table.slope >= 0).all()
     assert (table.stake >= np.float32(0.001)).all()
@@ -48,9 +50,17 @@ def test_stakes_and_slopes_are_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("z", "ratio", "need"), list(itertools.product((-1.0, 0.5, 3.0, 7.0), (0.1, 1.0, 8.0), (0.3, 2.0, 4.0)))
+    ("z", "ratio", "need", "jump"),
+    [
+        (*each, jump)
+        for each, jump in zip(
+            itertools.product((-1.0, 0.5, 3.0, 7.0), (0.1, 1.0, 8.0), (0.3, 2.0, 4.0)),
+            itertools.cycle((4.0, 1.5, 12.0, 4.0)),
+            strict=False,
+        )
+    ],
 )
-def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float) -> None:
+def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump: float) -> None:
     """E_0 f = 1, and lam and gam are its first two sensitivities: by quadrature, y by a search of its own."""
     x = np.linspace(-14.0, 14.0, 200_001)
     weights = (x[1] - x[0]) * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
@@ -68,10 +78,10 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float) -> N
     low, high = float(stats.norm.isf(math.exp(-need))), 40.0
     for _ in range(80):
         y = (low + high) / 2
-        low, high = (y, high) if 4.0 * level(y) * mixture(np.array([y]))[0] < math.exp(need) else (low, y)
+        low, high = (y, high) if jump * level(y) * mixture(np.array([y]))[0] < math.exp(need) else (low, y)
     payoff = np.where(x >= y, math.exp(need), level(y) * mixture(x))
     assert (payoff * weights).sum() == pytest.approx(1.0, abs=1e-3)  # it jumps, between points of the grid
-    lam, pi = slopes.replicated(np.array([z]), np.array([ratio]), np.array([need]))
+    lam, pi = slopes.replicated(np.array([z]), np.array([ratio]), np.array([need]), jump)
     first, second = (payoff * weights * x).sum(), (payoff * weights * (x * x - 1)).sum()
     assert lam[0] == pytest.approx(first, abs=0.005)
     assert pi[0] == pytest.approx(min(first**2 / second, 1.0) if second > first**2 else 1.0, abs=0.005)

@@ -17,6 +17,7 @@ ORDER = (
     "questions",
     "estimates",
     "dealing",
+    "pairing",
     "noise",
     "problem",
     "stopping",
@@ -29,6 +30,7 @@ ORDER = (
     "theory",
     "arena",
     "planning",
+    "web",
     "cli",
     "__main__",
 )

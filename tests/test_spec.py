@@ -32,6 +32,7 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
+from roundwise.noise import with_items
 from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, TopTwo
 from roundwise.spec import NOISES, QUESTIONS, made, plain
 
@@ -76,6 +77,7 @@ def test_every_question_and_noise_model_is_here():
 
 
 MODELS = [Binary(), Bounded(-1.0, 3.5), Gaussian(0.1), Poisson(), SubGaussian(2), UnknownVariance()]
+MODELS += [with_items(each) for each in (Binary(), Bounded(-1.0, 3.5), UnknownVariance())]
 
 
 @pytest.mark.parametrize("noise", MODELS, ids=lambda noise: type(noise).__name__)

@@ -45,12 +45,13 @@ from roundwise import (
 )
 from roundwise.arrays import mapped, take
 from roundwise.betting.rule import Betting, ledger_of
+from roundwise.betting.slopes import slopes
 from roundwise.estimates import Past, known_from
 from roundwise.noise import gaussian
 from roundwise.noise.tilts import GaussianTilts
 from roundwise.questions.base import pairs
 from roundwise.questions.lower_bounds import sample_lower_bound
-from roundwise.state import Batch, Parts, Table, joined
+from roundwise.state import Batch, Parts, Plan, Table, joined
 from roundwise.trial import advance, begin, conclusion
 
 # ---------------------------------------------------------------------------------------------- worlds and a driver
@@ -490,6 +491,43 @@ class TestFront:
         assert first[0].tolist() == [10.0] * 10
         assert first[1].tolist() == [math.ceil(bound / 10)] * 10
         assert first[2].tolist() == [math.ceil(bound)] * 10
+
+    def test_what_follows_from_the_price(self):
+        """The first batch, the size of the next and how bold bets are; without a price the rule of docs/wager.md."""
+        problem, rng = Problem(BestArm(), 10), np.random.default_rng(1)
+        means = np.array([0.02, *[0.0] * 9])
+        for price, pulls, bold, growth in (
+            (50.0, 10, -1, 3 * math.sqrt(0.5)),
+            (1000.0, 100, 0, 3.0),
+            (5000.0, 500, 1, 3.0),
+        ):
+            policy = Wager(batch_price=price)
+            trial = begin(problem, policy)
+            assert trial.plan.pulls.tolist() == [pulls] * 10
+            assert trial.plan.jump == bold
+            batch = Batch(trial.plan.pulls, rng.normal(pulls * means, math.sqrt(pulls)))
+            trial = advance(problem, policy, trial, batch)
+            assert trial.plan.pulls.sum() == pytest.approx(growth * 10 * pulls, rel=0.02)  # a hard one: all it may
+            assert trial.plan.jump == bold
+        trial = begin(problem, Wager())
+        trial = advance(problem, Wager(), trial, Batch(trial.plan.pulls, rng.normal(30 * means, math.sqrt(30))))
+        assert trial.plan.pulls.sum() == pytest.approx(3 * math.sqrt(120 * math.sqrt(10) / 300) * 300, rel=0.02)
+        assert trial.plan.jump == 0
+
+    @pytest.mark.parametrize("jump", [-1, 0, 1])
+    def test_a_jump_is_the_table_that_bets_are_read_from(self, jump, monkeypatch):
+        problem = Problem(BestArm(), 2, noise=SIGMA_1)
+        kept = Betting().start(problem, ())
+        first = Batch(np.full(2, 50.0), np.array([30.0, 10.0]))
+        kept = Betting().fold(problem, kept, Plan(first.counts, np.asarray(True)), first)
+        parts = Parts(np.full((1, 2, 2), 25.0), np.array([[[20.0, 12.0], [3.0, 9.0]]]))
+        batch = Batch(np.full(2, 50.0), np.array([32.0, 12.0]), parts=parts)
+        plan = Plan(batch.counts, np.asarray(True), jump=jump)
+        found = Betting().fold(problem, kept, plan, batch).won.gains
+        monkeypatch.setattr("roundwise.betting.parts.slopes", lambda other, own=slopes: own(jump))
+        expected = Betting().fold(problem, kept, plan._replace(jump=0), batch).won.gains
+        assert found.tolist() == expected.tolist()
+        assert (found != 0).any()
 
 
 # ----------------------------------------------------------------------------------------------------- predictability

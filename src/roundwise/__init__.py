@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance, with_items
 from roundwise.policies import PET, Chances, OptBBAI, Policy, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.simulation.items import ItemReplay, NormalItems
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial
@@ -72,10 +73,12 @@ __all__ = [
     "GaussianArms",
     "Heuristic",
     "InputError",
+    "ItemReplay",
     "Largest",
     "MinimumBelow",
     "Mixture",
     "Noise",
+    "NormalItems",
     "OptBBAI",
     "Pairwise",
     "Plan",
@@ -121,4 +124,5 @@ __all__ = [
     "simulate",
     "study_log",
     "verify_study",
+    "with_items",
 ]

@@ -32,15 +32,17 @@ class Rows(NamedTuple):
     items: NDArray[np.uint64] | None = None  # rows of one item stay together, with all arms that were tried on it
 
 
-def dealt_rows(rows: Rows, arms: int, seed: int, batch: int, parts: int, points: int = 0) -> Parts:
+def dealt_rows(
+    rows: Rows, arms: int, seed: int, batch: int, parts: int, points: int = 0, most: int = DEALINGS
+) -> Parts:
     """Rows dealt into parts: their order is drawn from the seed, the number of the batch and that of the dealing.
 
     The rows of each arm are permuted and cut at `edges`. With `points`, a table of so many values at most is made for
     each part (all values, if they are few).
     """
     size = max(len(rows.arms), 1)
-    several = int(np.clip(_ROOM // max(size, arms * parts * max(points, 1)), FEWEST, DEALINGS))
-    states = mixed(_start(seed, batch) + np.arange(several).astype(np.uint64))
+    several = min(int(np.clip(_ROOM // max(size, arms * parts * max(points, 1)), FEWEST, DEALINGS)), most)
+    states = seeds(seed, batch, several)
     place = rows.arms * parts + (_by_row if rows.items is None else _by_item)(rows, arms, states, parts)
     mean = np.bincount(rows.arms, rows.totals, arms) / np.maximum(np.bincount(rows.arms, rows.counts, arms), 1.0)
     off = rows.totals - rows.counts * mean[rows.arms]
@@ -72,17 +74,25 @@ def _start(seed: int, batch: int) -> NDArray[np.uint64]:
     return mixed(mixed(np.full(1, seed % 2**64, dtype=np.uint64)) + np.uint64(batch))
 
 
+def seeds(seed: int, batch: int, several: int) -> NDArray[np.uint64]:
+    """What the order of each dealing of a batch is drawn from."""
+    return mixed(_start(seed, batch) + np.arange(several).astype(np.uint64))
+
+
+def labels_of_items(items: NDArray[np.uint64], states: NDArray[np.uint64], parts: int) -> Index:
+    """The part of each item in each dealing: items in a random order, cut at the edges. (M, items)"""
+    part = _part_of(np.arange(len(items)), np.full(len(items), len(items)), parts)
+    found = np.empty((len(states), len(items)), dtype=np.int64)
+    for m, state in enumerate(states):
+        found[m, np.argsort(mixed(items ^ state), kind="stable")] = part
+    return found
+
+
 def _by_item(rows: Rows, arms: int, states: NDArray[np.uint64], parts: int) -> Index:
-    """The part of each row in each dealing: items in a random order, cut at the edges. (M, rows)"""
+    """The part of each row in each dealing: that of its item. (M, rows)"""
     assert rows.items is not None
     items, which = np.unique(rows.items, return_inverse=True)
-    part = _part_of(np.arange(len(items)), np.full(len(items), len(items)), parts)
-    found = np.empty((len(states), len(rows.arms)), dtype=np.int64)
-    for m, state in enumerate(states):
-        label = np.empty(len(items), dtype=np.int64)
-        label[np.argsort(mixed(items ^ state), kind="stable")] = part
-        found[m] = label[which]
-    return found
+    return labels_of_items(items, states, parts)[:, which]
 
 
 def _by_row(rows: Rows, arms: int, states: NDArray[np.uint64], parts: int) -> Index:

@@ -53,6 +53,7 @@ class Past(NamedTuple):
     freedom: Floats  # (K), their degrees of freedom
     history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch; of the last one if there are many
     earlier: Within | None = None  # the batches that are not in the history
+    pairs: Past | None = None  # of every two arms on the items of both, as sums alone (`Batch.pairs`)
 
     @classmethod
     def none(cls, shape: tuple[int, ...]) -> Past:
@@ -76,7 +77,8 @@ class Past(NamedTuple):
         scatter, freedom = self.scatter, self.freedom
         if batch.scatter is not None:
             scatter, freedom = scatter + batch.scatter, freedom + np.maximum(batch.counts - 1.0, 0.0)
-        return Past(self.counts + batch.counts, self.totals + batch.totals, scatter, freedom, history, earlier)
+        counts, totals = self.counts + batch.counts, self.totals + batch.totals
+        return Past(counts, totals, scatter, freedom, history, earlier, _with_pairs(self.pairs, batch.pairs))
 
     @property
     def batches(self) -> int:
@@ -95,6 +97,14 @@ class Past(NamedTuple):
     def means(self) -> Floats:
         """The pooled means; 0 for an arm without results."""
         return self.totals / np.maximum(self.counts, 1.0)
+
+
+def _with_pairs(before: Past | None, new: Batch | None) -> Past | None:
+    """The differences of every two arms with those of one more batch."""
+    if new is None:
+        return before
+    before = Past.none(new.counts.shape) if before is None else before
+    return before.plus(new)._replace(history=(), earlier=None)
 
 
 class Forecast(NamedTuple):

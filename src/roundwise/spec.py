@@ -23,7 +23,18 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Gaussian,
+    Noise,
+    PairedBinary,
+    PairedBounded,
+    PairedNormal,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+)
 from roundwise.policies import POLICIES, Policy
 from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.stopping import GLR, THRESHOLDS, Threshold
@@ -36,7 +47,18 @@ QUESTIONS: dict[str, type[Question]] = {
     each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims)
 }
 NOISES: dict[str, type[Noise]] = {
-    each.name: each for each in (Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance)
+    each.name: each
+    for each in (
+        Binary,
+        Bounded,
+        Gaussian,
+        PairedBinary,
+        PairedBounded,
+        PairedNormal,
+        Poisson,
+        SubGaussian,
+        UnknownVariance,
+    )
 }
 
 

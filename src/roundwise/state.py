@@ -41,6 +41,7 @@ class Plan(NamedTuple, Generic[Memory]):
     declared: Declaration | None = None  # in every plan of a policy that stops by its own rule
     left: Floats | None = None  # (), results that will be asked for after this batch, where a budget says how many
     last: Bools | None = None  # (), whether it was said before its results that this batch is the last
+    jump: int = 0  # how bold the bets on its parts are, as `Parts.jump`
 
 
 class Batch(NamedTuple):
@@ -48,6 +49,8 @@ class Batch(NamedTuple):
 
     Some noise models ask for more: the spread, sum (x - mean)^2 within each arm, or a table of the values. Where the
     rows came in an order that has nothing to do with their values, `parts` are the batch cut into pieces of that order.
+    Where arms were tried on the same items, `pairs` are the differences of every two of them, as results of K^2 arms:
+    number a K + b is what a had more than b, on each item that both were tried on.
     """
 
     counts: Floats
@@ -55,6 +58,7 @@ class Batch(NamedTuple):
     scatter: Floats | None = None
     table: Table | None = None
     parts: Parts | None = None
+    pairs: Batch | None = None  # it has no parts and no pairs of its own
 
 
 class Parts(NamedTuple):
@@ -67,6 +71,8 @@ class Parts(NamedTuple):
     totals: Floats  # (M, K, P)
     scatter: Floats | None = None  # (M, K, P)
     table: Table | None = None  # counts (M, K, P, V)
+    jump: int = 0  # how bold the bets on it are: 0 as usual, -1 less, 1 more; fixed before the first batch
+    pairs: Parts | None = None  # of every two arms, (M, K^2, P)
 
     @property
     def number(self) -> int:
@@ -87,6 +93,7 @@ class Parts(NamedTuple):
             self.totals[at],
             None if self.scatter is None else self.scatter[at],
             None if table is None else Table(table.values, table.counts[..., dealing, :, part, :]),
+            pairs=None if self.pairs is None else self.pairs.batch(part, dealing),
         )
 
 
@@ -100,11 +107,13 @@ def one_dealing(parts: Sequence[Batch]) -> Parts:
 
     scatter = [part.scatter for part in parts if part.scatter is not None]
     tables = [part.table for part in parts if part.table is not None]
+    pairs = [part.pairs for part in parts if part.pairs is not None]
     return Parts(
         stacked([part.counts for part in parts], 0),
         stacked([part.totals for part in parts], 0),
         stacked(scatter, 0) if len(scatter) == len(parts) else None,
         Table(tables[0].values, stacked([table.counts for table in tables], 1)) if len(tables) == len(parts) else None,
+        pairs=one_dealing(pairs) if len(pairs) == len(parts) else None,
     )
 
 
@@ -114,6 +123,7 @@ def joined(parts: Sequence[Batch]) -> Batch:
     totals = np.asarray(sum(part.totals for part in parts))
     scatter = [part.scatter for part in parts if part.scatter is not None]
     tables = [part.table for part in parts if part.table is not None]
+    pairs = [part.pairs for part in parts if part.pairs is not None]
     spread, table = None, None
     if len(scatter) == len(parts):
         means = totals / np.maximum(counts, 1.0)
@@ -125,7 +135,8 @@ def joined(parts: Sequence[Batch]) -> Batch:
         if any(not np.array_equal(each.values, tables[0].values) for each in tables):
             raise InputError("The parts of a batch have tables of different values: use one list of values for all.")
         table = Table(tables[0].values, np.asarray(sum(each.counts for each in tables)))
-    return Batch(counts, totals, spread, table, one_dealing(parts))
+    both = joined(pairs)._replace(parts=None) if len(pairs) == len(parts) else None
+    return Batch(counts, totals, spread, table, one_dealing(parts), both)
 
 
 class Table(NamedTuple):

@@ -58,6 +58,6 @@ def conclusion(problem: Problem, policy: Policy, trial: Trial) -> Answer:
 
 def _step(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batch: Batch) -> Trial[Memory]:
     kept = policy.stopping.fold(problem, trial.kept, trial.plan, batch)
-    trial = trial._replace(record=trial.record.plus(batch), batch=batch._replace(parts=None), kept=kept)
+    trial = trial._replace(record=trial.record.plus(batch), batch=batch._replace(parts=None, pairs=None), kept=kept)
     trial = trial._replace(plan=policy.next(problem, trial))
     return trial._replace(done=policy.stopping.stops(problem, trial))

@@ -91,7 +91,7 @@ HOW = """## Read it yourself
 
 Every run is in `cells/*.parquet`, every row of the tables in `arena.parquet`:
 
-```python
+```py
 import pandas as pd
 
 rows = pd.read_parquet("results/arena/arena.parquet")

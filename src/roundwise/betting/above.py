@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class AboveLedger:
     tolerance: float = 0.0
     shifts = False
     agrees = True
+    independent: ClassVar[bool] = True  # whether what is won on different arms may be multiplied
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won."""
@@ -82,8 +83,7 @@ class AboveLedger:
             above=won.above + np.where(choice.above, gain, 0.0),
             below=won.below + np.where(choice.above, 0.0, gain),
         )
-        most = np.maximum(won.above, won.below) + self.others(won)
-        return won._replace(settled=won.settled | (most >= problem.goal))
+        return won._replace(settled=self.decided(problem, won))
 
     @quiet
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Sides, parts: Parts, shifts: bool) -> Won:
@@ -94,20 +94,19 @@ class AboveLedger:
         may.
         """
         runs, several = won.above.shape[:-1], parts.dealings
-        data, first = seen(known.past[:4], parts), not known.past.history
+        data, first = seen(known.past, parts), not known.past.history
         above, below, done = (columns(each, several) for each in (won.above, won.below, won.settled))
-        others, means = columns(self.others(won), several), columns(known.past.means, several)
+        bars, means = columns(self.bars(problem, won), several), columns(known.past.means, several)
         found = np.empty_like(above), np.empty_like(below)
         for here in chunks(data.counts.shape):
             part = data.at(here)
             field = field_of(part, None if first else means[:, here], False)
             purses = (above[:, here], below[:, here])
-            goals = problem.goal - others[:, here]
-            plus, minus = self._played(problem, purses, done[:, here], goals, part, field, several == 1)
+            together = several == 1 and self.independent
+            plus, minus = self._played(problem, purses, done[:, here], bars[:, here], part, field, together)
             found[0][:, here], found[1][:, here] = plus, minus
         won = won._replace(above=averaged(found[0], runs, several), below=averaged(found[1], runs, several))
-        most = np.maximum(won.above, won.below) + self.others(won)
-        return won._replace(settled=won.settled | (most >= problem.goal))
+        return won._replace(settled=self.decided(problem, won))
 
     def _played(
         self,
@@ -153,7 +152,7 @@ class AboveLedger:
                 least.reshape(-1)[open_] = here
                 np.subtract(problem.goal + here, summed(least[None])[0].take(open_ % done.shape[1]), out=goal)
 
-        mine = settled(goal, mine, z, inverse, tilt, good, switch)
+        mine = settled(goal, mine, z, inverse, tilt, good, switch, data.jump)
         found = [each.reshape(-1).copy() for each in purses]
         found[0][open_], found[1][open_] = np.where(above[-1], mine, other), np.where(above[-1], other, mine)
         return found[0].reshape(done.shape), found[1].reshape(done.shape)
@@ -184,9 +183,18 @@ class AboveLedger:
     def needs(self, problem: Problem, won: Won, choice: Sides) -> Floats:
         """What the side that each arm is bet on must still win, 0 if it is settled."""
         mine = np.where(choice.above, won.above, won.below)
-        return np.where(won.settled, 0.0, problem.goal - self.others(won) - mine)
+        return np.where(won.settled, 0.0, self.bars(problem, won) - mine)
 
-    def claimed(self, won: Won, choice: Sides) -> tuple[Bools, Floats]:
+    def bars(self, problem: Problem, won: Won) -> Floats:
+        """What a side of each arm must win. (K)"""
+        return problem.goal - self.others(won)
+
+    def decided(self, problem: Problem, won: Won) -> Bools:
+        """Which arms are settled by now: all sets that disagree have lost at one time. (K)"""
+        most = np.maximum(won.above, won.below) + self.others(won)
+        return np.asarray(won.settled | (most >= problem.goal))
+
+    def claimed(self, problem: Problem, won: Won, choice: Sides) -> tuple[Bools, Floats]:
         """The side each arm is settled on, or else bet on, and what was won against the sets that disagree."""
         above = np.where(won.settled, won.above > won.below, choice.above)
         return above, np.where(above, won.above, won.below) + self.others(won)
@@ -208,7 +216,7 @@ class AboveLedger:
                 about=About((arm,), (1.0,), self._border(bool(side)), below=not side),
             )
             for arm, (name, side, gain, settled) in enumerate(
-                zip(names, *self.claimed(won, choice), won.settled, strict=True)
+                zip(names, *self.claimed(problem, won, choice), won.settled, strict=True)
             )
         ]
 
@@ -219,7 +227,7 @@ class AboveLedger:
     def means(self, bets: Bets) -> Interval:
         """An end passes the level, less the tolerance, just when the arm is settled on that side."""
         won, (lower, minus) = bets.end.won, bets.of_means(bets.problem.goal)
-        above, _ = self.claimed(won, bets.end.choice)
+        above, _ = self.claimed(bets.problem, won, bets.end.choice)
         return interval(
             agreed(lower, self._border(True), won.settled & above),
             agreed(minus, -self._border(False), won.settled & ~above),
@@ -228,7 +236,7 @@ class AboveLedger:
     def spare(self, bets: Bets) -> Floats:
         """From the level to the bound on its side."""
         lower, upper = self.means(bets)
-        above, _ = self.claimed(bets.end.won, bets.end.choice)
+        above, _ = self.claimed(bets.problem, bets.end.won, bets.end.choice)
         return np.where(above, lower - self._border(True), self._border(False) - upper)
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> None:

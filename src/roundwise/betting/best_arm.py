@@ -15,7 +15,8 @@ from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Forecast, Known
-from roundwise.noise.parts import Index, Seen, columns, seen, tilts_of
+from roundwise.noise.paired import items_of
+from roundwise.noise.parts import Index, OfPairs, Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
@@ -60,7 +61,8 @@ class BestArmLedger:
         leads = marked(leader, problem.arms)
         follower = np.where(leads, -np.inf, looks).argmax(axis=-1)
         rival = np.where(leads, follower[..., None], leader[..., None])
-        return Leader(leader, known.forecast(pairs(rival, None)))
+        shared, between = items_of(problem.noise), pairs(rival, None)
+        return Leader(leader, known.forecast(between) if shared is None else shared.between(known, between))
 
     @quiet
     def confidence(self, problem: Problem, choice: Leader, known: Known) -> Floats:
@@ -80,7 +82,7 @@ class BestArmLedger:
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Leader, parts: Parts, shifts: bool) -> Won:
         """The same after a batch in parts: the average over its dealings counts, at its end."""
         several = parts.dealings
-        data, first = seen(known.past[:4], parts), not known.past.history
+        data, first = seen(known.past, parts), not known.past.history
         gains, lost, means = (columns(each, several) for each in (won.gains, won.lost, known.means))
         error = columns(np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), several)
         extra = columns(self._extra(known, choice), several) if shifts and known.past.batches > 1 else None
@@ -124,6 +126,10 @@ class BestArmLedger:
         error = known.error(choice.rivals)
         distance = np.maximum(choice.rivals.value, error)
         need = problem.goal - won.gains
+        shared = items_of(problem.noise)
+        if shared is not None:  # the items of the leader serve all
+            spread = shared.spreads(known.past, choice.rivals.pieces)
+            return Wanted(nested(2 * spread * need / distance**2, open_, leads), open_ | leads)
         costs = np.where(open_, distance * distance / (2 * known.variance[..., None] * need), np.inf)
         return Wanted(star(costs, leads), open_ | leads)
 
@@ -151,6 +157,12 @@ class BestArmLedger:
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind:
         """What is to spare."""
         return Behind(spare, None, bets.behind(int(bets.end.known.means.argmax()) if leader is None else leader))
+
+
+def nested(items: Floats, open_: Bools, leads: Bools) -> Floats:
+    """Items of each arm that is open, and of the leader as many as of any other. (K)"""
+    items = np.where(open_, items, 0.0)
+    return np.where(leads, items.max(axis=-1, keepdims=True), items)
 
 
 def _played(
@@ -195,6 +207,10 @@ def _played(
         error *= np.sqrt((spread + leading(np.ascontiguousarray(spread))) / 2)
     z = ahead
     z /= error
+    leverage = leading(field.per_row) + field.per_row
+    if isinstance(tilts, OfPairs):
+        every = np.arange(z.size).reshape(z.shape)
+        z, before, leverage = tilts.standing(np.broadcast_to(lead[:, None], z.shape), every, 0.0)
     live = None
     if first:  # bet on once the leader is more likely right than wrong
         chances = log_phi(z)
@@ -202,7 +218,6 @@ def _played(
         live = summed(chances) >= math.log(0.5)
         live[0] = False
     new = leading(field.new) - field.new
-    leverage = leading(field.per_row) + field.per_row
     for values, sign in ((z, -1.0), (before, 1.0), (new, -1.0), (leverage, 1.0)):  # the leader against its follower
         flat = values.reshape(-1)
         flat[lead] = sign * flat.take(follow)
@@ -221,5 +236,5 @@ def _played(
     tilt = tilts.pairs(places, new, leverage, 0.0)
     before /= leverage
     found = gains.reshape(-1).copy()
-    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good)
+    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good, jump=data.jump)
     return found.reshape(arms, n)

@@ -16,6 +16,8 @@ from roundwise.betting.candidates_parts import OPENING, Purses, Start, played
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import log_phi
 from roundwise.estimates import Forecast, Known, at, squares_at
+from roundwise.noise.forms import pairs_among
+from roundwise.noise.paired import items_of
 from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, quiet
@@ -72,7 +74,8 @@ class CandidateLedger:
         visited = (won.answers[..., 0] >= 0).sum(axis=-1)
         number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
         pieces = problem.question.halfspaces(answer, problem.arms)
-        return Candidate(number, numbers, known.forecast(pieces))
+        shared = items_of(problem.noise)
+        return Candidate(number, numbers, known.forecast(pieces) if shared is None else shared.between(known, pieces))
 
     @quiet
     def confidence(self, problem: Problem, choice: Candidate, known: Known) -> Floats:
@@ -157,6 +160,14 @@ class CandidateLedger:
         distance = np.maximum(choice.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
         unfinished = _touched(problem.arms, choice.forecast.pieces, open_)
+        shared = items_of(problem.noise)
+        if shared is not None:
+            spread = known.variance[..., None] * np.ones(open_.shape)
+            spread = np.where(
+                pairs_among(choice.forecast.pieces), shared.spreads(known.past, choice.forecast.pieces), spread
+            )
+            items = np.where(open_, 2 * spread * need / distance**2, 0.0)
+            return Wanted(_shared(problem.arms, choice.forecast.pieces, items), unfinished)
         return Wanted(_allocation(problem.arms, choice.forecast.pieces, limits), unfinished)
 
     def claims(self, problem: Problem, won: Won, choice: Candidate, names: Sequence[str]) -> list[Claim]:
@@ -280,6 +291,16 @@ def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
     touched = np.zeros((*open_.shape[:-1], arms + 1), dtype=np.bool_)
     np.put_along_axis(touched, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
     return touched[..., :arms]
+
+
+def _shared(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
+    """Of each arm as many items as the piece needs that needs most of it: items serve all pieces. (P)->(K)"""
+    where = np.broadcast_to(pieces.arms, (*items.shape, pieces.arms.shape[-1]))
+    used = np.where(np.broadcast_to(pieces.coefficients, where.shape) != 0, items[..., None], 0.0)
+    found = np.zeros((*items.shape[:-1], arms))
+    for i in np.ndindex(items.shape[:-1]):
+        np.maximum.at(found[i], where[i].reshape(-1), used[i].reshape(-1))
+    return found
 
 
 def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:

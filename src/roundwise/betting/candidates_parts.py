@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.parts import Field, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Form, Index, Seen, columns, seen, tilts_of
+from roundwise.noise.parts import Form, Index, OfPairs, Seen, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.state import Parts
 
@@ -50,7 +50,7 @@ class Start(NamedTuple):
 def played(problem: Problem, purses: Purses, known: Known, start: Start | None, parts: Parts, shifts: bool) -> Purses:
     """The purses of each run, (n) runs, after a batch in parts, averaged over its dealings."""
     several, runs = parts.dealings, purses.bank.size
-    data, first = seen(known.past[:4], parts), not known.past.history
+    data, first = seen(known.past, parts), not known.past.history
     means = None if first else columns(known.means, several)
     spread, beside = Purses(*_repeated(purses, several)), None if start is None else Start(*_repeated(start, several))
     found = [
@@ -105,8 +105,13 @@ def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, star
     if variances.size > 1:
         variance = form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
     z = value / np.sqrt(before * variance)
-    chance = summed(log_phi(z).reshape(parts, number, n))
     new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
+    if isinstance(tilts, OfPairs) and len(form.places) > 1:
+        of_items = tilts.standing(form.places[0], form.places[1], form.offsets)
+        z, before, leverage = (
+            np.where(form.pair, new_, old) for new_, old in zip(of_items, (z, before, leverage), strict=True)
+        )
+    chance = summed(log_phi(z).reshape(parts, number, n))
     good = possible(before, leverage)
     tilt = tilts.forms(form, new, leverage)
     confident = chance >= math.log(0.5)
@@ -114,7 +119,7 @@ def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, star
         confident[0] = False
     ledger = _Ledger(purses, names, confident)
     live = np.ones(z.shape, dtype=np.bool_) if good is None else good
-    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, live, ledger.switch)
+    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, live, ledger.switch, data.jump)
     ledger.put_back(gains)
     return ledger.purses
 

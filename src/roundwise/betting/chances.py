@@ -19,9 +19,9 @@ class Outlook(NamedTuple):
     expected: Floats  # (), of those that are not shown yet
 
 
-def shares_of(squares: Floats) -> Floats:
-    """In which proportions claims of these arms are fed: sqrt of how often an arm is in them."""
-    return np.sqrt(squares)
+def shares_of(squares: Floats, items: bool = False) -> Floats:
+    """In which proportions claims of these arms are fed: sqrt of how often an arm is in them; alike on shared items."""
+    return np.where(squares > 0, 1.0, 0.0) if items else np.sqrt(squares)
 
 
 def squares_of(forms: Floats) -> Floats:
@@ -39,6 +39,7 @@ def outlook(
     error: Floats,
     variances: Floats,
     left: Floats,
+    items: bool = False,
 ) -> Outlook:
     """The nested set of claims with the largest sum of chances, if `left` results are shared among their arms.
 
@@ -55,7 +56,7 @@ def outlook(
     zero = np.zeros((*unfinished.shape[:-1], forms.shape[-1]))
 
     def chances(counted: Floats) -> Floats:
-        share = shares_of(counted)
+        share = shares_of(counted, items)
         pulls = left[..., None] * share / np.maximum(total(share), 1e-300)[..., None]
         return np.where(unfinished, _chances(pieces, unshown, score, value, error, variances / pulls, number), 0.0)
 

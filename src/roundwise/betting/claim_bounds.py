@@ -34,11 +34,12 @@ class Step(NamedTuple):
     bars: Floats  # (L), log of what each line had to reach
     gains: Floats  # (L), log E after it
     shown: Bools  # (L), after it
+    pairs: Batch | None = None  # (K^2), of arms that share items
 
     @property
     def batch(self) -> Batch:
         """What came back, as sums."""
-        return Batch(self.counts, self.totals, self.scatter)
+        return Batch(self.counts, self.totals, self.scatter, pairs=self.pairs)
 
 
 Towards = Callable[[Past, Batch, Halfspaces, Floats, Floats], Floats]  # past, batch, pieces, need, rho -> log e (L)

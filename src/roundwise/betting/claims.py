@@ -24,6 +24,7 @@ from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
 from roundwise.noise.base import odds_bet
 from roundwise.noise.horizon import ETA
+from roundwise.noise.paired import check_forms, items_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.state import Batch, Plan, Record, Trial
@@ -31,6 +32,7 @@ from roundwise.stopping.explained import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
+MOST_STEPS = 100  # batches that bounds are made of: bounds hold at all times, so fewer only make them wider
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 
 
@@ -60,6 +62,12 @@ class Claiming:
             raise InputError(f"The noise model '{problem.noise.name}' has no bets for claims.")
         if question.odds:
             odds_bet(problem.noise)
+        if items_of(problem.noise) is not None:
+            if question.odds:
+                raise InputError(
+                    "Odds and risk ratios need items of its own for every arm: with shared items, use differences."
+                )
+            check_forms(question.bets(()))
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing won, nothing shown."""
@@ -187,9 +195,9 @@ class Claiming:
     def _remembered(
         self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
     ) -> tuple[Step, ...]:
-        if rho is None:
+        if rho is None or len(kept.steps) >= MOST_STEPS:
             return kept.steps
-        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, rho, bars, gains, shown))
+        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, rho, bars, gains, shown, batch.pairs))
 
     def _share(self, plan: Plan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""
@@ -234,13 +242,20 @@ class Claiming:
         else:
             variance = problem.noise.variance(past)
             each = np.broadcast_to(variance[..., None], past.counts.shape)
-            forecast = known_from(past, variance, compares(question)).forecast(pieces)
+            shared = items_of(problem.noise)
+            if shared is None:
+                forecast = known_from(past, variance, compares(question)).forecast(pieces)
+            else:
+                forecast = shared.between(Known(past, past.means, variance), pieces)
+                apart = total(shared.spreads(past, pieces)) / pieces.offsets.shape[-1]
+                each = np.broadcast_to((apart / 2)[..., None], past.counts.shape)  # so that two arms have their sum
             error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
         kept = kept._replace(value=forecast.value, leverage=forecast.leverage, error=error, spread=each)
         if left is None:
             return kept
-        found = self.outlook(problem, kept if question.odds else self._unshifted(kept, pieces, pooled), left)
+        plain = question.odds or items_of(problem.noise) is not None
+        found = self.outlook(problem, kept if plain else self._unshifted(kept, pieces, pooled), left)
         return kept._replace(fed=found.fed, chances=found.chances, expected=found.expected)
 
     def _unshifted(self, kept: Kept, pieces: Halfspaces, pooled: Floats) -> Kept:
@@ -272,4 +287,5 @@ class Claiming:
             kept.error,
             kept.spread,
             left,
+            items_of(problem.noise) is not None,
         )

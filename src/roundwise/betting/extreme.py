@@ -92,7 +92,7 @@ class ExtremeLedger:
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Extreme, parts: Parts, shifts: bool) -> Won:
         """The same after a batch in parts: the average over its dealings counts, at its end."""
         runs, several = won.none.shape, parts.dealings
-        data, first = seen(known.past[:4], parts), not known.past.history
+        data, first = seen(known.past, parts), not known.past.history
         means, lost = columns(known.past.means, several), columns(_beside(won.arms_lost, won.none_lost), several)
         gains = columns(_beside(won.arms, won.none), several)
         found = np.empty_like(gains)
@@ -133,7 +133,7 @@ class ExtremeLedger:
         tilt = levels_apart(tilts, arm, sign, new, leverage, self.level, -self.tolerance)
         inverse /= leverage
         found = gains.reshape(-1).copy()
-        found[cell] = settled(problem.goal, found.take(cell), z, inverse, tilt, good)
+        found[cell] = settled(problem.goal, found.take(cell), z, inverse, tilt, good, jump=data.jump)
         return found.reshape(gains.shape)
 
     def _confident(self, beyond: Floats, field: Field, chosen: Index, variances: Floats) -> Bools:

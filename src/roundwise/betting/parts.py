@@ -134,13 +134,14 @@ def settled(
     tilt: Tilt,
     live: Bools | None,
     switch: Switch | None = None,
+    jump: int = 0,
 ) -> Floats:
     """log of what is won against each null after all parts, (c): the one loop over parts.
 
     z and past variance over that of the part are (P, c), and are used up. A null that has lost is not bet on further;
-    `live` says where there is something to bet on.
+    `live` says where there is something to bet on, and `jump` how bold bets are (`slopes.JUMPS`).
     """
-    table, kappa = slopes(), shares_of_rest(len(z))
+    table, kappa = slopes(jump), shares_of_rest(len(z))
     ratio *= (1.0 / kappa)[:, None]
     few = None
     if ratio.min(initial=1.0) < LEAST_RATIO:  # below the table slopes fall with the square root

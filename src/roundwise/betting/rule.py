@@ -16,6 +16,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.above import AboveLedger
+from roundwise.betting.above_shared import SharedAboveLedger
 from roundwise.betting.best_arm import BestArmLedger
 from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
@@ -23,6 +24,7 @@ from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
+from roundwise.noise.paired import check_forms, items_of
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
@@ -42,6 +44,9 @@ class Betting:
         """Every question and every noise model has its bets; claims have a rule of their own."""
         if cells_of(problem.question) not in LEDGERS:
             raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
+        if items_of(problem.noise) is not None and cells_of(problem.question) == "candidates":
+            answer = problem.question.answer(np.zeros(problem.arms))
+            check_forms(problem.question.halfspaces(answer, problem.arms))
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""
@@ -53,7 +58,8 @@ class Betting:
         if batch.parts is None or in_parts(problem.noise) is None:
             won = ledger.settled(problem, *kept, batch)
         else:
-            won = ledger.in_parts(problem, *kept, batch.parts, self.shifts and ledger.shifts)
+            parts = batch.parts._replace(jump=plan.jump)
+            won = ledger.in_parts(problem, *kept, parts, self.shifts and ledger.shifts)
         return self._kept(problem, won, kept.known.past.plus(batch))
 
     def replayed(self, problem: Problem, batches: Sequence[Batch]) -> Bets:
@@ -131,11 +137,16 @@ class Betting:
 LEDGERS: dict[str, Callable[[Problem, float, float], Ledger]] = {
     "one best": lambda problem, level, near: BestArmLedger(),
     "best within a tolerance": lambda problem, level, near: CandidateLedger(_compares(problem), best=True),
-    "sides of a level": lambda problem, level, near: AboveLedger(level, near),
+    "sides of a level": lambda problem, level, near: _above(problem, level, near),
     "some above a level": lambda problem, level, near: ExtremeLedger(level, True, near),
     "some below a level": lambda problem, level, near: ExtremeLedger(level, False, near),
     "candidates": lambda problem, level, near: CandidateLedger(_compares(problem)),
 }
+
+
+def _above(problem: Problem, level: float, near: float) -> Ledger:
+    """Products over arms, where they have items of their own."""
+    return AboveLedger(level, near) if items_of(problem.noise) is None else SharedAboveLedger(level, near)
 
 
 @lru_cache(maxsize=256)

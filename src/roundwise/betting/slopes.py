@@ -6,9 +6,9 @@ level, and what misses it stays as evidence. y is where X c e_mix(y) = B. With l
 a stake pi = lam^2/gam on one drift lam/pi has the same first two sensitivities: parts replicate f (docs/wager.md).
 
 None of this matters for validity: any stake in [0, 1] and any slope >= 0 make a fair bet (Lemma 1). So a table will do.
-`slopes.u2` has lam and pi on a coarse grid as fixed-point numbers, whose means are exact in binary: the refined table
-has the same bits on every machine. `python -m roundwise.betting.slopes` writes it anew (`nodes` takes less than a
-second, and a test compares).
+`slopes.u2` has lam and pi for each X on a coarse grid, as fixed-point numbers whose means are exact in binary: the
+refined table has the same bits on every machine. `python -m roundwise.betting.slopes` writes it anew (`nodes` takes
+less than a second, and a test compares).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Floats
 from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
 
-JUMP = 4.0  # X: how much less than B is given up for reaching B in this batch
+JUMPS = {0: 4.0, -1: 1.5, 1: 12.0}  # X: the dearer a further batch, the more is given up for reaching B in this one
 SUREST = 4.0  # drifts of the rest beyond so many standard errors count as that: f would wait for them, and not bet
 LEAST = 0.001  # of the stake in cash, and on the drift, at least
 BOLDEST_PART = 30.0  # q of a part never above this
@@ -39,24 +39,24 @@ LEAST_RATIO = 2.0**-8
 
 
 class Slopes(NamedTuple):
-    """The refined table, flat: the slope lam/pi and the stake pi."""
+    """A refined table, flat: the slope lam/pi and the stake pi."""
 
     slope: NDArray[np.float32]
     stake: NDArray[np.float32]
 
 
-@lru_cache(maxsize=1)
-def slopes() -> Slopes:
-    """The table, read and refined at its first use."""
-    coarse = shipped().astype(np.float64)
+@lru_cache(maxsize=len(JUMPS))
+def slopes(jump: int = 0) -> Slopes:
+    """The table of one X, read and refined at its first use."""
+    coarse = shipped()[list(JUMPS).index(jump)].astype(np.float64)
     lam, stake = (_refined(each * unit) for each, unit in zip(coarse, _UNIT, strict=True))
     stake = np.clip(stake, LEAST, 1.0 - LEAST)
     return Slopes((lam / stake).astype(np.float32).reshape(-1), stake.astype(np.float32).reshape(-1))
 
 
 def shipped() -> NDArray[np.uint16]:
-    """The coarse table as it is in the package. (2, 27, 27, 21)"""
-    return np.frombuffer(files(__package__).joinpath(_FILE).read_bytes(), dtype="<u2").reshape(2, 27, 27, 21)
+    """The coarse tables as they are in the package. (3, 2, 27, 27, 21)"""
+    return np.frombuffer(files(__package__).joinpath(_FILE).read_bytes(), dtype="<u2").reshape(-1, 2, 27, 27, 21)
 
 
 def _refined(nodes: Floats) -> Floats:
@@ -71,8 +71,8 @@ def _refined(nodes: Floats) -> Floats:
     return nodes
 
 
-def nodes(jump: float = JUMP) -> NDArray[np.uint16]:
-    """The coarse table: lam and pi as fixed-point numbers. (2, 27, 27, 21)"""
+def nodes(jump: float) -> NDArray[np.uint16]:
+    """A coarse table: lam and pi as fixed-point numbers. (2, 27, 27, 21)"""
     z, place, root = (np.arange(first, last + step / 2, step) for first, last, step in (_Z, _RATIO, _NEED))
     whole = np.floor(place)
     ratio = 2.0**whole * (1.0 + place - whole)  # piecewise linear in log2, as the bits of a float are
@@ -83,7 +83,7 @@ def nodes(jump: float = JUMP) -> NDArray[np.uint16]:
     return np.stack(fixed).astype(np.uint16).reshape(2, *grid[0].shape)
 
 
-def replicated(z: Floats, ratio: Floats, need: Floats, jump: float = JUMP) -> tuple[Floats, Floats]:
+def replicated(z: Floats, ratio: Floats, need: Floats, jump: float) -> tuple[Floats, Floats]:
     """lam and pi of the payoff f, given past z, past variance over that of the rest, and what is needed."""
     from scipy.special import ndtr, ndtri
 
@@ -112,4 +112,4 @@ def replicated(z: Floats, ratio: Floats, need: Floats, jump: float = JUMP) -> tu
 
 if __name__ == "__main__":
     with open(__file__.replace("slopes.py", _FILE), "wb") as to:
-        to.write(nodes().astype("<u2").tobytes())
+        to.write(np.stack([nodes(jump) for jump in JUMPS.values()]).astype("<u2").tobytes())

@@ -19,6 +19,7 @@ from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
 
 COMMANDS = (
     "study",
+    "serve",
     "plan",
     "complexity",
     "simulate",

@@ -4,6 +4,7 @@ from roundwise.noise.base import Needs, Noise, Outcome, doubt, family_of, known_
 from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
 from roundwise.noise.gaussian import Gaussian, SubGaussian
+from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, items_of, with_items, without_items
 from roundwise.noise.poisson import Poisson
 from roundwise.noise.unknown_variance import UnknownVariance
 
@@ -14,12 +15,18 @@ __all__ = [
     "Needs",
     "Noise",
     "Outcome",
+    "PairedBinary",
+    "PairedBounded",
+    "PairedNormal",
     "Poisson",
     "SubGaussian",
     "UnknownVariance",
     "doubt",
     "family_of",
+    "items_of",
     "known_sigma",
     "range_of_means",
     "variances",
+    "with_items",
+    "without_items",
 ]

@@ -36,7 +36,7 @@ from .forms import (
 from .gaussian import sub_gaussian_form, sub_gaussian_level
 from .horizon import binomial_horizon_bet, hypergeometric_horizon_bet
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
-from .parts import Seen
+from .parts import Seen, Tilts
 from .tilts import BinaryTilts
 
 
@@ -101,7 +101,7 @@ class Binary:
         """Totals of parts given the total of all rows: how many ones fall in each is hypergeometric."""
         return hypergeometric(rng, counts, totals, dealings)
 
-    def tilts(self, seen: Seen) -> BinaryTilts:
+    def tilts(self, seen: Seen) -> Tilts:
         """Bets of one size on parts."""
         return BinaryTilts(seen)
 

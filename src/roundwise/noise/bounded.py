@@ -24,7 +24,7 @@ from .forms import MOST, centre, counted, of_arm, pairs_among, parted, singles_a
 from .gaussian import sub_gaussian_form, sub_gaussian_horizon, sub_gaussian_level, sub_gaussian_steady
 from .horizon import product_horizon_bet
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
-from .parts import Seen
+from .parts import Seen, Tilts
 from .tilts import BoundedTilts, GaussianTilts
 
 _FEW = 64  # distinct values up to which a table is worked on for all elements at once
@@ -121,7 +121,7 @@ class Bounded:
         edge = np.where((tau > 0) & (tau < 1), 0.0, need)
         return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
 
-    def tilts(self, seen: Seen) -> BoundedTilts | GaussianTilts:
+    def tilts(self, seen: Seen) -> Tilts:
         """Bets of one size on parts."""
         return GaussianTilts(self.sigma) if seen.rows is None else BoundedTilts(seen, self.low, self.high - self.low)
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
+from roundwise.estimates import Past
 from roundwise.state import Parts
 
 Index = NDArray[np.intp]
@@ -50,6 +51,8 @@ class Seen:
     totals: Floats  # (P, K, n)
     scatter: Floats | None = None  # (P, K, n)
     rows: Rows | None = None
+    jump: int = 0  # how bold the bets on it are
+    pairs: Seen | None = None  # of every two arms, (P, K^2, n)
 
     def at(self, columns: slice) -> Seen:
         """Some columns of it."""
@@ -59,6 +62,8 @@ class Seen:
             self.totals[..., columns],
             None if self.scatter is None else self.scatter[..., columns],
             None if self.rows is None else Rows(self.rows.values, self.rows.counts[..., columns]),
+            self.jump,
+            None if self.pairs is None else self.pairs.at(columns),
         )
 
     @cached_property
@@ -162,6 +167,17 @@ class Tilts(Protocol):
 
 
 @runtime_checkable
+class OfPairs(Protocol):
+    """Tilts that know two arms by their differences on the items of both."""
+
+    def standing(self, first: Index, second: Index, margin: Floats | float) -> tuple[Floats, Floats, Floats]:
+        """Of the difference of two arms before each part: z, and 1/items; and 1/items in the part. (P, c)
+
+        The arms are given as places in an array (P, K, n) as one row.
+        """
+
+
+@runtime_checkable
 class InParts(Protocol):
     """A noise model that has bets on parts; the batches of one that has not are bet on as a whole."""
 
@@ -206,17 +222,24 @@ def part_columns(array: Floats, dealings: int) -> Floats:
     return np.ascontiguousarray(rows).reshape(*rows.shape[:2], -1)
 
 
-def seen(past: tuple[Floats, Floats, Floats, Floats], parts: Parts) -> Seen:
-    """What a model sees, from sums of the past (counts, totals, scatter, freedom) and a batch in parts."""
+def seen(past: Past, parts: Parts) -> Seen:
+    """What a model sees, from the past and a batch in parts."""
     dealings, table = parts.dealings, parts.table
     rows = None
     if table is not None:
         values = table.values.reshape(-1, table.values.shape[-1])[0]
         rows = Rows(values, np.stack([part_columns(table.counts[..., v], dealings) for v in range(values.size)]))
     return Seen(
-        Before(*(columns(each, dealings) for each in past)),
+        Before(*(columns(each, dealings) for each in past[:4])),
         part_columns(parts.counts, dealings),
         part_columns(parts.totals, dealings),
         None if parts.scatter is None else part_columns(parts.scatter, dealings),
         rows,
+        parts.jump,
+        None if parts.pairs is None else seen(past.pairs or Past.none(_pairs_of(past.counts.shape)), parts.pairs),
     )
+
+
+def _pairs_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of arrays for every two arms."""
+    return (*shape[:-1], shape[-1] ** 2)

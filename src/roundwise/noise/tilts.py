@@ -243,11 +243,17 @@ class BoundedTilts:
 
         return tilt
 
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: Floats | float) -> Tilt:
         """The mean of an arm and a level; at an end of the range the bet of sub-Gaussian rewards."""
-        tau = (level - self.low) / self.width
-        if not 0 < tau < 1:
-            return GaussianTilts(self.width / 2).levels(arm, sign, distance, leverage, level)
+        tau = np.broadcast_to((np.asarray(level, dtype=np.float64) - self.low) / self.width, arm.shape)
+        inside = (tau > 0) & (tau < 1)
+        return either(
+            inside,
+            lambda: self._level(arm, sign, leverage, np.where(inside, tau, 0.5)),
+            lambda: GaussianTilts(self.width / 2).levels(arm, sign, distance.copy(), leverage, 0.0),
+        )
+
+    def _level(self, arm: Index, sign: Floats, leverage: Floats, tau: Floats) -> Tilt:
         counts, _, scatter = (each.reshape(-1).take(arm) for each in self._past)
         noise = (scatter + tau * (1.0 - tau)) / (counts + 1.0)
         unit, furthest = np.sqrt(noise * leverage), EDGE / np.where(sign > 0, tau, 1.0 - tau)
@@ -255,7 +261,7 @@ class BoundedTilts:
         def tilt(p: int, q: Floats) -> Floats:
             theta = q * unit[p]
             bold = sign[p] * np.minimum(theta / (noise[p] + theta * theta), furthest[p])
-            return self._growth(arm[p], bold, np.full(bold.shape, tau))
+            return self._growth(arm[p], bold, tau[p])
 
         return tilt
 

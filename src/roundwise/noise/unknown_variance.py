@@ -21,7 +21,7 @@ from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singl
 from .gaussian import standardised
 from .horizon import MOST_NEED, normal_horizon_bet
 from .mixture import HUGE, flat, log_gaussian_mixture, log_total
-from .parts import Form, Index, Places, Seen, Tilt
+from .parts import Form, Index, Places, Seen, Tilt, Tilts
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
@@ -83,7 +83,7 @@ class UnknownVariance:
         error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
         return lambda offsets: steady_student_bet(sizes, new - offsets, error, dof)
 
-    def tilts(self, seen: Seen) -> StudentTilts:
+    def tilts(self, seen: Seen) -> Tilts:
         """Bets of one size on parts."""
         return StudentTilts(seen)
 

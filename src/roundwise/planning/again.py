@@ -101,6 +101,7 @@ def report_ahead(study: Study) -> Report:
 
 def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
     """One line for a study of which nothing is known but its settings: what it takes with a lead that is not small."""
+    settings = settings.alone
     question, noise = settings.question, settings.noise
     low, high = range_of_means(noise)
     middle = 0.5 * (low + high) if math.isfinite(low) and math.isfinite(high) else 1.0 if math.isfinite(low) else 0.0
@@ -128,7 +129,7 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
 
 
 def _ahead(state: State, runs: int, seed: int, missing: float) -> Ends:
-    settings = state.settings
+    settings = state.settings.alone
     told = None if state.outstanding is None or not state.outstanding.files else state.outstanding.batch
     world = allowed_world(settings.noise, data_of(state, told), seed)
     return ahead(

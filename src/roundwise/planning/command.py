@@ -25,7 +25,7 @@ def command(wish: Wish) -> str | None:
         question, noise = _question_options(wish.question, wish.names), noise_options(wish.noise)
     except InputError:  # a class that cannot be found again
         return None
-    if question is None:
+    if question is None or any("," in name for name in wish.names):
         return None
     words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise]
     words += ["--delta", f"{wish.delta:g}"]

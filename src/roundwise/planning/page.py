@@ -176,22 +176,25 @@ def html_of(plan: Shown) -> str:
 
 def beside_words(plan: Shown) -> str:
     """What others need in the row that matters: a fixed design, one with looks, and any method at all."""
-    row, said = plan.row, list[str]()
-    if row.fixed is not None:
-        fixed = row.fixed
-        said.append(
-            f"For {what_if(row)} a fixed design ({fixed.method}, power {share(fixed.power)}) needs "
-            f"{whole(fixed.samples)} results."
-        )
-        if fixed.sequential is not None:
-            looks = fixed.sequential
-            said.append(
-                f"With {looks.looks} looks (O'Brien-Fleming) it needs at most {whole(looks.most)}, and "
-                f"{whole(looks.expected)} on average."
-            )
+    row = plan.row
+    said = [] if row.fixed is None else [fixed_words(row)]
     if row.lower_bound is not None:
         said.append(f"No method with this error needs fewer than {whole(row.lower_bound)} on average.")
     return " ".join(said)
+
+
+def fixed_words(row: Row) -> str:
+    """What a fixed design needs, in a sentence or two."""
+    assert row.fixed is not None
+    fixed, looks = row.fixed, row.fixed.sequential
+    how = f"{fixed.method}, power {share(fixed.power)}"
+    said = f"For {what_if(row)} a fixed design ({how}) needs {whole(fixed.samples)} results."
+    if looks is not None:
+        said += (
+            f" With {looks.looks} looks (O'Brien-Fleming) it needs at most {whole(looks.most)}, and "
+            f"{whole(looks.expected)} on average."
+        )
+    return said
 
 
 STYLE = """

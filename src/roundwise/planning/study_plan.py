@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class StudyPlan:
     @property
     def command(self) -> str:
         """The command that creates the study."""
-        return command(self.wish) or f"roundwise new {self.wish.name} --from-plan FILE"
+        return command(self.wish) or f"roundwise new {quote(self.wish.name)} --from-plan FILE"
 
     def plain(self) -> dict[str, Any]:
         """The plan as JSON; `settings` is what `new --from-plan` reads."""

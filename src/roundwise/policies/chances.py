@@ -10,6 +10,7 @@ from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.chances import shares_of, squares_of
 from roundwise.betting.claims import Claiming
 from roundwise.betting.purses import Kept, claims_of
+from roundwise.noise import items_of
 from roundwise.noise.horizon import ETA
 from roundwise.policies.base import checked, whole
 from roundwise.problem import Problem
@@ -54,7 +55,7 @@ class Chances:
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """All claims."""
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
-        share = shares_of(squares)
+        share = shares_of(squares, items_of(problem.noise) is not None)
         pulls = zeros((*runs, problem.arms)) + np.ceil(self.first_pulls * share / share[share > 0].min() - 1e-9)
         return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=PARTS)
 
@@ -73,7 +74,7 @@ class Chances:
         counted = np.zeros((*fed.shape[:-1], problem.arms))
         for j, row in enumerate(squares_of(claims_of(problem).forms)):
             counted = counted + np.where(fed[..., j, None], row, 0.0)
-        return shares_of(counted)
+        return shares_of(counted, items_of(problem.noise) is not None)
 
     def _open_ended(self, problem: Problem, kept: Kept, samples: Floats) -> Floats:
         """The k cheapest claims, k such that most are shown for the samples: k/T_k is largest. All, with opposites.
@@ -91,7 +92,7 @@ class Chances:
         best, amounts, size = np.zeros(runs), np.zeros((*runs, problem.arms)), np.zeros(runs)
         for k in range(1, int(unfinished.sum(axis=-1).max(initial=0)) + 1):
             allowed = np.where((rank < k) & unfinished, limits, np.inf)
-            pulls = _least(squares, allowed)
+            pulls = _least(squares, allowed) if items_of(problem.noise) is None else _nested(squares, allowed)
             rate = np.where(k <= unfinished.sum(axis=-1), k / total(pulls), 0.0)
             better = rate > best if not question.opposites else k == unfinished.sum(axis=-1)  # all can be settled
             best, size = np.where(better, rate, best), np.where(better, float(k), size)
@@ -103,6 +104,13 @@ class Chances:
         everyone = self._shares(problem, unfinished)
         share = np.where(best[..., None] > 0, share, everyone / np.maximum(total(everyone), 1e-300)[..., None])
         return whole(share * room[..., None])
+
+
+def _nested(squares: Floats, limits: Floats) -> Floats:
+    """The same where arms share items: those of a claim get as many, and the items of one claim serve the others."""
+    items = total(np.broadcast_to(squares, (*limits.shape, squares.shape[-1]))) / limits
+    used = np.broadcast_to(squares > 0, (*limits.shape, squares.shape[-1]))
+    return np.asarray(np.where(used, items[..., None], 0.0).max(axis=-2))
 
 
 def _least(squares: Floats, limits: Floats) -> Floats:

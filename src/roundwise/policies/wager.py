@@ -8,21 +8,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats, total
+from roundwise.arrays import total
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.dealing import FIRST_PARTS, PARTS
+from roundwise.noise import items_of
 from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
-from roundwise.state import Plan, Record, Trial
+from roundwise.state import Plan, Trial
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms
-AIM = 0.65  # m: a batch is so much of what would settle everything that is open
-FIRST_AIM, WIDER = 1.4, 2.0  # after the first batch: an easy problem is over by then, a hard one makes up for it
-UNSURE = 1.4  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
+PRICE, OF_ALL = 120.0, 0.2  # with no price a batch is worth so many samples times sqrt(K), or this share of all so far
+LEAST_FIRST = 10.0  # n0 at a price: never fewer
+WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so far
+NARROWEST = 0.25  # but so much of them is always allowed
+UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
+SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
+CAUTIOUS, BOLD = 20.0, 250.0  # bets are less bold at a price of fewer samples an arm than that, bolder at more
 
 
 class Fixed(NamedTuple):
@@ -35,9 +40,10 @@ class Fixed(NamedTuple):
 class Wager:
     """Batches sized so that the open bets are won, if the estimates are right.
 
-    `growth` bounds a batch by so many times the samples so far. With `batch_price` (what a batch is worth to you in
-    samples) the first batch and the growth follow from it: nothing else needs tuning. `max_batch` and `min_per_arm`
-    limit every batch; an arm that is pulled at all is pulled at least `min_per_arm` times.
+    `batch_price` is what a batch is worth to you, in samples: the first batch, the size of all others and how bold the
+    bets are follow from it, and nothing else needs tuning. Without it the first batch has `first_pulls` of each arm.
+    `growth` bounds a batch by so many times the samples so far. `max_batch` and `min_per_arm` limit every batch; an arm
+    that is pulled at all is pulled at least `min_per_arm` times.
 
     >>> from roundwise.questions import BestArm
     >>> Wager().first(Problem(BestArm(), arms=10), runs=()).pulls.sum()
@@ -46,7 +52,7 @@ class Wager:
 
     stopping: Betting = field(default_factory=Betting)
     first_pulls: float = 30.0  # n0, of each arm
-    growth: float = 2.0  # g
+    growth: float = 6.0  # at most
     batch_price: float | None = None  # lambda
     max_batch: float | None = None
     min_per_arm: float = 0.0
@@ -67,11 +73,13 @@ class Wager:
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The same for every arm."""
-        each = self.first_pulls if self.batch_price is None else max(10.0, self.batch_price / problem.arms)
+        each = self.first_pulls if self.batch_price is None else max(LEAST_FIRST, self.batch_price / problem.arms)
+        if items_of(problem.noise) is not None:  # differences on shared items tell more
+            each *= SHARED
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=FIRST_PARTS)
+        return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=FIRST_PARTS, jump=self._jump(problem))
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -81,8 +89,10 @@ class Wager:
         samples = np.maximum(trial.record.samples, 1.0)
         need = total(wanted.pulls)
         doubt = -np.expm1(ledger_of(problem).confidence(problem, kept.choice, kept.known))
-        aim, least, growth = self._sizes(trial.record, doubt)
-        size = np.clip(aim * need, np.minimum(least, growth) * samples, growth * samples)
+        price = self.batch_price or np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
+        growth = np.minimum(np.maximum(WIDTH * np.sqrt(price / samples), NARROWEST), self.growth)
+        least = np.minimum(np.maximum(SMALLEST, UNSURE * doubt), growth)
+        size = np.clip((1 + growth) / 3 * need, least * samples, growth * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
@@ -90,14 +100,9 @@ class Wager:
         share_of_all = FLOOR * min(1.0, math.sqrt(10 / problem.arms))
         floor = whole((share_of_all * after / problem.arms)[..., None] - counts)
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
-        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=PARTS)
+        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=PARTS, jump=self._jump(problem))
 
-    def _sizes(self, record: Record, doubt: Floats) -> tuple[Floats, Floats, Floats]:
-        """How much of what is needed a batch aims at, and its least and largest size in samples so far."""
-        if self.batch_price is not None:
-            price = self.batch_price / np.maximum(record.samples, 1.0)
-            growth = np.clip(3.0 * np.sqrt(price), 0.25, 20.0)
-            return (1 + growth) / 3, np.full(growth.shape, SMALLEST), growth
-        first = record.batches <= 1
-        growth = np.where(first, WIDER * self.growth, self.growth)
-        return np.where(first, FIRST_AIM, AIM), np.maximum(SMALLEST, UNSURE * doubt), growth
+    def _jump(self, problem: Problem) -> int:
+        """How bold the bets are: that a price is high is known from it alone, and from no estimate (docs/wager.md)."""
+        each = math.nan if self.batch_price is None else self.batch_price / problem.arms
+        return int(each >= BOLD) - int(each < CAUTIOUS)

@@ -322,7 +322,8 @@ class Claims:
 
     def flags(self, names: Sequence[str]) -> list[str] | None:
         """How it is asked on the command line, if nothing but a control and a margin is said."""
-        if self.opposites or self.odds or self.names or np.ptp(self.weights) != 0:
+        called = self.names not in ((), tuple(self._worded(names)))  # otherwise than by the names of its arms
+        if self.opposites or self.odds or called or np.ptp(self.weights) != 0:
             return None
         return Statements(self.forms, self.levels).flags(names)
 

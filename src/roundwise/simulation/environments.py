@@ -285,6 +285,10 @@ def pulled_in_parts(
     environment: Environment, rng: Generator, world: Any, pulls: Floats, parts: int, dealings: int, needs: Needs
 ) -> tuple[Batch, Any]:
     """A batch in parts, dealt so many times if rows can be dealt anew from their sums; in general, pull by pull."""
+    of_items = getattr(environment, "pull_items", None)
+    if of_items is not None:
+        dealt: tuple[Batch, Any] = of_items(rng, world, pulls, parts, dealings)
+        return dealt
     own = getattr(environment, "pull_parts", None)
     if own is not None and needs == "sums":
         found: tuple[Batch, Any] = own(rng, world, cut(pulls, parts), dealings)

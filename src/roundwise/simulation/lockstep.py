@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Array, stacked, take
 from roundwise.dealing import FIRST_PARTS
 from roundwise.errors import InputError, whole_number
-from roundwise.noise import family_of, known_sigma
+from roundwise.noise import family_of, items_of, known_sigma
 from roundwise.policies import Policy
 from roundwise.policies.rounds import within
 from roundwise.problem import Problem
@@ -83,20 +83,25 @@ def blocks(
         raise InputError("`max_samples` and `max_batches` must be positive.")
     limits = (min(max_samples, 2.0**53), max_batches)
     policy = within(policy, max_samples)
-    size = block_size(problem.arms)
+    size = block_size(load(problem))
     setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
-    number = number_of_blocks(problem.arms, runs)
+    number = number_of_blocks(problem, runs)
     return (Job(setting, block, min(size, runs - block * size)) for block in range(number))
 
 
-def number_of_blocks(arms: int, runs: int) -> int:
+def number_of_blocks(problem: Problem, runs: int) -> int:
     """How many blocks these runs are computed in."""
-    return -(-runs // block_size(arms))
+    return -(-runs // block_size(load(problem)))
 
 
-def block_size(arms: int) -> int:
+def load(problem: Problem) -> int:
+    """What one run takes, in arms: where they share items, every two of them count."""
+    return problem.arms if items_of(problem.noise) is None else 40 * problem.arms**2
+
+
+def block_size(load: int) -> int:
     """How many runs share random generators: few enough to be small."""
-    return max(1, min(1000, 2_000_000 // arms))
+    return max(1, min(1000, 2_000_000 // load))
 
 
 def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | None) -> Iterator[tuple[int, Runs]]:
@@ -118,7 +123,7 @@ def _lots(jobs: Iterable[Job]) -> Iterator[list[Job]]:
     lot: list[Job] = []
     for job in jobs:
         size = sum(each.size for each in lot) + job.size
-        if lot and (job.setting is not lot[0].setting or size * job.setting.problem.arms > LOT):
+        if lot and (job.setting is not lot[0].setting or size * load(job.setting.problem) > LOT):
             yield lot
             lot = []
         lot.append(job)
@@ -237,6 +242,8 @@ def drawn(
 ) -> tuple[Batch, Now]:
     """What comes back for a plan, in the detail and the parts that are asked for."""
     needs = problem.noise.needs
+    if items_of(problem.noise) is not None and not hasattr(environment, "pull_items"):
+        raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
     if plan.parts == 1:
         return environment.pull(rng, world, plan.pulls, needs)
     dealings = FIRST_DEALINGS if plan.parts == FIRST_PARTS else DEALINGS

@@ -91,6 +91,21 @@ def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Fl
     return tuple(tally), np.array(values), counts
 
 
+def read_wide(path: Path) -> tuple[Floats, tuple[str, ...]]:
+    """A table with one row an item and one column an arm, and the arms; rows with an empty cell are left out.
+
+    A first column whose name is `item` or ends in `_id` names the items.
+    """
+    head, rows = read_rows(path, ())
+    arms = head[1:] if head[0] == "item" or head[0].endswith("_id") else head
+    if len(arms) < 2:
+        raise DataError(f"{path}, line 1: one column an arm is needed, and at least two arms.")
+    full = [(line, row) for line, row in rows if all(row[arm] for arm in arms)]
+    if not full:
+        raise DataError(f"{path}: no row has a result of every arm.")
+    return np.array([[number_in(path, line, arm, row[arm]) for arm in arms] for line, row in full]), tuple(arms)
+
+
 def write_parquet(path: Path, parts: Sequence[Mapping[str, Array]]) -> None:
     """Write tables with the same columns, one after the other, to one Parquet file."""
     try:

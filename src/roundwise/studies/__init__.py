@@ -4,10 +4,11 @@
 does the mathematics when a batch is complete, `verify` does all of it again.
 """
 
+from roundwise.studies.opening import create_study, load_study
 from roundwise.studies.replay import replayed
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
-from roundwise.studies.study import Study, create_study, load_study
+from roundwise.studies.study import Study
 
 __all__ = ["Asked", "Settings", "State", "Study", "create_study", "load_study", "replayed"]

@@ -37,7 +37,7 @@ class Changing(Written):
             self._extension(state, budget)
             return [("extended", {"budget": int(budget)})], self._report
 
-        return self._write(extended)
+        return self._record(extended)
 
     def import_past(self, source: Any) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
@@ -58,7 +58,7 @@ class Changing(Written):
                 raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
             return [("past", {"results": slim.payload()})], self._report
 
-        return self._write(taught)
+        return self._record(taught)
 
     def reopen(self, why: str) -> Report:
         """Go on with a study that was closed undecided."""
@@ -71,16 +71,17 @@ class Changing(Written):
                 raise InputError(f"The study '{self.name}' is decided: there is nothing to go on with.")
             return [("reopened", {"why": why})], self._report
 
-        return self._write(reopened)
+        return self._record(reopened)
 
     def note(self, text: str) -> Report:
         """Record a remark."""
         if not text.strip():
             raise InputError("The note is empty. Nothing was changed.")
-        return self._write(lambda state: ([("noted", {"text": text})], self._report))
+        return self._record(lambda state: ([("noted", {"text": text})], self._report))
 
     def remove(self) -> None:
         """Forget a study that has no results: its name is free again."""
+        self._not_moved()
         state = self.state
         if state.files or state.later:
             raise InputError(
@@ -113,7 +114,7 @@ class Changing(Written):
             del payload["kind"]
             return [(kind, payload)], self._report
 
-        return self._write(step)
+        return self._record(step)
 
     def _change(self, state: State, what: str, arm: str, why: str = "", unrelated: bool = False) -> Change:
         self._not_closed(state)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from roundwise.noise import items_of
 from roundwise.studies.results import Amounts, Earlier, Options, Results
 from roundwise.studies.state import State
 
@@ -17,8 +20,9 @@ def earlier_of(
     Ids and running totals need every file. Otherwise the first and the last one tell whether a file goes on with them,
     and the sums of all are known.
     """
+    paired = items_of(state.settings.noise) is not None
     columns = (options.columns or state.settings.columns).over(state.settings.columns)
-    every = options.cumulative or columns.id is not None or columns.item is not None or replaces is not None
+    every = options.cumulative or columns.id is not None or columns.item is not None or replaces is not None or paired
     files: list[tuple[Sequence[str], Results]]
     files = [(asked.arms, each) for asked in (state.asked if every else state.recent) for each in asked.files]
     files += state.later
@@ -30,6 +34,11 @@ def earlier_of(
     waiting = None if state.outstanding is None or replaces is not None else state.outstanding.outstanding
     fresh = waiting is not None and not before and state.waiting is None
     found = Earlier.of(files, arms, waiting)
+    if paired and replaces is None:
+        now = state.number + 1 if state.outstanding is None else state.outstanding.number
+        lots = [each.lots for asked in state.asked if asked.number < now for each in asked.files]
+        used = [each.items for each in lots if each is not None and each.items is not None]
+        found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
     if every:
         return replace(found, fresh=fresh)
     total = Amounts(state.record.counts, state.record.totals)

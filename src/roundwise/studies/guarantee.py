@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roundwise.noise import items_of
 from roundwise.stopping.explained import Standing, explained
 from roundwise.studies.drift import SURPRISING, Disagreement, differs
 from roundwise.studies.state import State
@@ -67,7 +68,7 @@ def guarantee_of(state: State) -> Guarantee:
             conditions.append(f"{change.arm} was {what} for a reason that has nothing to do with any result")
     if state.so_far.refolded:
         conditions.append("the rules by which earlier rounds were counted anew were not chosen because of them")
-    if state.shares_items:
+    if state.shares_items and items_of(state.settings.noise) is None:
         conditions.append("results of different arms on the same item have nothing to do with each other")
     if disagreeing(state) is not None:
         conditions.append("the rounds differ from each other by chance")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from roundwise.studies.listing import import_log
+from roundwise.studies.opening import load_study
 from roundwise.studies.report import Event, events_of
 from roundwise.studies.store import open_store, write_log
-from roundwise.studies.study import Study, load_study
+from roundwise.studies.study import Study
 from roundwise.studies.verify import Audit, entry_of, verified
 
 

@@ -146,13 +146,25 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
     if inside is not None:
         of_part = None if inside.table is None else Table(inside.table.values, _some(of_parts(inside.table.counts)))
         parts = Parts(_some(of_parts(inside.counts)), _some(of_parts(inside.totals)), of_parts(inside.scatter), of_part)
-    return batch._replace(
+    whole = batch._replace(
         counts=_some(taken(batch.counts)),
         totals=_some(taken(batch.totals)),
         scatter=taken(batch.scatter),
         table=table,
         parts=parts,
+        pairs=None,
     )
+    if batch.pairs is None:
+        return whole
+    both = of_arms(batch.pairs._replace(parts=None if inside is None else inside.pairs), _two(names), _two(wanted))
+    if parts is not None:
+        whole = whole._replace(parts=parts._replace(pairs=both.parts))
+    return whole._replace(pairs=both._replace(parts=None))
+
+
+def _two(names: Sequence[str]) -> list[str]:
+    """Names for every two arms, in the order of pairs."""
+    return [f"{one}\n{other}" for one in names for other in names]
 
 
 def _some(values: Floats | None) -> Floats:

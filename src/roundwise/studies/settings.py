@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, whole_number
-from roundwise.noise import Noise
+from roundwise.noise import Noise, without_items
 from roundwise.policies import POLICIES, Policy, Rounds, Wager
 from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
@@ -46,6 +46,11 @@ class Settings:
         if self.budget is None and self.round is None and self.split is None:
             return self.policy
         return Rounds(self.policy, self.budget, self.round, self.split)
+
+    @property
+    def alone(self) -> Settings:
+        """The same as if every arm had items of its own: forecasts are made for that."""
+        return dataclasses.replace(self, noise=without_items(self.noise))
 
     @property
     def by_number(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -14,86 +13,18 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Plain
 from roundwise.dealing import PARTS
-from roundwise.errors import InputError, said, whole_number
-from roundwise.noise import Noise
-from roundwise.policies import Policy, usual_policy
-from roundwise.questions import Question
+from roundwise.errors import InputError, said
 from roundwise.studies.changing import Changing
 from roundwise.studies.earlier import earlier_of
-from roundwise.studies.replay import begun, replayed
-from roundwise.studies.results import Columns, Options, Results, Words, read_results
+from roundwise.studies.replay import replayed
+from roundwise.studies.results import Options, Results, Words, read_results
 from roundwise.studies.rounds import Asked
-from roundwise.studies.settings import Settings, arm_names, shares, within_limits
 from roundwise.studies.state import State
-from roundwise.studies.store import StudyExists, open_store
-from roundwise.studies.writing import New, overview, reasoned
+from roundwise.studies.store import Untimely
+from roundwise.studies.writing import New, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-
-SEED_BITS = 53  # what every reader of JSON keeps
-
-
-def create_study(
-    name: str,
-    *,
-    question: Question,
-    arms: Sequence[str],
-    noise: Noise,
-    delta: float = 0.05,
-    policy: Policy | None = None,
-    max_batch: float | None = None,
-    min_per_arm: float = 0.0,
-    budget: int | None = None,
-    round: int | None = None,
-    split: Sequence[float] | str | None = None,
-    storage: str | None = None,
-    load_if_exists: bool = False,
-    seed: int | None = None,
-    columns: Columns | None = None,
-) -> Study:
-    """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
-
-    `policy` is the usual one of the question unless said otherwise. After `budget` results nothing more is asked for:
-    the study is then undecided, and its report says what has not been ruled out. With a `round` every batch has so many
-    results, with a `split` ("equal", or shares such as "2:1:1") so many of each arm; it is then complete when their
-    number is there. An old study must have been created with the same
-    settings. `seed` deals the rows of the first batch into parts: it is drawn, unless it is given to have the same
-    study again, and must then be chosen before the results are known. `columns` are what the columns of its files are
-    called, where they have names of their own.
-    """
-    names = arm_names(arms)
-    chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
-    drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
-    fixed = shares(split, len(names))
-    titles = columns or Columns()
-    settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles)
-    settings.check_kept()
-    store = open_store(storage)
-    try:
-        store.create(name, settings.payload(), overview=overview(begun(name, settings)))
-    except StudyExists:
-        if not load_if_exists:
-            store.close()
-            raise
-        old = Settings.from_payload(store.recent(name)[0].payload)
-        if old.payload() != settings.payload() | ({"seed": old.seed} if seed is None else {}):
-            store.close()
-            raise InputError(
-                f"There is a study '{name}' with other settings. Nothing was changed; choose another name, or load it."
-            ) from None
-    return Study(name, store)
-
-
-def load_study(name: str, storage: str | None = None) -> Study:
-    """A study that exists."""
-    store = open_store(storage, create=False)
-    try:
-        store.known(name)
-    except BaseException:
-        store.close()
-        raise
-    return Study(name, store)
 
 
 class Study(Changing):
@@ -138,7 +69,7 @@ class Study(Changing):
             raise InputError("Give the results: a file or a data frame.")
         if round_over is not None:
             reasoned(round_over)
-        return self._write(lambda state: self._telling(state, sources, round_over, options, key)[1:])
+        return self._record(lambda state: self._telling(state, sources, round_over, options)[1:], key)
 
     def preview(
         self, *sources: Any, round_over: str | None = None, **words: Unpack[Words]
@@ -148,7 +79,7 @@ class Study(Changing):
         state, read = self.state, list[Results]()
 
         def step(state: State) -> tuple[New, Callable[[State], Report]]:
-            found, new, result = self._telling(state, sources, round_over, options, None)
+            found, new, result = self._telling(state, sources, round_over, options)
             read.extend(found)
             return new, result
 
@@ -160,11 +91,9 @@ class Study(Changing):
         return self.tell(round_over=why)
 
     def _telling(
-        self, state: State, sources: Sequence[Any], round_over: str | None, options: Options, key: str | None
+        self, state: State, sources: Sequence[Any], round_over: str | None, options: Options
     ) -> tuple[list[Results], New, Callable[[State], Report]]:
         """What was read, and what is to be recorded of it."""
-        if key is not None and self.store.find(self.name, f"request {key}"):
-            return [], [], self._report
         read: list[Results] = []
         for i, source in enumerate(sources, 1):  # a file told before says so
             read.append(self._read(state, source, state.number <= 1, state.files + i, options, read))
@@ -174,16 +103,13 @@ class Study(Changing):
                     f"{results.name} is given twice (same contents). Nothing was changed. If these are new results "
                     "that came out the same, tell one file at a time."
                 )
-        request = {} if key is None else {"key": key}
         self._not_closed(state)
         if state.decided is not None:
             if round_over is not None:
                 raise InputError(f"The study '{self.name}' is decided, and no round is open. Nothing was changed.")
-            return read, [("later", {"results": each.payload(), **request}) for each in read], self._report
+            return read, [("later", {"results": each.payload()}) for each in read], self._report
         number = self._open(state).number
-        new: list[tuple[str, Plain]] = [
-            ("told", {"batch": number, "results": results.payload(), **request}) for results in read
-        ]
+        new: list[tuple[str, Plain]] = [("told", {"batch": number, "results": results.payload()}) for results in read]
         if round_over is not None:
             new.append(("round_over", {"batch": number, "why": round_over}))
         return read, new, self._report
@@ -218,7 +144,7 @@ class Study(Changing):
             }
             return [("amended", payload)], self._report
 
-        return self._write(amended)
+        return self._record(amended)
 
     def end(self, why: str) -> Report:
         """End the study before it is decided; what has not been ruled out is reported."""
@@ -229,7 +155,11 @@ class Study(Changing):
                 raise InputError(f"The study '{self.name}' is closed already ({state.closed}). Nothing was changed.")
             return [("closed", {"why": why})], self._report
 
-        return self._write(closed)
+        return self._record(closed)
+
+    def status(self) -> Report:
+        """Where the study stands, without intervals: quick, however long it is."""
+        return self._report(self.state)
 
     def report(self) -> Report:
         """Everything there is to say, with intervals."""
@@ -267,7 +197,8 @@ class Study(Changing):
             raise InputError(f"The study '{self.name}' is over, undecided: {state.over}. Nothing was changed.")
         if state.outstanding is None:
             first = said("Call `study.ask()`", f"Run `roundwise ask {self.name}`")
-            raise InputError(f"No round is open. {first} first. Nothing was changed.")
+            last = f" Round {state.number} is complete." if state.number else ""
+            raise Untimely(f"No round is open. {first} first.{last} Nothing was changed.")
         return state.outstanding
 
     def _read(
@@ -300,7 +231,7 @@ class Study(Changing):
         if recorded is None:
             return results
         if not options.again:
-            raise InputError(
+            raise Untimely(
                 f"{results.name} was already recorded {recorded} (same contents). Nothing was changed. If "
                 f"these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
             )

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
+from roundwise.questions.base import Wording
+from roundwise.questions.besides import asks
 from roundwise.studies.guarantee import guarantee_of
 from roundwise.studies.replay import apply, replayed
+from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.store import Conflict, Entry
 from roundwise.studies.store.log import Head, extended, user, written
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.store.database import Store
+    from roundwise.studies.store.records import Records
 
 Made = TypeVar("Made")
 New = Sequence[tuple[str, Plain]]
@@ -29,9 +32,11 @@ TRIES = 20  # times that a step is made anew because another writer was first
 class Written:
     """A study and the store that it is kept in."""
 
-    def __init__(self, name: str, store: Store) -> None:
+    def __init__(self, name: str, store: Records) -> None:
         self.name = name
         self.store = store
+        self.key: str | None = None  # of a request: what it recorded is not recorded again
+        self.expected: str | None = None  # the digest of the entry after which alone something may be recorded
 
     def __enter__(self) -> Self:
         return self
@@ -69,6 +74,32 @@ class Written:
                 continue
             return result(state)
         raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
+
+    def _record(self, step: Step[Report], key: str | None = None) -> Report:
+        """The same for what a user does: once for each `key`, and only if the record ends as `expected`."""
+        key = key or self.key
+
+        def once(state: State) -> tuple[New, Callable[[State], Report]]:
+            if key is not None and self.store.find(self.name, f"request {key}"):
+                return [], self._report
+            self._not_moved()
+            new, result = step(state)
+            first = {} if key is None else {"key": key}
+            return [(kind, payload if i else payload | first) for i, (kind, payload) in enumerate(new)], result
+
+        return self._write(once)
+
+    def _not_moved(self) -> None:
+        """Raise a `Conflict` where the record no longer ends as expected; what is written later notices it, too."""
+        if self.expected is None:
+            return
+        last = self.store.recent(self.name)[-1]
+        if last.digest != self.expected:
+            raise Conflict(
+                f"Study '{self.name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
+                f"{last.at:%Y-%m-%d at %H:%M} UTC, after what you have seen. Nothing was changed; look again and "
+                "repeat."
+            )
 
     def _worked_out(self, state: State, step: Step[Made]) -> tuple[New, Callable[[State], Made]]:
         """What the step and what follows from it would record; the state is brought up to date with it."""
@@ -114,10 +145,14 @@ def overview(state: State) -> Plain:
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
     if stands == "over" and state.over is None:
         stands = "waiting" if waiting is not None else "open"
+    told = [file.name for asked in state.recent for file in asked.files]
     return {
         "question": state.settings.question.name,
+        "asks": asked_in_words(state.settings),
         "arms": len(state.settings.arms),
         "state": stands,
+        "round": state.number + (stands == "open"),
+        "file": told[-1] if told else None,  # None: the one before stays
         "answer": None if verdict is None else verdict["words"],
         "results": int(state.trial.record.samples),
         "waiting": 0 if waiting is None else int(waiting.counts.sum()),
@@ -126,6 +161,14 @@ def overview(state: State) -> Plain:
         "by": user(),
         "guarantee": str(guarantee_of(state)),
     }
+
+
+def asked_in_words(settings: Settings) -> str:
+    """The question of a study in plain words, in the units of its results."""
+    from roundwise.studies.report.words import units_of
+
+    units = units_of(settings.noise)
+    return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))
 
 
 def reasoned(why: str) -> None:

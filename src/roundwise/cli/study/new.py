@@ -33,7 +33,7 @@ from roundwise.cli.output import recorded
 from roundwise.cli.reading import ArmColumn, IdColumn, ItemColumn, OutcomeColumn, TimeColumn, columns_of
 from roundwise.cli.study.common import Name, Storage, show
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance, with_items
 from roundwise.questions import Question, Statements
 from roundwise.spec import made
 
@@ -84,6 +84,9 @@ def new(
     id_column: IdColumn = None,
     time_column: TimeColumn = None,
     item_column: ItemColumn = None,
+    items: Annotated[
+        bool, typer.Option("--items", help="Arms are tried on the same items; files have one column an arm.")
+    ] = False,
     storage: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -118,6 +121,8 @@ def new(
             "split": split,
         }
     columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column)
+    if items:
+        words["noise"] = with_items(words["noise"])
     with create_study(name, storage=storage, columns=columns, seed=seed, **words) as study:
         recorded(f"'{name}' is created")
         guarantee = str(guarantee_of(study.state))

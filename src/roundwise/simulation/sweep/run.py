@@ -54,7 +54,7 @@ def run_cells(
     """
     check_place(workers, cluster)
     _clear(folder)
-    sizes = [number_of_blocks(cell.problem.arms, cell.runs) for cell in cells]
+    sizes = [number_of_blocks(cell.problem, cell.runs) for cell in cells]
     ends = list(accumulate(sizes))
     parts: dict[int, dict[int, Runs]] = {}
     for place, part in computed(_jobs(cells), sum(sizes), workers, cluster):

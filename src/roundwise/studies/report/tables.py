@@ -133,7 +133,7 @@ def plain_of(report: Facts) -> Plain:
     }
 
 
-def arm_table(report: Facts) -> Table:
+def arm_table(report: Facts, most: int = MOST) -> Table:
     """The arms for people, the best first: only the columns that have something to say."""
     arms, units = report.ranked, report.units
 
@@ -152,7 +152,7 @@ def arm_table(report: Facts) -> Table:
     head += ["missing"] if lost else []
     head += ["waiting"] if waiting else []
     table = [head]
-    for each in arms[:MOST]:
+    for each in arms[:most]:
         row = [each.name, count(each.results), "-" if each.mean is None else units.value(each.mean, "near")]
         if each.mean is not None and outside(each):
             row[-1] += " *"

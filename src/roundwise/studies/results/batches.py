@@ -10,6 +10,7 @@ from roundwise.arrays import Floats
 from roundwise.dealing import Rows, dealt_rows, dealt_sums
 from roundwise.errors import InputError
 from roundwise.noise import Binary, Poisson
+from roundwise.pairing import dealings_for, dealt_pairs, pairs_of
 from roundwise.state import Batch, Parts, Table, joined
 from roundwise.studies.results.lots import Lots, pooled
 from roundwise.studies.results.names import Index
@@ -40,7 +41,14 @@ def whole_of(results: Sequence[Results]) -> Batch:
     known = all(each.scatter is not None for each in results)
     batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in results]
     whole = batches[0] if len(batches) == 1 else joined(batches)._replace(parts=None)
-    return whole._replace(table=_whole_table(results)) if _values_known(results) else whole
+    if _values_known(results):
+        whole = whole._replace(table=_whole_table(results))
+    if not all(each.paired for each in results):
+        return whole
+    lots = lots_of(results)
+    if lots is None or lots.items is None:
+        return whole
+    return whole._replace(pairs=pairs_of(_rows(lots), len(whole.counts), all(each.tables for each in results)))
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
@@ -60,8 +68,15 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
     lots = lots_of(results)
     if lots is None:
         return None
-    rows = Rows(lots.arms, lots.counts, lots.totals, lots.scatter, lots.items)
-    return dealt_rows(rows, len(counts), seed, number, parts, _POINTS if _values_known(results) else 0)
+    rows, arms, points = _rows(lots), len(counts), _POINTS if _values_known(results) else 0
+    if rows.items is None or not all(each.paired for each in results):
+        return dealt_rows(rows, arms, seed, number, parts, points)
+    found = dealt_rows(rows, arms, seed, number, parts, points, dealings_for(arms, parts, points > 0))
+    return found._replace(pairs=dealt_pairs(rows, arms, seed, number, parts, found.dealings, points > 0))
+
+
+def _rows(lots: Lots) -> Rows:
+    return Rows(lots.arms, lots.counts, lots.totals, lots.scatter, lots.items)
 
 
 def _zero_one(parts: Parts | None, tables: bool) -> Parts | None:

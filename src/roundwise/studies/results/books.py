@@ -30,14 +30,14 @@ _FAILURES = (
 )  # fmt: skip
 
 
-def excel_sheet(name: str, file: BinaryIO) -> Sheet:
-    """The first sheet of an Excel workbook; rows are numbered as Excel does."""
+def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
+    """The first sheet of an Excel workbook, of `largest` bytes at most; rows are numbered as Excel does."""
     digest = digest_of(file)
     try:
         book = zipfile.ZipFile(file)
         titles, part = _first_sheet(book)
-        texts = _shared_texts(book)
-        rows = _rows(book, part, texts)
+        texts = _shared_texts(book, largest)
+        rows = _rows(book, part, texts, largest)
         top, head = next(((number, row) for number, row in rows if not _empty(row)), (0, {}))
     except _FAILURES as error:
         raise damaged(name, "an Excel workbook", error) from None
@@ -103,9 +103,11 @@ def _elements(book: zipfile.ZipFile, part: str, tag: str) -> list[Element]:
         return [each for _, each in iterparse(source) if _local(each) == tag]
 
 
-def _shared_texts(book: zipfile.ZipFile) -> list[str]:
+def _shared_texts(book: zipfile.ZipFile, largest: int) -> list[str]:
     if "xl/sharedStrings.xml" not in book.namelist():
         return []
+    if book.getinfo("xl/sharedStrings.xml").file_size > largest:
+        raise ValueError("its texts are too large; save it as CSV UTF-8")
     texts: list[str] = []
     size = 0
     with book.open("xl/sharedStrings.xml") as source:
@@ -121,10 +123,10 @@ def _shared_texts(book: zipfile.ZipFile) -> list[str]:
     return texts
 
 
-def _rows(book: zipfile.ZipFile, part: str, texts: Sequence[str]) -> Iterator[tuple[int, dict[int, Any]]]:
+def _rows(book: zipfile.ZipFile, part: str, texts: Sequence[str], largest: int) -> Iterator[tuple[int, dict[int, Any]]]:
     """The rows that have cells: their number, and their cells by column."""
-    if book.getinfo(part).file_size > LARGEST:
-        raise ValueError(f"a sheet of over {LARGEST >> 20} MB; save it as CSV UTF-8")
+    if book.getinfo(part).file_size > largest:
+        raise ValueError(f"a sheet of over {largest >> 20} MB; save it as CSV UTF-8")
     number = ended = 0
     with book.open(part) as source:
         data: Element | None = None

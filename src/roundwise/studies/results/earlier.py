@@ -35,6 +35,7 @@ class Earlier:
     waiting: Floats | None = None  # (K)
     total: Amounts | None = None  # of all results, where not all files are here
     fresh: bool = False  # whether nothing was told of the open round yet
+    items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
 
     @classmethod
     def of(
@@ -65,6 +66,13 @@ class Earlier:
             return np.zeros(len(ids), dtype=np.bool_)
         at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
         return known[at] == ids
+
+    def known(self, items: Hashes) -> Bools:
+        """Which items were used in an earlier round."""
+        if self.items is None or not len(self.items):
+            return np.zeros(len(items), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
+        return self.items[at] == items
 
     @cached_property
     def together(self) -> Amounts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import importlib
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
@@ -12,11 +13,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from roundwise.errors import DataError
+from roundwise.studies.results.cells import blank
 from roundwise.studies.results.sheets import Chunk, Sheet, damaged
 from roundwise.studies.results.words import refusal, shown
 
 ROWS = 50_000  # of a data frame, handed over at once
 TUPLES = 2000  # of a Parquet file: more, and the garbage collector takes half of the time
+COLUMNS = "application/vnd.roundwise.columns+json"  # the kind of a data frame that is sent
 _DUCKDB = {"autoinstall_known_extensions": "false", "memory_limit": "1GB", "threads": "1"}
 
 
@@ -38,6 +41,26 @@ def frame_sheet(name: str, frame: Any) -> Sheet:
     return Sheet(name, [str(label) for label in labels], chunks, hint=hint)
 
 
+def columns_of(name: str, frame: Any) -> dict[str, list[Any]]:
+    """A data frame as JSON has it: cells that hold nothing are null, times are texts."""
+    labels = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
+    return {str(label): [_plain(cell) for cell in _cells(name, frame[label])] for label in labels}
+
+
+def _plain(cell: Any) -> str | int | float | bool | None:
+    if blank(cell):
+        return None
+    if isinstance(cell, np.datetime64):
+        return str(cell)
+    if isinstance(cell, np.generic):
+        return _plain(cell.item())
+    if isinstance(cell, bool | int | str):
+        return cell
+    if isinstance(cell, float):
+        return cell if math.isfinite(cell) else str(cell)
+    return str(cell.isoformat()) if hasattr(cell, "isoformat") else str(cell)
+
+
 def parquet_sheet(name: str, path: str, file: BinaryIO) -> Sheet:
     """A Parquet file, through DuckDB or pandas. Rows count from 1."""
     digest = digest_of(file)
@@ -46,11 +69,15 @@ def parquet_sheet(name: str, path: str, file: BinaryIO) -> Sheet:
     except ImportError:
         return _parquet_by_pandas(name, file, digest)
     pattern = glob.escape(os.path.abspath(path))  # DuckDB takes stars and brackets for patterns, and s3:// for a place
+
+    def broken(error: Exception) -> DataError:  # an upload lies elsewhere than its name says
+        return damaged(name, "a Parquet file", Exception(str(error).replace(pattern, name)))
+
     try:
         with duckdb.connect(config=_DUCKDB) as connection:
             described = connection.execute("describe select * from read_parquet(?)", [pattern]).fetchall()
     except Exception as error:  # what a damaged file raises is nowhere promised
-        raise damaged(name, "a Parquet file", error) from None
+        raise broken(error) from None
     header = [str(row[0]) for row in described]
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
@@ -61,14 +88,14 @@ def parquet_sheet(name: str, path: str, file: BinaryIO) -> Sheet:
                 found = connection.execute(f"select {wanted} from read_parquet(?)", [pattern])
                 rows = found.fetchmany(TUPLES)
             except Exception as error:
-                raise damaged(name, "a Parquet file", error) from None
+                raise broken(error) from None
             while rows:
                 yield Chunk(range(start, start + len(rows)), list(zip(*rows, strict=True)))
                 start += len(rows)
                 try:
                     rows = found.fetchmany(TUPLES)
                 except Exception as error:
-                    raise damaged(name, "a Parquet file", error) from None
+                    raise broken(error) from None
 
     return Sheet(name, header, chunks, lambda: digest)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, said
-from roundwise.noise import Noise
+from roundwise.noise import Noise, items_of
 from roundwise.studies.results import checks
 from roundwise.studies.results.cells import Numbers, blank, no_value
 from roundwise.studies.results.columns import Layout
@@ -157,6 +157,7 @@ class RowLines:
                 np.add.at(self._empty, cells.arms[missing], 1.0)
                 cells, values, missing = taken(cells, ~missing), values[~missing], missing[~missing]
             items = self._items(cells)
+            self._refuse_old_items(cells, items)
             ids = self._ids(cells, items)
             if ids is not None:
                 old = self._earlier.has(ids) if not self._options.again else np.zeros(len(ids), dtype=np.bool_)
@@ -269,6 +270,22 @@ class RowLines:
         if self._wide:
             return hashes([f"file {self._file}, line {line}" for line in cells.lines], self._seed)
         return None
+
+    def _refuse_old_items(self, cells: Cells, items: Hashes | None) -> None:
+        """Where arms are compared on items, one that was used before is known: it is no new chance."""
+        if items is None or items_of(self._noise) is None:
+            return
+        old = self._earlier.known(items)
+        new = ~self._earlier.has(with_arm(items, cells.arms)) if not self._options.again else np.ones_like(old)
+        lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+        lines.refuse(
+            "an item of an earlier round",
+            old & new,
+            lambda k: (
+                f"the item '{shown(str(cells.columns['item'][k]))}' was used in an earlier round.",
+                "Items of a round must be new to all arms: leave it out, and use others.",
+            ),
+        )
 
     def _ids(self, cells: Cells, items: Hashes | None) -> Hashes | None:
         if not self.with_ids:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypedDict
 
+from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.studies.results.columns import Columns
 
@@ -39,6 +40,14 @@ class Options:
             raise InputError("A file is a running total (--cumulative) or all new (--new), not both.")
         if self.columns is not None and not isinstance(self.columns, Columns):
             raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., time=..., item=...).")
+
+    def plain(self) -> Plain:
+        """What was said, as JSON."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        said = {key: value for key, value in said.items() if value not in (None, (), "", False)}
+        if self.columns is not None:
+            said["columns"] = self.columns.payload()
+        return said | ({"ignore_arms": list(self.ignored)} if self.ignored else {})
 
     @property
     def ignored(self) -> tuple[str, ...]:

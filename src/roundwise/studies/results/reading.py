@@ -15,13 +15,14 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Noise, Poisson
-from roundwise.studies.results.books import excel_sheet
+from roundwise.noise import Binary, Noise, Poisson, items_of
+from roundwise.studies.results.books import LARGEST, excel_sheet
 from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
 from roundwise.studies.results.columns import Columns, known_titles, layout
 from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
 from roundwise.studies.results.frames import frame_sheet, parquet_sheet
+from roundwise.studies.results.limits import Limits
 from roundwise.studies.results.lines import RowLines, SumLines
 from roundwise.studies.results.lots import Spool, kept, width_for
 from roundwise.studies.results.marks import marks, surprising
@@ -63,11 +64,11 @@ def read_results(
     names = Names(arms, options.ignored)
     with ExitStack() as stack:
         path = str(os.fspath(source)) if is_path(source) else "data frame"
-        name = shown(path, 200)
+        name = shown(getattr(source, "shown_as", path), 200)  # an upload lies elsewhere than its name says
         try:
-            sheet = _sheet(source, path, name, known_titles(named, names.arms), stack)
+            sheet = sheet_of(source, path, name, known_titles(named, names.arms), stack)
             sheet.problems.arms = names.arms
-            reader = _Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
+            reader = Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
             believed = options.again or (earlier.believed and not options.cumulative)
             found = replace(reader.results(), parts=parts, seed=seed, new=believed)
         except OSError as error:
@@ -76,8 +77,14 @@ def read_results(
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
-def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
-    """The table in whatever was given."""
+def sheet_of(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
+    """The table in whatever was given; a source that was sent by somebody else has limits."""
+    limits: Limits | None = getattr(source, "limits", None)
+    found = _sheet(source, path, name, known, stack, limits)
+    return found if limits is None else limits.counted(found)
+
+
+def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None) -> Sheet:
     if is_frame(source):
         return frame_sheet(name, source)
     if not is_path(source):
@@ -87,12 +94,13 @@ def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack)
     if start.startswith(b"PAR1"):
         return parquet_sheet(name, path, file)
     if start.startswith(b"PK\x03\x04"):
-        return excel_sheet(name, file)
+        return excel_sheet(name, file, LARGEST if limits is None else limits.unpacked)
     for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):
         if start and path.lower().endswith(suffix):
             raise refusal(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")
     if start.startswith(b"\x1f\x8b"):
-        file = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=file)))
+        unpacked = gzip.GzipFile(fileobj=file) if limits is None else limits.gzip(name, file)
+        file = cast(BinaryIO, stack.enter_context(unpacked))
         try:
             start = _start(file)
         except (OSError, EOFError, zlib.error) as error:
@@ -104,7 +112,7 @@ def _start(file: Any) -> bytes:
     return bytes(file.peek(64)[:64]) if hasattr(file, "peek") else b""
 
 
-class _Reader:
+class Reader:
     """One file on its way to results."""
 
     def __init__(
@@ -188,6 +196,8 @@ class _Reader:
 
     def _sums(self) -> Results:
         size, plan, sheet = len(self.names.arms), self.plan, self.sheet
+        if items_of(self.noise) is not None:
+            raise self._without_items()
         reader = SumLines(sheet, self.names, self.noise, plan)
         sums, lines = Sums(size), 0
         for index, counts, totals, within in reader.read(self._chunks()):
@@ -224,6 +234,8 @@ class _Reader:
         sheet, size = self.sheet, len(self.names.arms)
         spool = self._spool()
         reader = RowLines(sheet, self.names, self.noise, self.plan, self.options, self.earlier, self.seed, self.file)
+        if items_of(self.noise) is not None and not reader.has_items:
+            raise self._without_items()
         for index, values, items in reader.read(self._chunks()):
             spool.put(index, values, items)
         reader.refuse(spool.rows)
@@ -263,6 +275,7 @@ class _Reader:
             kept(spool.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
             law,
             self.noise.needs == "rows",
+            items_of(self.noise) is not None,
             missing=missing if missing.any() else None,
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
@@ -282,6 +295,12 @@ class _Reader:
             if each.missing is not None:
                 found = found + each.missing
         return found
+
+    def _without_items(self) -> DataError:
+        return DataError(
+            f"{self.sheet.name} does not say which results belong to the same item, and this study compares arms on "
+            "the items of both. Name the column of items (--item-column), or give one row an item, one column an arm."
+        )
 
     def _law(self) -> Law | None:
         return "binary" if isinstance(self.noise, Binary) else "poisson" if isinstance(self.noise, Poisson) else None

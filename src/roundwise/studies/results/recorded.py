@@ -41,6 +41,7 @@ class Results:
     lots: Lots | None = None  # the rows, in random order; None of sums, and where sums say as much
     law: Law | None = None  # what makes sums as good as rows: their parts can be drawn
     tables: bool = False  # the noise model asks for the values of all rows
+    paired: bool = False  # the noise model compares arms on the items of both
     parts: int = 1  # into how many parts the batch is to be dealt
     seed: int = 0  # of the dealing
     missing: Floats | None = None  # (K), rows without an outcome
@@ -82,6 +83,7 @@ class Results:
             "lots": None if self.lots is None else _lots(self.lots, len(self.counts)),
             "law": self.law,
             "tables": self.tables or None,
+            "paired": self.paired or None,
             "missing": None if self.missing is None else packed(self.missing),
             "why": self.why,
             "skipped": self.skipped or None,
@@ -117,6 +119,7 @@ class Results:
                 lots=None if payload.get("lots") is None else _from_lots(payload["lots"]),
                 law=payload.get("law"),
                 tables=bool(payload.get("tables", False)),
+                paired=bool(payload.get("paired", False)),
                 missing=_maybe(payload, "missing"),
                 why=payload.get("why"),
                 skipped=payload.get("skipped", 0),

@@ -1,6 +1,6 @@
 """Where studies are kept: an append-only log per study, in SQLite or PostgreSQL; no mathematics.
 
-store = open_store("sqlite:///roundwise.db")            # or postgresql://user:password@host/database
+store = open_store("sqlite:///roundwise.db")            # or postgresql://user:password@host/database, http://host:8000
 store.create("checkout", {"arms": ["a", "b"]})          # entry 0
 store.append("checkout", [("asked", {"a": 10, "b": 10})], expected=0)
 store.read("checkout")                                  # every entry, in order; the study is what they say
@@ -12,29 +12,31 @@ edited, cut or damaged is noticed. SQLAlchemy is imported when a store is opened
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from roundwise.errors import InputError
-from roundwise.studies.store.errors import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
+from roundwise.studies.store.errors import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
 from roundwise.studies.store.files import lines, no_database, read_log, write_log
 from roundwise.studies.store.log import Entry, Listing, check
-
-if TYPE_CHECKING:
-    from roundwise.studies.store.database import Store
+from roundwise.studies.store.records import Records
 
 DEFAULT = "sqlite:///roundwise.db"
 
 
-def open_store(url: str | None = None, create: bool = True) -> Store:
+def open_store(url: str | None = None, create: bool = True) -> Records:
     """The store at `url`, by default that of ROUNDWISE_STORAGE, else roundwise.db in the current folder.
 
-    A store that is not there yet is made, or refused where `create` is false.
+    A store that is not there yet is made, or refused where `create` is false. With `http://...` it is that of a server.
     """
+    url = url or os.environ.get("ROUNDWISE_STORAGE") or DEFAULT
+    if url.lower().startswith(("http://", "https://")):
+        from roundwise.studies.store import remote, server
+
+        return remote.RemoteStore(server.server_at(url))
     try:
         from roundwise.studies.store import address, database
     except ImportError:
         raise InputError("Studies need the extra 'store': pip install 'roundwise[store]'.") from None
-    return database.opened(address.parsed(url or os.environ.get("ROUNDWISE_STORAGE") or DEFAULT), create)
+    return database.opened(address.parsed(url), create)
 
 
 __all__ = [
@@ -43,9 +45,11 @@ __all__ = [
     "Damaged",
     "Entry",
     "Listing",
+    "Records",
     "StoreError",
     "StudyExists",
     "UnknownStudy",
+    "Untimely",
     "check",
     "lines",
     "no_database",

@@ -13,8 +13,8 @@ from sqlalchemy.exc import ArgumentError
 from roundwise.errors import InputError
 
 EXAMPLES = (
-    "Write sqlite:///roundwise.db (a file here), sqlite:////data/roundwise.db (a full path) "
-    "or postgresql://user:password@host/database."
+    "Write sqlite:///roundwise.db (a file here), sqlite:////data/roundwise.db (a full path), "
+    "postgresql://user:password@host/database, or http://host:8000 (a server of roundwise)."
 )
 
 

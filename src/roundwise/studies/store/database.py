@@ -56,6 +56,10 @@ class Store:
         self.address = address
         self._access: Access | None = None
 
+    @property
+    def server(self) -> None:
+        """No server is between: studies are written directly."""
+
     def __repr__(self) -> str:
         return f"Store({self.address.place!r})"
 
@@ -122,11 +126,11 @@ class Store:
     ) -> list[Entry]:
         """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
         texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
-        about = {} if overview is None else {"overview": written(overview)}
         with self.reached().writing() as connection:
             number, head = self._head(connection, name, lock=True)
             if head.entries - 1 != expected:
                 raise self._conflict(connection, name, number, head, expected)
+            about = {} if overview is None else {"overview": written(_over(connection, number, overview))}
             entries = extended(name, head, texts, datetime.now(UTC))
             if entries:
                 connection.execute(insert(schema.entry), [_row(number, entry) for entry in entries])
@@ -165,6 +169,11 @@ class Store:
             found = self._after(connection, name, number, head, max(head.checkpoint - 1, -1))
             first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
         return [*first(), *found()]
+
+    def head(self, name: str) -> Head:
+        """Where the log of a study ends."""
+        with self.reached().reading() as connection:
+            return self._head(connection, name)[1]
 
     def known(self, name: str) -> None:
         """Raise `UnknownStudy` where there is no such study."""
@@ -220,6 +229,13 @@ class Store:
                 select(columns.name, columns.created_at, columns.changed_at, columns.entries, columns.overview)
             ).all()
         return sorted((_listing(self.address, *row) for row in rows), key=lambda each: each.name)
+
+    def ends(self) -> dict[str, tuple[int, str]]:
+        """Of every study how many entries it has, and the digest of the last: cheap, to see what has changed."""
+        columns = schema.study.c
+        with self.reached().reading() as connection:
+            rows = connection.execute(select(columns.name, columns.entries, columns.digest)).all()
+        return {str(row.name): (int(row.entries), str(row.digest)) for row in rows}
 
     def _insert(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> None:
         first, last = entries[0], entries[-1]
@@ -307,6 +323,17 @@ def _entry(name: str, place: int, row: Row[Any]) -> Entry:
     except (TypeError, ValueError):
         raise Damaged(f"The log of study '{name}' was changed: entry {place} cannot be read. {RESTORE}") from None
     return entry
+
+
+def _over(connection: Connection, number: int, overview: Mapping[str, Any]) -> Plain:
+    """A line about a study, in which the last file stays where no other came."""
+    if overview.get("file") is not None:
+        return dict(overview)
+    old = connection.execute(select(schema.study.c.overview).where(schema.study.c.id == number)).scalar_one()
+    try:
+        return {**overview, "file": json.loads(old)["file"]}
+    except (ValueError, TypeError, KeyError):  # nobody wrote one, or it says nothing
+        return dict(overview)
 
 
 def _listing(address: Address, name: str, created: str, changed: str, entries: int, overview: str) -> Listing:

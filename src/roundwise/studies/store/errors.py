@@ -3,6 +3,7 @@
 RoundwiseError
 ├── InputError
 │   ├── StudyExists    a new study under a name that is taken
+│   ├── Untimely       what a study cannot take as it stands: no round is open, or it was recorded before
 │   └── UnknownStudy   a name under which nothing is kept
 ├── DataError          a file or database that is not a store, or of a newer version
 │   └── Damaged        a log or a file that is no longer as it was written
@@ -19,6 +20,10 @@ from roundwise.errors import DataError, InputError, RoundwiseError
 
 class StudyExists(InputError):
     """A new study under a name that is taken."""
+
+
+class Untimely(InputError):
+    """What a study cannot take as it stands: no round is open, or it was recorded before."""
 
 
 class UnknownStudy(InputError):

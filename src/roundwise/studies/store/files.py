@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from roundwise.arrays import Plain
@@ -20,8 +20,17 @@ PAYLOAD = ', "payload": '  # what follows it is the payload as it was recorded; 
 
 def lines(entries: Sequence[Entry]) -> Iterator[str]:
     """The lines of a whole log. The first counts the others, so that a file that was cut is noticed."""
-    last = entries[-1]
-    yield json.dumps({"roundwise": "study", "format": FORMAT, "study": last.study, "entries": len(entries)})
+    yield first_line(entries[-1].study, len(entries))
+    yield from entry_lines(entries)
+
+
+def first_line(study: str, entries: int, **about: str) -> str:
+    """The first line: what follows it."""
+    return json.dumps({"roundwise": "study", "format": FORMAT, "study": study, "entries": entries, **about})
+
+
+def entry_lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """A line for each entry."""
     for entry in entries:
         about = {"seq": entry.seq, "kind": entry.kind, "at": stamp(entry.at), "by": entry.by, "version": entry.version}
         yield json.dumps({**about, "digest": entry.digest})[:-1] + PAYLOAD + entry.text + "}"
@@ -75,25 +84,32 @@ def read_log(path: Path) -> list[Entry]:
     not_open(path)
     try:
         with path.open(encoding="utf-8-sig") as file:
-            first = _first(path, file.readline())
-            entries = [_entry(path, number, first["study"], line) for number, line in enumerate(file, start=2)]
+            _, entries = parsed(str(path), file)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise DataError(f"{path} is not text. {EXPECTED}") from None
     check(entries)
+    return entries
+
+
+def parsed(path: str, source: Iterable[str]) -> tuple[Plain, list[Entry]]:
+    """The first line and the entries of a log, or of a part of one; its chain is not checked."""
+    rest = iter(source)
+    first = _first(path, next(rest, ""))
+    entries = [_entry(path, number, first["study"], line) for number, line in enumerate(rest, start=2)]
     if len(entries) != first["entries"]:
         raise Damaged(
             f"{path} holds {len(entries)} entries of study '{first['study']}', but its first line announces "
             f"{first['entries']!r}: the file was cut. Export the study again."
         )
-    return entries
+    return first, entries
 
 
 EXPECTED = "Give a file that `roundwise export` wrote."
 
 
-def _first(path: Path, line: str) -> Plain:
+def _first(path: str, line: str) -> Plain:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -108,7 +124,7 @@ def _first(path: Path, line: str) -> Plain:
     return found
 
 
-def _entry(path: Path, number: int, study: str, line: str) -> Entry:
+def _entry(path: str, number: int, study: str, line: str) -> Entry:
     try:
         row = json.loads(line)
         strings = {name: row[name] for name in ("kind", "by", "version", "digest")}

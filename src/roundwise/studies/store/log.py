@@ -6,7 +6,9 @@ import getpass
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -123,22 +125,36 @@ CHECKPOINT = "counted"  # the kind of entry that holds all of the state: a study
 
 
 def keys(entry: Entry) -> list[str]:
-    """What an entry can be found by: the contents of a file it tells, and the key of the request that told it."""
-    if entry.kind not in ("told", "amended", "later"):
+    """What an entry can be found by: the contents of a file it tells, and the key of the request that recorded it."""
+    if entry.kind in ("created", CHECKPOINT):  # made by no request of their own, and large
         return []
     try:
         payload = entry.payload
-        results, request = payload.get("results"), payload.get("key")
+        results = payload.get("results") if entry.kind in ("told", "amended", "later") else None
+        request = payload.get("key")
         found = [] if results is None else [f"file {results['digest']}"]
     except (AttributeError, KeyError, TypeError, ValueError):  # replaying says what is wrong with it
         return []
     return found if request is None else [*found, f"request {request}"]
 
 
-def user() -> str:
-    """Who is writing: ROUNDWISE_USER, else the name of the account."""
+_WRITER: ContextVar[str | None] = ContextVar("writer", default=None)
+
+
+@contextmanager
+def written_by(name: str | None) -> Iterator[None]:
+    """What is recorded meanwhile is recorded as written by somebody else than the account; None changes nothing."""
+    before = _WRITER.set(name or _WRITER.get())
     try:
-        name = os.environ.get("ROUNDWISE_USER") or getpass.getuser()
+        yield
+    finally:
+        _WRITER.reset(before)
+
+
+def user() -> str:
+    """Who is writing: as `written_by` says, else ROUNDWISE_USER, else the name of the account."""
+    try:
+        name = _WRITER.get() or os.environ.get("ROUNDWISE_USER") or getpass.getuser()
     except (KeyError, OSError):  # an account without a name, as in some containers
         name = f"uid {os.getuid()}"
     return "".join(letter if letter.isprintable() else "?" for letter in name)

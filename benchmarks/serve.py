@@ -1,0 +1,173 @@
+"""What `roundwise serve` costs, in CPU of the server's process: `python benchmarks/serve.py`. Never a test.
+
+--docs    write the table into docs/service.md
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from roundwise import BestArm, Binary, create_study, load_study
+from roundwise.studies.store import open_store
+
+PAGE = Path(__file__).parents[1] / "docs" / "service.md"
+ARMS = [f"arm {i}" for i in range(100)]
+RATES = np.linspace(0.30, 0.36, len(ARMS))
+ROUNDS, STUDIES, READERS = 30, 1000, 50
+
+
+@contextmanager
+def server(storage: str) -> Iterator[tuple[str, Callable[[], float]]]:
+    """A server: its address, and what gives the CPU that it has used, in milliseconds."""
+    command = [sys.executable, "-m", "roundwise", "serve", "--storage", storage, "--port", "0"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+
+    def used() -> float:
+        fields = Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()
+        return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    try:
+        yield running.stdout.readline().split()[4], used
+    finally:
+        running.kill()
+        running.wait()
+
+
+def get(url: str, path: str) -> bytes:
+    """What is answered."""
+    found = urlsplit(url)
+    connection = http.client.HTTPConnection(str(found.hostname), found.port, timeout=600)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    assert answer.status == 200, (path, answer.status)
+    return content
+
+
+def results(pulls: list[tuple[str, int]], rng: np.random.Generator) -> dict[str, list[object]]:
+    """What a round brings."""
+    rates = dict(zip(ARMS, RATES, strict=True))
+    counts = [n for _, n in pulls]
+    sums = [int(rng.binomial(n, rates[arm])) for arm, n in pulls]
+    return {"arm": [arm for arm, _ in pulls], "count": list(counts), "successes": list(sums)}
+
+
+def prepare(storage: str) -> None:
+    """A study of 100 arms and 30 rounds, and many small ones."""
+    rng = np.random.default_rng(1)
+    words = {"question": BestArm(), "arms": ARMS, "noise": Binary(), "storage": storage, "round": 1000, "seed": 1}
+    with create_study("large", **words) as study:  # type: ignore[arg-type]
+        for _ in range(ROUNDS):
+            asked = study.ask()
+            assert asked is not None
+            study.tell(results(asked.table, rng), again=True)
+        study.ask()
+        payload, state = study.state.settings.payload(), study.state
+    from roundwise.studies.writing import overview
+
+    with open_store(storage) as store:
+        for i in range(STUDIES):
+            store.create(f"study {i}", payload, overview=overview(state))
+
+
+def per_request(used: Callable[[], float], work: Callable[[], object], times: int) -> float:
+    """CPU of the server for one request; its clock ticks a hundred times a second, so many are made."""
+    before = used()
+    for _ in range(times):
+        work()
+    return (used() - before) / times
+
+
+def waits(url: str, storage: str, readers: int) -> float:
+    """How long a `tell` takes while so many read, in milliseconds of the clock: the middle of five."""
+    ended = threading.Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            get(url, "/studies/large")
+
+    threads = [threading.Thread(target=read) for _ in range(readers)]
+    for each in threads:
+        each.start()
+    name = f"told while {readers} read"
+    found = []
+    with create_study(name, question=BestArm(), arms=["a", "b"], noise=Binary(), storage=url, round=10) as study:
+        for i in range(5):
+            study.ask()
+            rows = {"arm": ["a", "b"], "count": [5, 5], "successes": [i % 3, 2]}
+            begun = time.perf_counter()
+            study.tell(rows, again=True)
+            found.append(1000 * (time.perf_counter() - begun))
+    ended.set()
+    for each in threads:
+        each.join()
+    assert load_study(name, storage).status().rounds == 5
+    return statistics.median(found)
+
+
+def main() -> None:
+    """Print the table."""
+    rows: list[tuple[str, str, str]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        storage = f"sqlite:///{folder}/studies.db"
+        prepare(storage)
+        with server(storage) as (url, used):
+            get(url, "/health")
+            rows.append(("start-up, until it answers", "< 1000 ms", f"{used():.0f} ms"))
+            get(url, "/studies/large")
+            get(url, "/")
+
+            def changed() -> None:
+                with load_study("large", storage) as study:
+                    study.note("something new")
+                get(url, "/studies/large")
+
+            arms, many = f"{len(ARMS)} arms, {ROUNDS} rounds", f"{STUDIES} studies"
+            rows.append(
+                (f"page of a study of {arms}, after a change", "< 150 ms", f"{per_request(used, changed, 10):.0f} ms")
+            )
+            again = per_request(used, lambda: get(url, "/studies/large"), 20)
+            rows.append((f"page of a study of {arms}, seen before", "< 150 ms", f"{again:.0f} ms"))
+            brief = per_request(used, lambda: get(url, "/api/v1/studies/large"), 20)
+            rows.append(("its status as JSON", "", f"{brief:.0f} ms"))
+            rows.append(
+                (f"page with a list of {many}", "< 100 ms", f"{per_request(used, lambda: get(url, '/'), 10):.0f} ms")
+            )
+            listed = per_request(used, lambda: get(url, "/api/v1/studies"), 10)
+            rows.append((f"list of {many} as JSON", "< 100 ms", f"{listed:.0f} ms"))
+            alone, crowded = waits(url, storage, 0), waits(url, storage, READERS)
+            rows.append(
+                (
+                    f"`tell` by the clock, while nobody and while {READERS} read",
+                    "not blocked",
+                    f"{alone:.0f} and {crowded:.0f} ms",
+                )
+            )
+    for row in rows:
+        print(" | ".join(row))
+    if "--docs" in sys.argv:
+        table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+        text = PAGE.read_text()
+        PAGE.write_text(
+            re.sub(r"(\| what \| wanted \| found \|\n\|---\|---\|---\|\n)(\|.*\n)*", lambda m: m[1] + table, text)
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Above a level when arms share items: the closed test with averages, which needs no independence of arms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.betting.above import AboveLedger, Sides, Won
+from roundwise.betting.closed import lacking, money_of, newly_shown
+from roundwise.problem import Problem
+
+
+@dataclass(frozen=True)
+class SharedAboveLedger(AboveLedger):
+    """One purse for each side of each arm; a side is shown by rule (R) of claims, with weights of 1 (Proposition 13).
+
+    The error, that any arm is ever settled on a wrong side, is at most delta whatever the dependence between arms.
+    """
+
+    independent: ClassVar[bool] = False
+
+    def bars(self, problem: Problem, won: Won) -> Floats:
+        """What settles an arm whatever the others do."""
+        return np.full(won.above.shape, problem.goal + math.log(problem.arms))
+
+    def decided(self, problem: Problem, won: Won) -> Bools:
+        """Which arms have a side that is shown."""
+        money, shown = _sides(problem, won)
+        now = newly_shown(money, shown, np.ones(problem.arms))
+        return np.asarray(won.settled | now.any(axis=-2))
+
+    def claimed(self, problem: Problem, won: Won, choice: Sides) -> tuple[Bools, Floats]:
+        """The side each arm is settled on, or else bet on, and what was won for it, less what it needs beyond delta."""
+        above = np.where(won.settled, won.above > won.below, choice.above)
+        lack = np.log1p(lacking(*_sides(problem, won), np.ones(problem.arms)))
+        return above, np.where(above, won.above, won.below) - lack
+
+    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+        """Some arm is settled on the wrong side."""
+        low, high = means < self.level - self.tolerance, means > self.level + self.tolerance
+        return np.asarray((won.settled & np.where(won.above > won.below, low, high)).any(axis=-1))
+
+    def emptied(self, problem: Problem, won: Won) -> bool:
+        """Never: no arm has both sides shown."""
+        return False
+
+
+def _sides(problem: Problem, won: Won) -> tuple[Floats, Bools]:
+    """Money on both sides of each arm, and which are shown. (2, K) each"""
+    higher = won.above > won.below
+    shown = np.stack([won.settled & higher, won.settled & ~higher], axis=-2)
+    return money_of(np.stack([won.above, won.below], axis=-2), problem.goal), shown

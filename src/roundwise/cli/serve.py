@@ -1,0 +1,122 @@
+"""`roundwise serve`: the page and the API."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roundwise.cli.app import STUDIES, app
+from roundwise.cli.output import say
+from roundwise.cli.study.common import Storage
+from roundwise.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+@app.command(rich_help_panel=STUDIES)
+def serve(
+    storage: Storage = None,
+    host: Annotated[
+        str, typer.Option("--host", help="The address to listen at; any but this machine's own needs tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", help="A name under which the server is reached; repeatable.")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option("--tokens", help="A file of lines ROLE=TOKEN (look, hand in, change); or ROUNDWISE_TOKENS."),
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="With studies to look at, in a storage that is gone when it ends.")
+    ] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Plan, run and watch studies in the browser, or from a service."""
+    try:
+        from roundwise.web.app import application
+    except ImportError as error:
+        raise InputError(
+            f"The page needs the extra 'serve' ({error.name} is missing): pip install 'roundwise[serve]'."
+        ) from None
+    from roundwise.web.security import doors_of
+
+    doors = doors_of(host, name or [], _tokens(tokens))
+    with ExitStack() as stack:
+        if example:
+            if storage is not None:
+                raise InputError("--example has a storage of its own: leave --storage out.")
+            storage = stack.enter_context(_example())
+        _served(application(storage, doors), host, port, open_)
+
+
+def _served(application: FastAPI, host: str, port: int, open_: bool) -> None:
+    """Answer until somebody ends it."""
+    import uvicorn
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application,
+            host=host,
+            port=port,
+            log_level="critical",  # what goes wrong in a request is logged by the application
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+    )
+    with _listening(host, port) as listening:
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{listening.getsockname()[1]}"
+        say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
+        if open_:
+            webbrowser.open(address)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended as by Ctrl+C, so that nothing is left behind
+        server.run(sockets=[listening])
+
+
+@contextmanager
+def _example() -> Iterator[str]:
+    """A storage with studies to look at, in a folder that is removed."""
+    from roundwise.web.example import example_studies
+
+    with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
+        storage = f"sqlite:///{Path(folder) / 'example.db'}"
+        example_studies(storage)
+        yield storage
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that the address is known before anybody is told of it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(256)
+    except OSError as error:
+        found.close()
+        raise InputError(
+            f"{host}:{port} cannot be listened at ({error.strerror}). Give another --port or --host."
+        ) from None
+    return found
+
+
+def _tokens(path: Path | None) -> str:
+    """What is said of tokens: in a file, or in the environment; never on the command line, which everybody can see."""
+    if path is None:
+        return os.environ.get("ROUNDWISE_TOKENS", "")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as a file of tokens ({error}).") from None

@@ -1,0 +1,220 @@
+"""Arms tried on the same items: two of them are compared by their difference on each item that both were tried on.
+
+What is assumed: items are independent of each other given the past; on one item everything may depend on everything.
+So the differences of two arms are results of one more arm, which lie in twice the range, or are normal with a deviation
+of their own, and "a exceeds b by m" is a bet on their mean lying above m (Propositions 25 to 27). Bets on one arm are
+those of the model without items. Forms of three arms and more have no bet here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from roundwise.arrays import Floats, zeros
+from roundwise.errors import InputError
+from roundwise.estimates import Forecast, Known, Past
+from roundwise.questions.base import Halfspaces
+from roundwise.state import Batch
+
+from .base import Noise, Steady
+from .binary import Binary
+from .bounded import Bounded
+from .differences import (
+    PairedTilts,
+    at_pairs,
+    between,
+    difference_bet,
+    difference_horizon_bet,
+    discordant,
+    of_one,
+    spreads,
+    steady_difference,
+)
+from .forms import pairs_among, placed, singles_among
+from .horizon import binomial_horizon_bet
+from .parts import Seen, Tilts
+from .unknown_variance import UnknownVariance
+
+ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
+
+
+@runtime_checkable
+class OfItems(Protocol):
+    """A noise model of arms that are tried on the same items."""
+
+    @property
+    def differences(self) -> Noise:
+        """What is assumed of the difference of two arms on one item."""
+
+    @property
+    def alone(self) -> Noise:
+        """The same model for arms that have items of their own."""
+
+    def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
+        """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
+
+    def between(self, known: Known, pieces: Halfspaces) -> Forecast:
+        """What the past says of these pieces, from items of both arms where there are any."""
+
+
+def items_of(noise: Noise) -> OfItems | None:
+    """The model, if its arms are tried on the same items."""
+    return noise if isinstance(noise, OfItems) else None
+
+
+def without_items(noise: Noise) -> Noise:
+    """The same model for arms that have items of their own."""
+    found = items_of(noise)
+    return noise if found is None else found.alone
+
+
+def check_forms(pieces: Halfspaces) -> None:
+    """Raise an InputError unless every piece is about one arm, or compares two."""
+    if not (pieces.pairs or (pairs_among(pieces) | singles_among(pieces)[0]).all()):
+        raise InputError(
+            "With items that several arms are tried on, a statement must be about one arm or the difference of two; "
+            "for others try every arm on items of its own."
+        )
+
+
+def refused(noise: Noise) -> InputError:
+    """Why a noise model knows of no items."""
+    return InputError(
+        f"The noise model '{noise.name}' has no bets on items that several arms are tried on: use 0/1 results, "
+        "a range, or normal results of unknown deviation; or try every arm on items of its own."
+    )
+
+
+def with_items(noise: Noise) -> Noise:
+    """The same model for arms that are tried on the same items; an InputError where there is none.
+
+    >>> with_items(Bounded(1, 5))
+    PairedBounded(low=1, high=5)
+    """
+    own = getattr(noise, "with_items", None)
+    if own is not None:
+        found: Noise = own()
+        return found
+    kinds: dict[type, Noise] = {Binary: PairedBinary(), UnknownVariance: PairedNormal()}
+    if type(noise) in kinds:
+        return kinds[type(noise)]
+    if type(noise) is Bounded:
+        return PairedBounded(noise.low, noise.high)
+    if items_of(noise) is not None:
+        return noise
+    raise refused(noise)
+
+
+class Items:
+    """What the models of shared items have in common: two arms by their differences, one as without items."""
+
+    @property
+    def differences(self) -> Noise:
+        """What is assumed of the difference of two arms on one item."""
+        raise NotImplementedError
+
+    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+        """Two arms by the items of both (Propositions 25 and 27), one arm as without items."""
+        logs: Floats = super().form(known, batch, forecast, of_one(forecast.pieces, need))  # type: ignore[misc]
+        return logs + difference_bet(self.differences, known, batch, forecast.pieces, need)
+
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """The same for a budget."""
+        alone, logs = of_one(pieces, need), zeros(need.shape)
+        if (alone > 0).any():
+            logs = super().horizon(known, batch, pieces, alone, rho, eta)  # type: ignore[misc]
+        return logs + difference_horizon_bet(self.differences, known, batch, pieces, need, rho, eta)
+
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """The same with sizes that do not depend on the offset."""
+        single = of_one(pieces, np.ones(pieces.offsets.shape)) > 0
+        if not single.any():
+            return steady_difference(self.differences, past, batch, pieces, units, drifts)
+        own: Steady = super().steady(past, batch, pieces, units, drifts)  # type: ignore[misc]
+        both = steady_difference(self.differences, past, batch, pieces, units, drifts)
+        return lambda offsets: np.where(single, own(offsets), both(offsets))
+
+    def tilts(self, seen: Seen) -> Tilts:
+        """Bets of one size on parts."""
+        own: Tilts = super().tilts(seen)  # type: ignore[misc]
+        return own if seen.pairs is None else PairedTilts(own, seen, self.differences)
+
+    def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
+        """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
+        return spreads(self.differences, past, pieces)
+
+    def between(self, known: Known, pieces: Halfspaces) -> Forecast:
+        """What the past says of these pieces, from items of both arms where there are any."""
+        return between(self.differences, known, pieces)
+
+
+@dataclass(frozen=True)
+class PairedBinary(Items, Binary):
+    """0/1 results on shared items: of two arms only the items count that one had right and the other wrong."""
+
+    name: ClassVar[str] = "paired-binary"
+    words: ClassVar[str] = f"{Binary.words} {ITEMS}"
+
+    @property
+    def differences(self) -> Noise:
+        """Values in [-1, 1]."""
+        return Bounded(-1.0, 1.0)
+
+    @property
+    def alone(self) -> Noise:
+        """0/1 results."""
+        return Binary()
+
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """Exact for two arms without a margin: of the items that tell them apart half are won (Proposition 26)."""
+        exact = pairs_among(pieces) & (pieces.offsets == 0) & (batch.pairs is not None)
+        logs = super().horizon(known, batch, pieces, np.where(exact, 0.0, need), rho, eta)
+        if batch.pairs is None or not exact.any():
+            return logs
+        losses, _, wins = np.moveaxis(discordant(at_pairs(batch.pairs, batch.counts.shape[-1], pieces)).counts, -1, 0)
+        bet = partial(binomial_horizon_bet, eta=eta)
+        return logs + placed(bet, np.where(exact, need, 0.0), wins, wins + losses, zeros(need.shape), need, rho)
+
+
+@dataclass(frozen=True)
+class PairedBounded(Items, Bounded):
+    """Results in [low, high] on shared items."""
+
+    name: ClassVar[str] = "paired-bounded"
+
+    @property
+    def words(self) -> str:
+        """The range, and what items are."""
+        return f"{Bounded(self.low, self.high).words} {ITEMS}"
+
+    @property
+    def differences(self) -> Noise:
+        """Values in a range twice as wide."""
+        return Bounded(self.low - self.high, self.high - self.low)
+
+    @property
+    def alone(self) -> Noise:
+        """Results in the same range."""
+        return Bounded(self.low, self.high)
+
+
+@dataclass(frozen=True)
+class PairedNormal(Items, UnknownVariance):
+    """Normal results on shared items: differences of two arms are normal with an unknown deviation of their own."""
+
+    name: ClassVar[str] = "paired-normal"
+    words: ClassVar[str] = f"Differences of two arms on one item are normal, their deviation unknown. {ITEMS}"
+
+    @property
+    def differences(self) -> Noise:
+        """Normal, with an unknown deviation."""
+        return UnknownVariance()
+
+    @property
+    def alone(self) -> Noise:
+        """Normal, with the same deviation for every arm."""
+        return UnknownVariance()

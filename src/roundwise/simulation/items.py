@@ -1,0 +1,222 @@
+"""Worlds in which several arms are tried on the same items: a question put to several models, a plate, a pair of eyes.
+
+Of the items of a batch, in random order, arm i is tried on the first n_i (the nested plan of docs/wager.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise import noise
+from roundwise.arrays import Floats, zeros
+from roundwise.dealing import edges
+from roundwise.errors import InputError
+from roundwise.noise import Needs
+from roundwise.pairing import pair_sums
+from roundwise.simulation.environments import Generator, World, numbered
+from roundwise.simulation.tables import read_wide
+from roundwise.state import Batch, Parts, Table, joined
+
+_OUTCOMES = 5  # up to so many the differences of two arms are told one by one
+
+
+@dataclass(frozen=True, eq=False)
+class ItemReplay:
+    """Items drawn, with replacement, from a table: one row an item, one column an arm.
+
+    >>> ItemReplay([[1, 0], [1, 1], [0, 0], [1, 0]]).noise.name
+    'paired-binary'
+    """
+
+    table: ArrayLike  # (I, K)
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        table = np.asarray(self.table, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] < 2 or not len(table) or not np.isfinite(table).all():
+            raise InputError("A table of items needs a number in every cell: one row an item, one column an arm.")
+        if self.labels and len(self.labels) != table.shape[1]:
+            raise InputError(f"There are {len(self.labels)} names for {table.shape[1]} arms: give one for each.")
+        object.__setattr__(self, "table", table)
+
+    @classmethod
+    def from_csv(cls, path: str | Path) -> ItemReplay:
+        """From a file with one row an item and one column an arm; rows with an empty cell are left out."""
+        return cls(*read_wide(Path(path)))
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return int(self._table.shape[1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the table."""
+        return self.labels or numbered(self.arms)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """0/1, or bounded by the smallest and the largest value, on shared items."""
+        values = np.unique(self._table)
+        if set(values.tolist()) <= {0.0, 1.0}:
+            return noise.PairedBinary()
+        return noise.PairedBounded(float(values[0]), float(values[-1]))
+
+    @property
+    def sigma(self) -> float:
+        """Half the range."""
+        return self.noise.sigma
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The means of the table."""
+        return World(zeros((runs, self.arms)) + self._table.mean(axis=0))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """Items for all arms, in one part."""
+        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
+
+    def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
+        """Items in so many parts, dealt so many times."""
+        outcomes = np.unique(self._table)
+        values = outcomes if 2 < len(outcomes) <= _OUTCOMES else None  # of 0/1 results the sums say all
+
+        def drawn(run: int, items: int) -> Floats:
+            return np.asarray(self._table[rng.integers(0, len(self._table), items)])
+
+        return _batch(rng, drawn, pulls, parts, dealings, values), world
+
+    @property
+    def _table(self) -> Floats:
+        return np.asarray(self.table)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalItems:
+    """Normal results: of the variance of each arm a share is common to all arms on an item."""
+
+    means: ArrayLike  # (K)
+    sigmas: ArrayLike = 1.0  # of each arm
+    shared: float = 0.5
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return len(np.asarray(self.means))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """Normal, the deviation of differences unknown."""
+        return noise.PairedNormal()
+
+    @property
+    def sigma(self) -> float:
+        """The largest."""
+        return float(np.max(self.sigmas))
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The means."""
+        return World(zeros((runs, self.arms)) + np.asarray(self.means, dtype=np.float64))
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """Items for all arms, in one part."""
+        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
+
+    def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
+        """Items in so many parts, dealt so many times."""
+
+        def drawn(run: int, items: int) -> Floats:
+            common = np.sqrt(self.shared) * rng.standard_normal((items, 1))
+            own = np.sqrt(1.0 - self.shared) * rng.standard_normal((items, self.arms))
+            return np.asarray(world.means[run] + np.asarray(self.sigmas) * (common + own))
+
+        return _batch(rng, drawn, pulls, parts, dealings, None), world
+
+
+def _batch(
+    rng: Generator,
+    drawn: Callable[[int, int], Floats],
+    pulls: Floats,
+    parts: int,
+    dealings: int,
+    values: Floats | None,
+) -> Batch:
+    """A batch from the items of each run, in parts."""
+    runs, arms = pulls.shape
+    found = [[_nothing(runs, arms, values) for _ in range(parts)] for _ in range(dealings)]
+    for run in range(runs):
+        items = int(pulls[run].max(initial=0))
+        rows = drawn(run, items)
+        tried = rng.permutation(items)[:, None] < pulls[run]
+        ends = np.floor(items * edges(parts) + 1e-9).astype(int)
+        for m in range(dealings):
+            order = rng.permutation(items) if m else slice(None)
+            x, used = rows[order], tried[order]
+            for p in range(parts):
+                here = slice(ends[p], ends[p + 1])
+                _put(found[m][p], run, x[here], used[here].astype(np.float64), values)
+    whole = [joined(each) for each in found]
+    return whole[0]._replace(parts=_dealt([each.parts for each in whole if each.parts is not None]))
+
+
+def _nothing(runs: int, arms: int, values: Floats | None) -> Batch:
+    """Room for the results of one part."""
+    table = None
+    if values is not None:
+        apart = np.unique(values[:, None] - values)
+        table = Table(np.broadcast_to(apart, (runs, len(apart))), np.zeros((runs, arms * arms, len(apart))))
+    two, one = (runs, arms * arms), (runs, arms)
+    pairs = Batch(zeros(two), zeros(two), zeros(two), table)
+    own = None
+    if values is not None:
+        own = Table(np.broadcast_to(values, (runs, len(values))), np.zeros((runs, arms, len(values))))
+    return Batch(zeros(one), zeros(one), zeros(one), own, pairs=pairs)
+
+
+def _put(batch: Batch, run: int, x: Floats, used: Floats, values: Floats | None) -> None:
+    """The items of a run, with which arms were tried on them, put into its place."""
+    pairs = batch.pairs
+    assert pairs is not None
+    assert pairs.scatter is not None
+    assert batch.scatter is not None
+    seen = x * used
+    n, sums = used.sum(axis=0), seen.sum(axis=0)
+    batch.counts[run], batch.totals[run] = n, sums
+    batch.scatter[run] = np.maximum((seen * seen).sum(axis=0) - sums**2 / np.maximum(n, 1.0), 0.0)
+    pairs.counts[run], pairs.totals[run], pairs.scatter[run] = pair_sums(x, used)
+    if values is None or batch.table is None or pairs.table is None:
+        return
+    marks = [(x == value) * used for value in values]
+    distinct = np.asarray(pairs.table.values)[0]
+    for i, one in enumerate(values):
+        batch.table.counts[run, :, i] = marks[i].sum(axis=0)
+        for j, other in enumerate(values):
+            v = int(np.argmin(np.abs(distinct - (one - other))))
+            pairs.table.counts[run, :, v] += (marks[i].T @ marks[j]).reshape(-1)
+
+
+def _dealt(dealings: list[Parts]) -> Parts:
+    """Several dealings as one."""
+    first = dealings[0]
+    if len(dealings) == 1:
+        return first
+    tables = [each.table for each in dealings if each.table is not None]
+    table = Table(tables[0].values, np.concatenate([each.counts for each in tables], axis=-4)) if tables else None
+    pairs = [each.pairs for each in dealings if each.pairs is not None]
+    scatter = [each.scatter for each in dealings if each.scatter is not None]
+    return Parts(
+        np.concatenate([each.counts for each in dealings], axis=-3),
+        np.concatenate([each.totals for each in dealings], axis=-3),
+        np.concatenate(scatter, axis=-3) if scatter else None,
+        table,
+        pairs=_dealt(pairs) if pairs else None,
+    )

@@ -1,0 +1,1 @@
+"""The page and the API: `roundwise serve`. Nothing else imports this room."""

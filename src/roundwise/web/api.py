@@ -1,0 +1,215 @@
+"""The REST API, `/api/v1`, as far as it looks: lists, reports, records, plans. `verbs` has what records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from roundwise.spec import made
+from roundwise.studies.listing import list_studies
+from roundwise.studies.report import Report
+from roundwise.studies.report.events import events_of
+from roundwise.studies.report.sheets import TABLES
+from roundwise.studies.store.files import entry_lines, first_line
+from roundwise.studies.store.log import stamp
+from roundwise.studies.verify import verified
+from roundwise.web.bodies import Plain, Problem, Wished
+from roundwise.web.names import Name
+from roundwise.web.reports import Kept
+from roundwise.web.roles import CHANGE, HAND_IN, LOOK, allowed, study_of
+from roundwise.web.threads import SLOW, by
+
+__all__ = ["CHANGE", "HAND_IN", "LOOK", "allowed", "router", "study_of"]
+
+SAID: dict[int | str, dict[str, Any]] = {
+    status: {"description": words, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
+    for status, words in {
+        400: "The request was not understood.",
+        401: "A token is needed.",
+        403: "The token does not allow this, or the request comes from another site.",
+        404: "There is no such study.",
+        409: "Somebody else was first, the name is taken, or no round is open. Nothing was changed.",
+        413: "The request is too large.",
+        421: "The server has another name.",
+        422: "It was not accepted; the sentence says why. Nothing was changed.",
+        503: "The storage does not answer.",
+    }.items()
+}
+router = APIRouter(prefix="/api/v1", responses=SAID)
+
+Form = Literal["json", "html", "md", "txt", "pdf", "xlsx", "csv"]
+KINDS: dict[str, str] = {
+    "json": "application/json",
+    "html": "text/html; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "txt": "text/plain; charset=utf-8",
+    "pdf": "application/pdf",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "csv": "text/csv; charset=utf-8",
+}
+FILES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {kind.partition(";")[0]: {} for kind in KINDS.values()}, "description": "The report."}
+}
+LINES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
+
+
+def kept(request: Request) -> Kept:
+    """The reports that are at hand."""
+    found: Kept = request.app.state.kept
+    return found
+
+
+@router.get("/studies", dependencies=[LOOK], tags=["studies"])
+def studies(request: Request) -> list[Plain]:
+    """All studies: where each stands."""
+    return list_studies(request.app.state.storage)
+
+
+@router.get("/studies/{name}", dependencies=[LOOK], tags=["studies"])
+def status(request: Request, response: Response, name: Name) -> Plain:
+    """Where a study stands, without bounds: the answer or the shortlist, what is still to come, what is open.
+
+    `ETag` is the digest of its last entry: sent back as `If-Match`, a request is refused if the study has moved on.
+    """
+    with study_of(request, name) as study:
+        report = kept(request).brief(study)
+    response.headers["etag"] = f'"{report.digest}"'
+    return report.plain()
+
+
+@router.get("/studies/{name}/forecast", dependencies=[LOOK], tags=["studies"])
+@by(SLOW)
+def forecast(request: Request, name: Name) -> Plain:
+    """What it will still take, in one line; null where nothing can be said."""
+    with study_of(request, name) as study:
+        return {"study": name, "forecast": kept(request).forecast(study) or None}
+
+
+@router.get(
+    "/studies/{name}/report", dependencies=[LOOK], response_class=Response, responses=SAID | FILES, tags=["studies"]
+)
+@by(SLOW)
+def report(
+    request: Request,
+    name: Name,
+    form: Annotated[Form, Query(alias="format")] = "json",
+    table: Annotated[str, Query(description=f"Of a CSV file: {', '.join(TABLES)}.")] = "arms",
+) -> Response:
+    """Everything there is to say, with bounds: as JSON, a page, PDF, Excel, CSV, Markdown or text."""
+    with study_of(request, name) as study:
+        found = kept(request).whole(study)
+    content = written(found, form, table)
+    safe = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)[:100]
+    shown = {} if form in ("json", "html") else {"content-disposition": f'attachment; filename="{safe}.{form}"'}
+    return Response(content, media_type=KINDS[form], headers=shown)
+
+
+def written(report: Report, form: Form, table: str) -> str | bytes:
+    """A report in a form."""
+    forms: dict[Form, Callable[[], str | bytes]] = {
+        "json": report.json,
+        "html": report.html,
+        "md": report.markdown,
+        "txt": report.text,
+        "pdf": report.pdf,
+        "xlsx": report.xlsx,
+        "csv": lambda: report.csv(table),
+    }
+    return forms[form]()
+
+
+@router.get("/studies/{name}/log", dependencies=[LOOK], tags=["record"])
+def log(request: Request, name: Name) -> list[Plain]:
+    """What happened: every entry of the record, when, by whom, which file, how many rows."""
+    with study_of(request, name) as study:
+        return [each.plain() for each in events_of(study.entries())]
+
+
+@router.get("/studies/{name}/verify", dependencies=[LOOK], tags=["record"])
+@by(SLOW)
+def verify(request: Request, name: Name) -> Plain:
+    """Compute everything again from the record, and list what comes out otherwise than it was recorded."""
+    with study_of(request, name) as study:
+        entries = study.entries()
+    audit = verified(entries)
+    return {
+        "study": name,
+        "entries": len(entries),
+        "digest": entries[-1].digest,
+        "sound": audit.sound,
+        "plans": audit.plans,
+        "counts": audit.counts,
+        "verdicts": audit.verdicts,
+        "differences": [each._asdict() for each in audit.differences],
+    }
+
+
+@router.get("/studies/{name}/head", dependencies=[LOOK], tags=["record"])
+def head(request: Request, name: Name) -> Plain:
+    """Where the record ends."""
+    with study_of(request, name) as study:
+        found = study.store.head(name)
+    return {
+        "study": name,
+        "entries": found.entries,
+        "digest": found.digest,
+        "changed": stamp(found.changed),
+        "checkpoint": found.checkpoint,
+    }
+
+
+@router.get(
+    "/studies/{name}/record", dependencies=[LOOK], response_class=Response, responses=SAID | LINES, tags=["record"]
+)
+def record(
+    request: Request,
+    name: Name,
+    after: Annotated[int, Query(ge=-1, description="Only what follows this entry.")] = -1,
+    recent: Annotated[bool, Query(description="The first entry, and those from the last checkpoint on.")] = False,
+    key: Annotated[str | None, Query(max_length=300, description="What has this key.", include_in_schema=False)] = None,
+) -> Response:
+    """The record itself, as `roundwise export` writes it: whoever has it can check and compute everything again."""
+    with study_of(request, name) as study:
+        store = study.store
+        found = store.find(name, key) if key else store.recent(name) if recent else store.read(name, after)
+    lines = [first_line(name, len(found)), *entry_lines(found)]
+    return Response("".join(f"{line}\n" for line in lines), media_type="application/jsonl")
+
+
+@router.get("/studies/{name}/effect", dependencies=[LOOK], tags=["changes"])
+def effect(
+    request: Request,
+    name: Name,
+    what: Literal["drop", "add", "extend", "import_past", "reopen", "remove", "note", "end", "close_round", "amend"],
+    arm: Annotated[str, Query(max_length=1000)] = "",
+    unrelated: bool = False,
+    budget: Annotated[int, Query(ge=1, lt=2**53)] = 1,
+) -> Plain:
+    """What a change would do to the guarantee, in one sentence; an error where it cannot be done."""
+    words: Plain = {}
+    if what in ("drop", "add"):
+        words = {"arm": arm, "why": "asked beforehand", "unrelated": unrelated}
+    elif what == "extend":
+        words = {"budget": budget}
+    with study_of(request, name) as study:
+        return {"study": name, "what": what, "effect": study.effect(what, **words)}
+
+
+@router.post("/plan", dependencies=[HAND_IN], tags=["studies"])
+@by(SLOW)
+def planned(body: Wished) -> Response:
+    """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
+    from roundwise.planning import plan  # it takes a while, and the server should be up soon
+
+    words = body.model_dump(exclude={"question", "noise", "policy", "plan_seed"})
+    found = plan(
+        made("question", body.question),
+        noise=made("noise", body.noise),
+        policy=None if body.policy is None else made("policy", body.policy),
+        seed=body.plan_seed,
+        **words,
+    )
+    return Response(found.json(), media_type="application/json")

@@ -1,0 +1,213 @@
+"""What requests to the API hold. What is not known is refused, so that a misspelt word does not go unheard."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from roundwise.errors import DataError, InputError
+from roundwise.studies.results import Columns
+from roundwise.studies.results.options import Words
+from roundwise.studies.results.words import shown
+
+Plain = dict[str, Any]
+Given = TypeVar("Given", bound="Body")
+
+Why = Annotated[str, Field(max_length=2000, description="The reason, which is recorded.", examples=["out of stock"])]
+Arm = Annotated[str, Field(min_length=1, max_length=1000, examples=["Big button"])]
+Cell = str | float | int | bool | None
+Thing = Annotated[Plain, Field(max_length=50)]
+
+
+class Problem(BaseModel):
+    """An error (RFC 9457): `detail` is the sentence of the command line, `error` its kind."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str = Field(examples=["There is no study called 'chekout'. Did you mean 'checkout'?"])
+    error: str = Field(default="", examples=["UnknownStudy"])
+
+
+class Body(BaseModel):
+    """What a request may hold."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Titles(Body):
+    """What columns are called, where they have names of their own."""
+
+    arm: str | None = None
+    outcome: str | None = None
+    id: str | None = None
+    time: str | None = None
+    item: str | None = None
+
+
+class Asking(Body):
+    """What a study asks, of which arms: the words of `roundwise new` and `roundwise plan`."""
+
+    question: Thing = Field(
+        examples=[{"name": "best-arm"}], description="Its name and its settings, as `roundwise complexity -h` has them."
+    )
+    arms: list[Arm] = Field(min_length=2, max_length=10_000, examples=[["Control", "Big button", "Guest checkout"]])
+    noise: Thing = Field(examples=[{"name": "binary"}], description="What results look like.")
+    delta: float = Field(default=0.05, description="The chance of a wrong answer, at most.")
+    policy: Thing | None = Field(default=None, description="How to sample; the usual one of the question.")
+    max_batch: float | None = Field(default=None, description="At most so many results in a round.")
+    min_per_arm: float = Field(default=0.0, description="At least so many of an arm that is used.")
+    budget: int | None = Field(default=None, description="No more than so many results in all.")
+    round: int | None = Field(default=None, description="So many results make a round.")
+    split: str | Annotated[list[float], Field(max_length=10_000)] | None = Field(
+        default=None, description='Fixed shares: "equal", "2:1:1".'
+    )
+
+
+class NewStudy(Asking):
+    """A new study."""
+
+    name: str = Field(min_length=1, max_length=200, examples=["checkout"])
+    seed: int | None = Field(
+        default=None, ge=0, lt=2**53, description="Deals rows into parts; drawn where none is given."
+    )
+    columns: Titles | None = None
+
+
+class Wished(Asking):
+    """What is to be planned: a study, and what is expected of its arms."""
+
+    name: str = Field(default="study", min_length=1, max_length=200)
+    around: str | float | None = Field(default=None, description="What the arms are about like: 0.3 or 30%.")
+    leads: str | Annotated[list[str | float], Field(max_length=20)] | None = None
+    means: str | Annotated[list[str | float], Field(max_length=10_000)] | None = None
+    target: str | float | None = None
+    sample_cost: str | float | Annotated[list[float], Field(max_length=10_000)] | None = None
+    batch_cost: str | float = 0.0
+    batch_days: str | float | None = None
+    missing: str | float = 0.0
+    deviation: float | None = None
+    power: str | float = 0.9
+    runs: int = Field(default=400, ge=1, le=2000, description="Simulated studies for each row.")
+    plan_seed: int = Field(default=1, ge=0, lt=2**53, description="The same seed gives the same plan.")
+
+
+class Said(Body):
+    """What is said of results: the options of `roundwise tell`."""
+
+    columns: Titles | None = None
+    ignore_arms: str | Annotated[list[str], Field(max_length=10_000)] = ()  # type: ignore[assignment]  # as `Words` has it
+    missing: str | None = None
+    cumulative: bool = False
+    again: bool = False
+    average_ids: bool = False
+
+    def words(self) -> Words:
+        """The same as `Study.tell` takes it."""
+        return Words(
+            columns=None if self.columns is None else Columns(**self.columns.model_dump()),
+            ignore_arms=self.ignore_arms,
+            missing=self.missing,
+            cumulative=self.cumulative,
+            again=self.again,
+            average_ids=self.average_ids,
+        )
+
+
+class Told(Said):
+    """What is said of the results that are told."""
+
+    round_over: Why | None = None
+
+
+class Corrected(Said):
+    """Which file is corrected (or withdrawn, where no other is sent), and why."""
+
+    file: str = Field(min_length=1, max_length=1000, description="Its name, or the start of its digest.")
+    why: Why
+
+
+class Rows(Told):
+    """Results in the request itself: rows, or columns, under the study's names of columns."""
+
+    rows: list[dict[str, Cell]] | None = Field(default=None, examples=[[{"arm": "Control", "outcome": 1}]])
+    columns_of: dict[str, list[Cell]] | None = Field(default=None, description="Instead of rows: lists by column.")
+    name: str = Field(default="rows", min_length=1, max_length=200, description="What the record calls them.")
+
+    def table(self) -> Table:
+        """The rows as a table."""
+        if (self.rows is None) == (self.columns_of is None):
+            raise InputError("Give the results as `rows`, or as `columns_of`, one of the two.")
+        if self.columns_of is not None:
+            return Table(self.name, self.columns_of)
+        rows = self.rows or []
+        names = dict.fromkeys(key for row in rows for key in row)
+        return Table(self.name, {name: [row.get(name) for row in rows] for name in names})
+
+
+class Table(dict[str, list[Any]]):
+    """Columns by name, and what the record calls them."""
+
+    def __init__(self, name: str, columns: dict[str, list[Any]]) -> None:
+        super().__init__(columns)
+        self.shown_as = name
+
+
+def table_from(name: str, content: bytes) -> Table:
+    """A data frame that was sent."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, list) for each in found.values()):
+        raise DataError(f"{shown(name)} is no data frame as it is sent: lists by column, as JSON.")
+    return Table(shown(name, 200), found)
+
+
+class Reason(Body):
+    """Why something is done."""
+
+    why: Why
+
+
+class OneArm(Body):
+    """A change of one arm."""
+
+    arm: Arm
+    why: Why = ""
+    unrelated: bool = Field(default=False, description="The reason has nothing to do with any result.")
+
+
+class Budget(Body):
+    """A new budget."""
+
+    budget: int = Field(ge=1, lt=2**53)
+
+
+class Text(Body):
+    """A remark."""
+
+    text: str = Field(max_length=2000)
+
+
+class Nothing(Body):
+    """Nothing needs to be said."""
+
+
+def from_text(kind: type[Given], text: str) -> Given:
+    """A part of a form that is JSON."""
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        raise InputError(f"options: {sentence_of(error.errors()[0])}") from None
+    except (ValueError, RecursionError):
+        raise InputError('options: this is not JSON such as {"cumulative": true}.') from None
+
+
+def sentence_of(found: Any) -> str:
+    """What is wrong with a request, in a sentence."""
+    where = " ".join(str(each) for each in found["loc"][1:] if each != "body")
+    said = str(found["msg"])
+    return f"{where or 'the request'}: {said[:1].lower()}{said[1:]}."

@@ -1,0 +1,121 @@
+"""The API in words: a page made of its OpenAPI description, with nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from roundwise.web.rendering import page
+from roundwise.web.roles import LOOK
+
+router = APIRouter(prefix="/api/v1", include_in_schema=False)
+
+TITLES = {
+    "studies": "Studies",
+    "rounds": "Rounds: ask and tell",
+    "changes": "Changes",
+    "record": "The record",
+    "events": "Events",
+}
+
+
+class Field(NamedTuple):
+    """A field of a request."""
+
+    name: str
+    kind: str
+    needed: bool
+    words: str
+
+
+class Operation(NamedTuple):
+    """One thing that the API does."""
+
+    method: str
+    path: str
+    summary: str
+    words: str
+    group: str
+    parameters: list[Field]
+    sends: str  # the kind of its body
+    fields: list[Field]
+    example: str
+
+
+@router.get("/docs", dependencies=[LOOK])
+def docs(request: Request) -> Response:
+    """What the API does."""
+    found = operations(request.app.openapi())
+    groups = [(title, [each for each in found if each.group == group]) for group, title in TITLES.items()]
+    return page(request, "api.html", groups=groups)
+
+
+def operations(schema: dict[str, Any]) -> list[Operation]:
+    """Everything that the description of an API has."""
+    found = []
+    for path, verbs in schema["paths"].items():
+        for method, about in verbs.items():
+            kind, body = _body(about)
+            model = resolved(schema, body.get("schema", {}))
+            found.append(
+                Operation(
+                    method.upper(),
+                    path,
+                    about["description"].partition("\n\n")[0],
+                    about["description"].partition("\n\n")[2],
+                    about["tags"][0],
+                    [_field(schema, each["name"], each["schema"], each) for each in about.get("parameters", [])],
+                    kind,
+                    [
+                        _field(schema, name, each, {"required": name in model.get("required", ())})
+                        for name, each in model.get("properties", {}).items()
+                    ],
+                    _example(schema, model) if kind == "application/json" else "",
+                )
+            )
+    return found
+
+
+def _body(about: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind of what is sent, and its description."""
+    content: dict[str, dict[str, Any]] = about.get("requestBody", {}).get("content", {})
+    return next(iter(content.items()), ("", {}))
+
+
+def resolved(schema: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    """A part of a description, followed to where it is described."""
+    for each in (model, *model.get("anyOf", ())):
+        if "$ref" in each:
+            found: dict[str, Any] = schema["components"]["schemas"][each["$ref"].rpartition("/")[2]]
+            return found
+    return model
+
+
+def _field(schema: dict[str, Any], name: str, about: dict[str, Any], more: dict[str, Any]) -> Field:
+    words = more.get("description") or about.get("description") or resolved(schema, about).get("description", "")
+    return Field(name, _kind(schema, about), bool(more.get("required")), words)
+
+
+def _kind(schema: dict[str, Any], about: dict[str, Any]) -> str:
+    if "anyOf" in about:
+        kinds = dict.fromkeys(_kind(schema, each) for each in about["anyOf"] if each.get("type") != "null")
+        return " or ".join(kinds)
+    if "enum" in about:
+        return ", ".join(map(str, about["enum"]))
+    about = resolved(schema, about)
+    if about.get("type") == "array":
+        return f"list of {_kind(schema, about.get('items', {}))}"
+    return "file" if about.get("contentMediaType") or about.get("format") == "binary" else str(about.get("type", "any"))
+
+
+def _example(schema: dict[str, Any], model: dict[str, Any]) -> str:
+    """The fields that are needed, as an example."""
+    shown = {
+        name: about["examples"][0]
+        for name, about in model.get("properties", {}).items()
+        if about.get("examples") and (name in model.get("required", ()) or name == "rows")
+    }
+    return json.dumps(shown, indent=2) if shown else ""

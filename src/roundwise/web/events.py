@@ -1,0 +1,151 @@
+"""Server-sent events: who listens learns when a record grows, whoever wrote to it, also another process.
+
+The storage is looked at once a second for all listeners together, and not at all while nobody listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from roundwise.errors import RoundwiseError
+from roundwise.studies.store import open_store
+from roundwise.web.api import SAID
+from roundwise.web.names import Name
+from roundwise.web.roles import LOOK, study_of
+
+PAUSE = 1.0  # seconds between looks
+QUIET = 15.0  # seconds after which a word is sent although nothing happened, so that a lost listener is noticed
+MOST = 500  # listeners at once
+BEHIND = 100  # events that wait for a listener who does not read; it then hears that it missed some
+
+Ends = dict[str, tuple[int, str]]  # by study: how many entries, and the digest of the last
+
+
+class Change(NamedTuple):
+    """A record as it ends now; one without entries was removed."""
+
+    study: str
+    entries: int
+    digest: str
+
+    def text(self) -> str:
+        """The event as it is sent."""
+        return f"event: changed\ndata: {json.dumps(self._asdict())}\n\n"
+
+
+Queue = asyncio.Queue[Change]
+
+
+class Changes:
+    """What changes in a storage, for all who listen."""
+
+    def __init__(self, storage: str | None, pause: float = PAUSE) -> None:
+        self._storage, self._pause = storage, pause
+        self._listening: dict[Queue, str | None] = {}  # and to which study; None: to all
+        self._looking: asyncio.Task[None] | None = None
+        self.looks = 0
+
+    def check_room(self) -> None:
+        """Refuse where too many listen."""
+        if len(self._listening) >= MOST:
+            raise HTTPException(503, f"{MOST} others are listening already. Try again later.")
+
+    @asynccontextmanager
+    async def by(self, study: str | None) -> AsyncIterator[Queue]:
+        """A queue of what changes from now on."""
+        queue: Queue = asyncio.Queue(BEHIND)
+        self._listening[queue] = study
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        try:
+            yield queue
+        finally:
+            del self._listening[queue]
+            if not self._listening and self._looking is not None:
+                self._looking.cancel()
+                self._looking = None
+
+    async def _look(self) -> None:
+        before: Ends | None = None
+        while True:
+            try:
+                now: Ends | None = await run_in_threadpool(self._ends)
+                self.looks += 1
+            except RoundwiseError:  # the storage does not answer: look again
+                now = None
+            if now is not None:
+                if before is not None:
+                    for change in changes(before, now):
+                        self._tell(change)
+                before = now
+            await asyncio.sleep(self._pause)
+
+    def _ends(self) -> Ends:
+        with open_store(self._storage, create=False) as store:
+            return store.ends()
+
+    def _tell(self, change: Change) -> None:
+        for queue, study in self._listening.items():
+            if study in (None, change.study):
+                if queue.full():
+                    queue.get_nowait()
+                queue.put_nowait(change)
+
+
+def changes(before: Ends, now: Ends) -> list[Change]:
+    """What is different.
+
+    >>> [each[:2] for each in changes({"a": (1, "x"), "b": (2, "y")}, {"a": (3, "z"), "c": (1, "w")})]
+    [('a', 3), ('c', 1), ('b', 0)]
+    """
+    grown = [Change(name, *each) for name, each in now.items() if before.get(name) != each]
+    return [*grown, *(Change(name, 0, "") for name in before if name not in now)]
+
+
+router = APIRouter(prefix="/api/v1", responses=SAID, tags=["events"])
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {}}, "description": "Events `changed`: a study, its entries, its digest."}
+}
+
+
+@router.get("/events", dependencies=[LOOK], response_class=StreamingResponse, responses=SAID | STREAM)
+async def every(request: Request) -> StreamingResponse:
+    """What changes in any study, as it happens."""
+    return _stream(request, None)
+
+
+@router.get("/studies/{name}/events", dependencies=[LOOK], response_class=StreamingResponse, responses=SAID | STREAM)
+async def one(request: Request, name: Name) -> StreamingResponse:
+    """What changes in one study: an event at once with where it stands, and one whenever its record grows."""
+
+    def stands() -> Change:
+        with study_of(request, name) as study:
+            head = study.store.head(name)
+        return Change(name, head.entries, head.digest)
+
+    return _stream(request, await run_in_threadpool(stands))
+
+
+def _stream(request: Request, first: Change | None) -> StreamingResponse:
+    heard: Changes = request.app.state.changes
+    heard.check_room()
+    return StreamingResponse(_told(heard, first), media_type="text/event-stream")
+
+
+async def _told(heard: Changes, first: Change | None) -> AsyncIterator[str]:
+    async with heard.by(None if first is None else first.study) as queue:
+        if first is not None:
+            yield first.text()
+        while True:
+            try:
+                yield (await asyncio.wait_for(queue.get(), QUIET)).text()
+            except TimeoutError:
+                yield ": still here\n\n"

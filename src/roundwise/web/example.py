@@ -1,0 +1,59 @@
+"""Studies to look at for somebody who is new: one that runs, one that is decided, and doses against a placebo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from roundwise.noise import Binary
+from roundwise.questions import BestArm, Claims, Question
+from roundwise.studies import create_study
+from roundwise.studies.store.log import written_by
+
+PAGES = {"Control": 0.312, "Short form": 0.303, "Big button": 0.337, "Guest checkout": 0.380}
+TITLES = {"Plain": 0.08, "A question": 0.13, "A number": 0.09}
+DOSES = {"Placebo": 0.30, "75 mg": 0.33, "150 mg": 0.45, "300 mg": 0.60}
+
+
+def example_studies(storage: str) -> None:
+    """Make them; the results are drawn, always the same ones."""
+    doses = Claims.against_control(list(DOSES), "Placebo")
+    _study(storage, "checkout", BestArm(), PAGES, 3, "day", 15, round=2000, budget=20_000)
+    _study(storage, "newsletter titles", BestArm(), TITLES, 12, "week", round=3000, budget=60_000)
+    _study(storage, "dose", doses, DOSES, 3, "visit", 5, round=120, budget=1200)
+
+
+def _study(
+    storage: str,
+    name: str,
+    question: Question,
+    rates: Mapping[str, float],
+    rounds: int,
+    unit: str,
+    seed: int = 1,
+    **settings: Any,
+) -> None:
+    rng = np.random.default_rng(seed)
+    people = ("user A", "user B")
+    words = {"question": question, "arms": list(rates), "noise": Binary(), "seed": 3, **settings}
+    with written_by(people[0]), create_study(name, storage=storage, **words) as study:
+        for number in range(1, rounds + 1):
+            asked = study.ask()
+            if asked is None:
+                return
+            arms = np.repeat(np.array(asked.arms), asked.pulls.astype(int))
+            arms = rng.permutation(arms)
+            values = rng.random(len(arms)) < np.array([rates[str(arm)] for arm in arms])
+            told = Titled({"user_id": [f"{number}-{i}" for i in range(len(arms))], "arm": arms.tolist()})
+            told["outcome"], told.shown_as = values.astype(int).tolist(), f"{unit}{number}.csv"
+            with written_by(people[number % 2]):
+                study.tell(told)
+        study.ask()
+
+
+class Titled(dict[str, list[Any]]):
+    """Columns, with the name of the file they might have come in."""
+
+    shown_as = "data frame"

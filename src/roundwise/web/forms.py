@@ -1,0 +1,164 @@
+"""The form of a new study: its fields as text, and the same as `create_study` and `plan` take it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from roundwise.errors import InputError
+from roundwise.noise import Binary, Bounded, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.questions import Above, BestArm, Claims, Question, TopK
+from roundwise.spec import made
+
+QUESTIONS = {  # what is asked, in words
+    "best-arm": "Which option is best?",
+    "claims": "Which options beat the control?",
+    "top-k": "Which are the best few?",
+    "above": "Which pass a level?",
+}
+RESULTS = {  # what a result is, in words
+    "binary": "yes / no (converted, responded, correct)",
+    "bounded": "a score in a range (stars, points)",
+    "unknown-variance": "a measurement (its spread is not known)",
+    "sub-gaussian": "a measurement (its spread is at most …)",
+    "poisson": "a count (events, clicks, defects)",
+}
+SPLITS = {
+    "adaptive": "roundwise, each round anew (fastest)",
+    "equal": "equal shares, always",
+    "own": "shares of my own, always",
+}
+LONGEST = 20_000  # letters of a field
+
+
+@dataclass(frozen=True)
+class Form:
+    """The fields of the form, still as text."""
+
+    name: str = ""
+    question: str = "best-arm"
+    arms: str = ""
+    control: str = ""
+    margin: str = ""
+    k: str = "2"
+    level: str = ""
+    tolerance: str = ""
+    noise: str = "binary"
+    low: str = "0"
+    high: str = "1"
+    sigma: str = "1"
+    deviation: str = ""
+    delta: str = "5 %"
+    round: str = ""
+    days: str = ""
+    budget: str = ""
+    splitting: str = "adaptive"
+    split: str = ""
+    around: str = ""
+    missing: str = ""
+    policy: str = ""  # that the planner recommends; empty for the usual one
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Form:
+        """The form as it was sent; fields that are not there have their defaults."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{key: value[:LONGEST] for key, value in given.items() if key in known and isinstance(value, str)})
+
+    @property
+    def names(self) -> list[str]:
+        """The options, one a line; in a single line, separated by commas."""
+        text = self.arms.strip()
+        return [each.strip() for each in re.split(r"\n" if "\n" in text else r",", text) if each.strip()]
+
+    def asked(self) -> Question:
+        """The question."""
+        if self.question == "best-arm":
+            return BestArm(number("A difference that matters", self.tolerance, 0.0))
+        if self.question == "top-k":
+            return TopK(whole("How many", self.k))
+        if self.question == "above":
+            return Above(number("The level", self.level))
+        if self.question != "claims":
+            raise InputError(f"There is no question '{self.question[:40]}' on this page.")
+        control = self.control.strip() or (self.names[0] if self.names else "")
+        return Claims.against_control(self.names, control, number("A difference that matters", self.margin, 0.0))
+
+    def model(self) -> Noise:
+        """What a result is."""
+        if self.noise == "bounded":
+            return Bounded(number("The lowest score", self.low), number("The highest score", self.high))
+        if self.noise == "sub-gaussian":
+            return SubGaussian(number("The spread", self.sigma))
+        plain: dict[str, Callable[[], Noise]]
+        plain = {"binary": Binary, "unknown-variance": UnknownVariance, "poisson": Poisson}
+        if self.noise not in plain:
+            raise InputError(f"There is no kind of results '{self.noise[:40]}' on this page.")
+        return plain[self.noise]()
+
+    def study(self) -> dict[str, Any]:
+        """The words of `create_study`."""
+        if len(self.names) < 2:
+            raise InputError("Give at least two options, one a line.")
+        own = self.split.strip().replace(",", ":").replace(" ", ":") or "equal"
+        return {
+            "question": self.asked(),
+            "arms": self.names,
+            "noise": self.model(),
+            "delta": number("The chance of a wrong answer", self.delta),
+            "policy": made("policy", self.policy) if self.policy else None,
+            "round": whole("Results a round", self.round) if self.round.strip() else None,
+            "budget": whole("At most in all", self.budget) if self.budget.strip() else None,
+            "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
+        }
+
+    def plan(self) -> dict[str, Any]:
+        """The words of `plan`."""
+        around, deviation = self.around.strip(), self.deviation.strip()
+        return self.study() | {
+            "policy": None,
+            "around": number("What you expect", around) if around else None,
+            "missing": number("Expected to go missing", self.missing, 0.0),
+            "batch_days": number("Days a round", self.days) if self.days.strip() else None,
+            "deviation": number("The spread", deviation) if deviation and self.noise == "unknown-variance" else None,
+            "name": self.name.strip() or "study",
+        }
+
+
+def number(what: str, text: str, default: float | None = None) -> float:
+    """A number as people write it.
+
+    >>> number("it", "5 %"), number("it", "2 points"), number("it", "0.05"), number("it", "1,000"), number("it", "0,5")
+    (0.05, 0.02, 0.05, 1000.0, 0.5)
+    """
+    cleaned = re.sub(r"[\s\u202f\u00a0]", "", text).lower()
+    if not cleaned and default is not None:
+        return default
+    scale = 1.0
+    for ending in ("percent", "points", "point", "%"):
+        if cleaned.endswith(ending):
+            cleaned, scale = cleaned.removesuffix(ending), 100.0
+            break
+    if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?", cleaned):
+        cleaned = cleaned.replace(",", "")
+    try:
+        value = float(cleaned.replace(",", ".")) / scale
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{what} is '{text.strip()[:40]}', but must be a number such as 5 % or 0.05.")
+    return value
+
+
+def whole(what: str, text: str) -> int:
+    """A whole number as people write it.
+
+    >>> whole("it", "20 000"), whole("it", "20,000")
+    (20000, 20000)
+    """
+    value = number(what, text)
+    if value != int(value) or value < 1:
+        raise InputError(f"{what} is '{text.strip()[:40]}', but must be a whole number of at least 1.")
+    return int(value)

@@ -1,0 +1,155 @@
+"""A new study: a short form, and beside it what the study will take."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+
+from roundwise.errors import RoundwiseError
+from roundwise.planning import StudyPlan
+from roundwise.planning.candidates import policy_words
+from roundwise.planning.page import fixed_words, power_table
+from roundwise.planning.quantities import exact, share, whole
+from roundwise.planning.rows import Row, Spread
+from roundwise.studies import create_study
+from roundwise.studies.report.tables import Table
+from roundwise.web.forecasts import Forecasts, OutOfDateError
+from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
+from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.roles import CHANGE, LOOK
+from roundwise.web.said import on_the_page
+from roundwise.web.study_pages import address, attached
+from roundwise.web.threads import WRITERS, by
+
+router = APIRouter(include_in_schema=False)
+EXAMPLE = Form(
+    name="checkout",
+    arms="Control\nShort form\nBig button\nGuest checkout",
+    round="2 000",
+    budget="20 000",
+    around="30 %",
+    days="1",
+)
+
+
+class Compared(NamedTuple):
+    """Results that are needed, as a bar."""
+
+    label: str
+    filled: float  # of 100
+    words: str
+
+
+@router.get("/plan", dependencies=[LOOK])
+def plan_page(request: Request) -> Response:
+    """The planner."""
+    return _form(request, "Plan a study")
+
+
+@router.get("/new", dependencies=[CHANGE])
+def new(request: Request) -> Response:
+    """The form of a new study."""
+    return _form(request, "New study")
+
+
+@router.post("/new", dependencies=[CHANGE])
+@by(WRITERS)
+def created(request: Request, sent: Sent) -> Response:
+    """A new study, or the form again with what is wrong."""
+    form = Form.of(texts(sent))
+    try:
+        create_study(form.name.strip(), **form.study(), storage=request.app.state.storage).close()
+    except RoundwiseError as error:
+        return _form(request, "New study", form, on_the_page(str(error)))
+    return RedirectResponse(address(form.name.strip()), status_code=303)
+
+
+@router.post("/plan/forecast", dependencies=[LOOK])
+def forecast(request: Request, sent: Sent) -> Response:
+    """What it will take: a part of the page; first in a hurry, then again with more runs."""
+    given = texts(sent)
+    form, quick = Form.of(given | {"policy": ""}), given.get("fine") != "1"
+    forecasts: Forecasts = request.app.state.forecasts
+    if len(form.names) < 2:
+        return page(request, "forecast.html", plan=None, hint="Give at least two options to see what it will take.")
+    try:
+        found = forecasts.made(form, request.app.state.doors.key_of(request.headers), quick)
+    except OutOfDateError:
+        return Response(status_code=204)
+    except RoundwiseError as error:
+        return page(request, "forecast.html", plan=None, hint="", error=on_the_page(str(error)))
+    return page(
+        request,
+        "forecast.html",
+        plan=found,
+        rows=rows_of(found),
+        power=power_table(found) if found.rows[0].claims else [],
+        fixed="" if found.row.fixed is None else fixed_words(found.row),
+        bars=compared(found),
+        policy=policy_words(found.wish.policy),
+        quick=quick,
+    )
+
+
+@router.post("/plan/save", dependencies=[LOOK])
+def save(request: Request, sent: Sent) -> Response:
+    """The plan as a file to keep: a page, or JSON that `roundwise new --from-plan` reads."""
+    given = texts(sent)
+    form = Form.of(given | {"policy": ""})
+    forecasts: Forecasts = request.app.state.forecasts
+    found = forecasts.made(form, request.app.state.doors.key_of(request.headers), False)
+    if given.get("as") == "json":
+        return attached(found.json(), "application/json", f"plan of {form.name}", "json")
+    return attached(found.html(), "text/html; charset=utf-8", f"plan of {form.name}", "html")
+
+
+def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:
+    given = Form.of(dict(request.query_params)) if request.query_params else EXAMPLE
+    choices = {"questions": QUESTIONS, "results": RESULTS, "splits": SPLITS}
+    return page(request, "new.html", 422 if error else 200, title=title, form=form or given, error=error, **choices)
+
+
+def compared(plan: StudyPlan) -> list[Compared]:
+    """What the row that matters takes, beside a fixed design and what no method can stay below."""
+    row = plan.row
+    values = [("typically", row.samples.typical), ("in 19 of 20 studies", row.samples.p95)]
+    values += [] if row.fixed is None else [("a fixed design", row.fixed.samples)]
+    values += [] if plan.wish.budget is None else [("your budget", float(plan.wish.budget))]
+    most = max((value for _, value in values if math.isfinite(value)), default=0.0)
+    return [
+        Compared(label, round(100 * value / most, 1), f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}"))
+        for label, value in values
+        if math.isfinite(value) and most > 0
+    ]
+
+
+def rows_of(plan: StudyPlan) -> Table:
+    """What it takes, a line for everything that is expected."""
+    budget, first = plan.wish.budget, plan.rows[0]
+    what = "a true claim" if first.claims else "an answer"
+    ahead = "if the best is ahead by" if first.expected.lead is not None else "if"
+    head = [ahead, "typically", "in 19 of 20 studies", *([] if budget is None else [f"{what} within {exact(budget)}"])]
+    rows = []
+    for row in plan.rows:
+        within = [] if row.within_budget is None else [share(row.within_budget)]
+        rows.append([row.expected.label, _takes(row, "typical"), _takes(row, "p95"), *within])
+    return [head, *rows]
+
+
+def _takes(row: Row, which: str) -> str:
+    """Results, and below them rounds, or the days that these take."""
+
+    def of(spread: Spread) -> float:
+        return float(getattr(spread, which))
+
+    results, rounds = of(row.samples), of(row.batches)
+    if not math.isfinite(results):
+        return "never decides" if not row.answerable and which == "typical" else "" if not row.answerable else "no end"
+    days = None if row.days is None else of(row.days)
+    below = f"{whole(rounds)} round{'' if rounds == 1 else 's'}"
+    if days is not None:
+        below = f"{whole(days)} day{'' if days == 1 else 's'}"
+    return f"{whole(results)}\n{below}"

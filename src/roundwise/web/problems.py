@@ -1,0 +1,57 @@
+"""Errors over HTTP: problem+json with the sentences of the command line, never a stack trace."""
+
+from __future__ import annotations
+
+from starlette.responses import JSONResponse
+
+from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
+
+TITLES = {
+    400: "not understood",
+    401: "a token is needed",
+    403: "not allowed",
+    404: "not there",
+    405: "not done this way",
+    409: "somebody else was first",
+    413: "too large",
+    415: "not understood",
+    421: "another server",
+    422: "not accepted",
+    500: "something went wrong here",
+    503: "the storage does not answer",
+}
+STATUSES: dict[type[RoundwiseError], int] = {  # of each kind of error
+    UnknownStudy: 404,
+    StudyExists: 409,
+    Untimely: 409,
+    Conflict: 409,
+    Damaged: 503,
+    StoreError: 503,
+    InputError: 422,
+    DataError: 422,
+}
+
+
+def problem(status: int, detail: str, error: str = "") -> JSONResponse:
+    """One sentence, as RFC 9457 has it; `error` is what it is called in Python."""
+    content = {"type": "about:blank", "title": TITLES.get(status, "refused"), "status": status, "detail": detail}
+    more = {"error": error} if error else {}
+    return JSONResponse(content | more, status_code=status, media_type="application/problem+json")
+
+
+def _known(error: RoundwiseError) -> type[RoundwiseError] | None:
+    """The nearest kind of error that has a status."""
+    return next((each for each in type(error).__mro__ if each in STATUSES), None)
+
+
+def status_of(error: RoundwiseError) -> int:
+    """The status of an error."""
+    known = _known(error)
+    return 422 if known is None else STATUSES[known]
+
+
+def kind_of(error: RoundwiseError) -> str:
+    """What an error is called in Python, for a client to raise it again."""
+    known = _known(error)
+    return "" if known is None else known.__name__

@@ -1,0 +1,100 @@
+"""How a page is made: templates with what every page needs, forms with their secret, errors as one sentence."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, HTTPException, Request
+from fastapi.responses import HTMLResponse, Response
+from fastapi.templating import Jinja2Templates
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+from starlette.datastructures import FormData
+
+from roundwise._version import __version__
+from roundwise.errors import visible
+from roundwise.studies.report.words import count, day
+from roundwise.web.names import segment
+from roundwise.web.problems import TITLES
+from roundwise.web.security import COOKIE, ROLES, Doors
+from roundwise.web.who import known_as, name_of
+
+HERE = Path(__file__).parent
+ENVIRONMENT = Environment(
+    loader=FileSystemLoader(HERE / "templates"),
+    autoescape=select_autoescape(("html", "svg")),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    finalize=lambda value: visible(value) if type(value) is str else value,  # nothing steers the screen
+)
+
+
+def _basename(name: str) -> str:
+    """The last part of a path, as it is written on any system."""
+    return name.replace("\\", "/").rpartition("/")[2] or name
+
+
+ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename}
+templates = Jinja2Templates(env=ENVIRONMENT)
+
+
+def page(request: Request, template: str, status: int = 200, **given: Any) -> HTMLResponse:
+    """A page, with what every page needs; a browser without a session gets one, for the secret of its forms."""
+    doors: Doors = request.app.state.doors
+    role = getattr(request.state, "role", None)
+    key = doors.key_of(request.headers)
+    fresh = not key and not doors.tokens
+    if fresh:
+        key = doors.session(ROLES[-1])
+    basics = {
+        "here": request.url.path,
+        "version": __version__,
+        "role": role,
+        "may": lambda wanted: role is not None and ROLES.index(role) >= ROLES.index(wanted),
+        "secret": doors.form_secret(key) if key else "",
+        "guarded": bool(doors.tokens),
+        "me": known_as(request.headers, doors, role),
+        "me_given": name_of(request.headers),
+    }
+    response = templates.TemplateResponse(request, template, basics | given, status_code=status)
+    if fresh:
+        remember(request, response, key)
+    return response
+
+
+def sentence(request: Request, status: int, detail: str) -> Response:
+    """One sentence, as a page; as a part of one where that was asked for."""
+    if request.headers.get("hx-request"):
+        return templates.TemplateResponse(request, "problem.html", {"detail": detail})
+    title = TITLES.get(status, "refused").capitalize()
+    return page(request, "sentence.html", status, title=title, detail=detail)
+
+
+def remember(request: Request, response: Response, key: str) -> None:
+    """Give a browser the key of its session."""
+    secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=secure, path="/")
+
+
+async def _own(request: Request) -> AsyncIterator[FormData]:
+    """What a form of this server's own pages sent: it must send back the secret of its session."""
+    doors: Doors = request.app.state.doors
+    async with request.form(max_files=1, max_fields=200, max_part_size=doors.most) as sent:
+        given = str(sent.get("secret", "")) or request.headers.get("x-form-secret", "")
+        key = doors.key_of(request.headers)
+        if not key or not hmac.compare_digest(given.encode(), doors.form_secret(key).encode()):
+            raise HTTPException(403, "This form is too old, or comes from another site. Open the page again.")
+        yield sent
+
+
+Sent = Annotated[FormData, Depends(_own)]  # of a form; read before the work begins, so that handlers may be plain
+
+
+def texts(sent: FormData) -> dict[str, str]:
+    """The fields of a form that are text."""
+    return {key: value for key, value in sent.items() if isinstance(value, str)}
+
+
+Handler = Callable[..., Response]

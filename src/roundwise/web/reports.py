@@ -1,0 +1,84 @@
+"""Reports of studies, kept as long as nothing was recorded: bounds of many arms take seconds, looking does not."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from roundwise.planning import outlook_line
+from roundwise.studies import Study, replayed
+from roundwise.studies.report import Report, report_of
+
+Made = TypeVar("Made")
+MOST = 200  # reports that are kept
+
+
+class Kept:
+    """Reports by the digest of the record they are of."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, str], object] = OrderedDict()
+        self._lock = threading.Lock()
+        self._working: dict[tuple[str, str], threading.Lock] = {}
+        self._slow = threading.Semaphore(1)  # what takes seconds is done one at a time
+
+    def brief(self, study: Study) -> Report:
+        """Everything but bounds."""
+
+        def made() -> Report:
+            entries = study.entries()
+            return report_of(replayed(entries), intervals=False, entries=entries)
+
+        return self._kept(study, "brief", made)
+
+    def whole(self, study: Study) -> Report:
+        """Everything, with bounds."""
+
+        def made() -> Report:
+            with self._slow:
+                return study.report()
+
+        return self._kept(study, "whole", made)
+
+    def ahead(self, study: Study) -> Report:
+        """Everything, with bounds and what is still to come: what is kept and shown to others."""
+        return replace(self.whole(study), forecast=self.forecast(study) or None)
+
+    def best(self, study: Study) -> tuple[Report, bool]:
+        """The report with bounds where it is at hand, else the brief one; and whether it has bounds."""
+        key = (study.store.head(study.name).digest, "whole")
+        with self._lock:
+            found = self._found.get(key)
+        return (found, True) if isinstance(found, Report) else (self.brief(study), False)
+
+    def forecast(self, study: Study) -> str:
+        """What it will still take, in one line; empty where nothing can be said."""
+
+        def made() -> str:
+            with self._slow:
+                return outlook_line(study.state) or ""
+
+        return self._kept(study, "forecast", made)
+
+    def _kept(self, study: Study, kind: str, make: Callable[[], Made]) -> Made:
+        key = (study.store.head(study.name).digest, kind)
+        with self._lock:
+            working = self._working.setdefault(key, threading.Lock())
+        try:
+            with working:  # whoever comes second waits for the first
+                with self._lock:
+                    if key in self._found:
+                        self._found.move_to_end(key)
+                        return self._found[key]  # type: ignore[return-value]
+                found = make()
+                with self._lock:
+                    self._found[key] = found
+                    while len(self._found) > MOST:
+                        self._found.popitem(last=False)
+                return found
+        finally:
+            with self._lock:
+                self._working.pop(key, None)

@@ -1,0 +1,38 @@
+"""Sentences of the command line in the words of the page."""
+
+from __future__ import annotations
+
+import re
+
+WORDS = [
+    (r" \(`roundwise [^`]*`\)", ""),
+    (r"`roundwise close [^`]*` ends it", "“End the study” ends it"),
+    (r"(Call `study\.ask\(\)`|Run `roundwise ask [^`]*`) first\.", "Begin the next round first."),
+    (r"(`again=True`|`--new`|--new\b|`again`)", "the box “all of it is new”"),
+    (r"(`cumulative=True`|--cumulative\b|`cumulative`)", "the box “a running total”"),
+    (r"(`average_ids=True`|--average-ids\b)", "the box “several rows of one id are one result”"),
+    (r"(`missing=[^`]*`|--missing REASON)", "the field “rows without a result”"),
+    (r"--ignore-arms NAMES \(or '\*' for all\)", "the box “leave out other options”"),
+    (r"`?--ignore-arms`?", "the box “leave out other options”"),
+    (r"--arm-column( NAME)?", "the menu “option”"),
+    (r"--outcome-column( NAME)?", "the menu “result”"),
+    (r"--id-column( NAME)?", "the menu “id”"),
+    (r"--time-column( NAME)?", "the menu “time”"),
+    (r"--item-column( NAME)?", "the menu “item”"),
+    (r"--unrelated", "the box “nothing to do with any result”"),
+    (r"`roundwise import-past`", "“Teach it earlier data”"),
+]
+PATTERNS = [(re.compile(pattern), words) for pattern, words in WORDS]
+
+
+def on_the_page(text: str) -> str:
+    """What a message says, for somebody who sees a page and no command line.
+
+    >>> on_the_page("No round is open. Run `roundwise ask x` first. Nothing was changed.")
+    'No round is open. Begin the next round first. Nothing was changed.'
+    >>> on_the_page("Say --arm-column NAME.")
+    'Use the menu “option”.'
+    """
+    for pattern, words in PATTERNS:
+        text = pattern.sub(words, text)
+    return text.replace("Say the ", "Use the ").replace("say so: the ", "say so with the ")

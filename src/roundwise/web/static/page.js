@@ -1,0 +1,55 @@
+// Small conveniences; every page works without them but for the live forecast and the progress of the lab.
+(() => {
+  "use strict";
+  const near = (event, what) => (event.target instanceof Element ? event.target.closest(what) : null);
+  const secret = document.querySelector('meta[name="form-secret"]');
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (secret) event.detail.headers["X-Form-Secret"] = secret.content;
+  });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr.status >= 400 && event.detail.xhr.status < 600) event.detail.shouldSwap = true;
+  });
+  for (const kind of ["dragover", "dragleave", "drop"]) {
+    document.addEventListener(kind, (event) => {
+      const zone = near(event, ".drop");
+      if (!zone) return;
+      event.preventDefault();
+      zone.classList.toggle("over", kind === "dragover");
+      const input = zone.querySelector('input[type="file"]');
+      if (kind === "drop" && input && event.dataTransfer.files.length) {
+        input.files = event.dataTransfer.files;
+        input.dispatchEvent(new Event("change", { bubbles: true }));
+      }
+    });
+  }
+  document.addEventListener("change", (event) => {
+    const form = near(event, "form");
+    if (!form) return;
+    if (event.target.id === "file" && form.id === "hand-in" && event.target.files.length) form.requestSubmit();
+    if (event.target.matches("[data-recheck]")) {
+      const again = form.querySelector("button.recheck");
+      if (again) again.click();
+    }
+  });
+  document.addEventListener("click", async (event) => {
+    const button = near(event, "[data-copy]");
+    if (!button) return;
+    const text = document.getElementById(button.dataset.copy).textContent;
+    try {
+      await navigator.clipboard.writeText(text.trim());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Select it and copy";
+    }
+  });
+  for (const each of document.querySelectorAll("[data-origin]")) each.textContent = location.origin + each.textContent;
+  const watched = document.querySelector("[data-events]");
+  if (watched && window.EventSource) {
+    const source = new EventSource(watched.dataset.events);
+    source.addEventListener("changed", (event) => {
+      const now = JSON.parse(event.data).digest;
+      if (now && now !== watched.dataset.digest) watched.hidden = false;
+    });
+    addEventListener("pagehide", () => source.close());
+  }
+})();

@@ -1,0 +1,153 @@
+"""The page of a study, what is loaded into it later, its report and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import RedirectResponse, Response
+
+from roundwise.studies.report import Report
+from roundwise.studies.report.events import events_of
+from roundwise.studies.report.sheets import csv_text
+from roundwise.studies.report.words import day
+from roundwise.studies.verify import verified
+from roundwise.web.names import Name, segment
+from roundwise.web.rendering import Sent, page
+from roundwise.web.reports import Kept
+from roundwise.web.roles import HAND_IN, LOOK, study_of
+from roundwise.web.shared import key_for, study_for
+from roundwise.web.threads import WRITERS, by
+from roundwise.web.views import next_of, view_of
+
+router = APIRouter(include_in_schema=False)
+
+FORMS: dict[str, tuple[str, Callable[[Report], str | bytes]]] = {
+    "html": ("text/html; charset=utf-8", Report.html),
+    "pdf": ("application/pdf", Report.pdf),
+    "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", Report.xlsx),
+    "csv": ("text/csv; charset=utf-8", Report.csv),
+    "md": ("text/markdown; charset=utf-8", Report.markdown),
+    "json": ("application/json", Report.json),
+}
+
+
+def address(name: str) -> str:
+    """Where the page of a study is."""
+    return f"/studies/{segment(name)}"
+
+
+def kept(request: Request) -> Kept:
+    """The reports that are at hand."""
+    found: Kept = request.app.state.kept
+    return found
+
+
+@router.get("/studies/{name}", dependencies=[LOOK])
+def study(request: Request, name: Name) -> Response:
+    """A study."""
+    with study_of(request, name) as found:
+        report, bounded = kept(request).best(found)
+        view = view_of(found.state, report, bounded)
+    return page(request, "study.html", view=view, study=name, at=address(name), digest=report.digest)
+
+
+@router.get("/studies/{name}/stands", dependencies=[LOOK])
+def stands(request: Request, name: Name) -> Response:
+    """Where it stands, with bounds: a part of the page."""
+    with study_of(request, name) as found:
+        view = view_of(found.state, kept(request).whole(found), True)
+    return page(request, "stands.html", view=view, study=name, at=address(name))
+
+
+@router.get("/studies/{name}/forecast", dependencies=[LOOK])
+def forecast(request: Request, name: Name) -> Response:
+    """What it will still take: a part of the page."""
+    with study_of(request, name) as found:
+        line = kept(request).forecast(found)
+    return page(request, "line.html", line=line)
+
+
+@router.post("/studies/{name}/ask", dependencies=[HAND_IN])
+@by(WRITERS)
+def ask(request: Request, name: Name, sent: Sent) -> Response:
+    """Begin the next round."""
+    with study_of(request, name) as found:
+        found.ask()
+    return RedirectResponse(address(name), status_code=303)
+
+
+@router.get("/studies/{name}/next.csv", dependencies=[LOOK])
+def next_csv(request: Request, name: Name) -> Response:
+    """The next round as a table."""
+    with study_of(request, name) as found:
+        round_ = next_of(found.state)
+    if round_ is None:
+        raise HTTPException(404, "Nothing more is asked for in this study.")
+    text = csv_text(("arm", "share", "results", "still_to_come"), [tuple(each) for each in round_.rows])
+    return attached(text, "text/csv; charset=utf-8", f"{name} round {round_.number}", "csv")
+
+
+@router.get("/studies/{name}/report", dependencies=[LOOK])
+def report(request: Request, name: Name) -> Response:
+    """The report: the half page for the boss first."""
+    with study_of(request, name) as found:
+        view = view_of(found.state, kept(request).ahead(found), True)
+        link = f"/shared/{segment(name)}/{key_for(request.app.state.doors, name)}"
+    forms = {form: f"{address(name)}/report.{form}" for form in FORMS}
+    return page(request, "report.html", view=view, study=name, at=address(name), link=link, forms=forms, shared=False)
+
+
+@router.get("/studies/{name}/report.{form}", dependencies=[LOOK])
+def report_file(request: Request, name: Name, form: str) -> Response:
+    """The report as a file."""
+    return _written(request, name, form)
+
+
+@router.get("/studies/{name}/record", dependencies=[LOOK])
+def record(request: Request, name: Name) -> Response:
+    """Every entry of the record."""
+    with study_of(request, name) as found:
+        events = events_of(found.entries())
+    rows = [(each, day(each.at)) for each in reversed(events)]
+    return page(request, "record.html", rows=rows, study=name, at=address(name))
+
+
+@router.get("/studies/{name}/verify", dependencies=[LOOK])
+def verify(request: Request, name: Name) -> Response:
+    """Everything computed again: a part of the page of the record."""
+    with study_of(request, name) as found:
+        audit = verified(found.entries())
+    return page(request, "verified.html", audit=audit, study=name, at=address(name))
+
+
+@router.get("/shared/{name}/{key}")
+def shared(request: Request, name: Name, key: str) -> Response:
+    """The report, for whoever has the link: it can only be read."""
+    with study_for(request, name, key) as found:
+        view = view_of(found.state, kept(request).ahead(found), True)
+    forms = {form: f"/shared/{segment(name)}/{segment(key)}/report.{form}" for form in FORMS}
+    return page(request, "report.html", view=view, study=name, at="", link="", forms=forms, shared=True)
+
+
+@router.get("/shared/{name}/{key}/report.{form}")
+def shared_file(request: Request, name: Name, key: str, form: str) -> Response:
+    """The same as a file."""
+    study_for(request, name, key).close()
+    return _written(request, name, form)
+
+
+def _written(request: Request, name: str, form: str) -> Response:
+    if form not in FORMS:
+        raise HTTPException(404, f"A report is written as {', '.join(FORMS)}.")
+    kind, write = FORMS[form]
+    with study_of(request, name) as found:
+        content = write(kept(request).ahead(found))
+    return attached(content, kind, name, form)
+
+
+def attached(content: str | bytes, kind: str, name: str, ending: str) -> Response:
+    """A file to keep, under a name that any system takes."""
+    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_ ") else "_" for letter in name)
+    disposition = f'attachment; filename="{plain.strip()[:80] or "study"}.{ending}"'
+    return Response(content, media_type=kind, headers={"content-disposition": disposition})

@@ -1,0 +1,276 @@
+"""The REST API, as far as it records: create, ask, tell, change and end. Names, not indices, everywhere.
+
+Every request may have an `Idempotency-Key`: sent again, it records nothing, and is answered as before. Each has threads
+of its own, so that nobody who looks holds up a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, File, Form, Header, Request, UploadFile
+from fastapi.responses import Response
+
+from roundwise.errors import DataError
+from roundwise.spec import made
+from roundwise.studies import Asked, Study, create_study
+from roundwise.studies.listing import imported
+from roundwise.studies.report import Report
+from roundwise.studies.results import Columns, Results
+from roundwise.studies.results.frames import COLUMNS
+from roundwise.studies.store.files import parsed
+from roundwise.web.api import SAID
+from roundwise.web.bodies import (
+    Budget,
+    Corrected,
+    NewStudy,
+    Nothing,
+    OneArm,
+    Plain,
+    Reason,
+    Rows,
+    Table,
+    Text,
+    Told,
+    from_text,
+    table_from,
+)
+from roundwise.web.names import Name, segment
+from roundwise.web.roles import CHANGE, HAND_IN, study_of
+from roundwise.web.staged import Upload, ending
+from roundwise.web.threads import WRITERS, by
+
+
+async def _repeatable(
+    idempotency_key: Annotated[
+        str | None, Header(max_length=200, description="Drawn anew for each request; the same one is recorded once.")
+    ] = None,
+    if_match: Annotated[
+        str | None, Header(max_length=200, description="The ETag last seen: refused if the study has moved on.")
+    ] = None,
+) -> None:
+    """Headers that every verb has; `study_of` reads them."""
+
+
+router = APIRouter(prefix="/api/v1", responses=SAID)
+verbs = APIRouter(prefix="/api/v1/studies/{name}", responses=SAID, dependencies=[Depends(_repeatable)])
+
+Files = Annotated[list[UploadFile], File(alias="file", description="CSV, Excel, Parquet, JSON; also compressed.")]
+OneFile = Annotated[UploadFile, File(description="CSV, Excel, Parquet, JSON; also compressed.")]
+MaybeFile = Annotated[UploadFile | None, File(description="The corrected file; without it the old one is withdrawn.")]
+Options = Annotated[str, Form(max_length=100_000, description="What is said of the files: options of `tell` as JSON.")]
+
+
+@router.post("/studies", status_code=201, dependencies=[CHANGE], tags=["studies"])
+@by(WRITERS)
+def create(request: Request, response: Response, body: NewStudy) -> Plain:
+    """A new study."""
+    with create_study(
+        body.name,
+        question=made("question", body.question),
+        noise=made("noise", body.noise),
+        policy=None if body.policy is None else made("policy", body.policy),
+        columns=None if body.columns is None else Columns(**body.columns.model_dump()),
+        storage=request.app.state.storage,
+        **body.model_dump(include={"arms", "delta", "max_batch", "min_per_arm", "budget", "round", "split", "seed"}),
+    ) as study:
+        response.headers["location"] = f"/api/v1/studies/{segment(body.name)}"
+        return _stands(study, study.status())
+
+
+@router.post(
+    "/records",
+    status_code=201,
+    dependencies=[CHANGE],
+    tags=["record"],
+    openapi_extra={"requestBody": {"required": True, "content": {"application/jsonl": {"schema": {"type": "string"}}}}},
+)
+async def take_in(request: Request) -> Plain:
+    """Take in a whole record, as `roundwise export` wrote it; its chain of digests is checked, and it is replayed."""
+    content = await request.body()
+
+    @by(WRITERS)
+    def taken() -> Plain:
+        try:
+            lines = content.decode("utf-8-sig").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise DataError("The request is not text. Send what `roundwise export` wrote.") from None
+        listing = imported(parsed("The request", lines)[1], request.app.state.storage)
+        return {"study": listing.name, "entries": listing.entries}
+
+    return await taken()
+
+
+@verbs.delete("", status_code=204, dependencies=[CHANGE], tags=["changes"])
+@by(WRITERS)
+def remove(request: Request, name: Name) -> None:
+    """Forget a study that has no results; its name is free again."""
+    with study_of(request, name) as study:
+        study.remove()
+
+
+@verbs.post("/ask", dependencies=[HAND_IN], tags=["rounds"])
+@by(WRITERS)
+def ask(request: Request, name: Name, body: Nothing | None = None) -> Plain:
+    """The round to do next: the same one until it is complete or closed; `round` is null once the study is over."""
+    with study_of(request, name) as study:
+        return round_of(study.ask()) | _stands(study, study.status())
+
+
+@verbs.post("/results", dependencies=[HAND_IN], tags=["rounds"])
+@by(WRITERS)
+def tell(request: Request, name: Name, body: Rows) -> Plain:
+    """Record results that are in the request."""
+    with study_of(request, name) as study:
+        return _stands(study, study.tell(body.table(), round_over=body.round_over, **body.words()))
+
+
+@verbs.post("/files", dependencies=[HAND_IN], tags=["rounds"])
+@by(WRITERS)
+def tell_files(request: Request, name: Name, files: Files = [], options: Options = "{}") -> Plain:  # noqa: B006
+    """Record results in files: all of them, or none."""
+    said = from_text(Told, options)
+    with _uploaded(name, files) as sources, study_of(request, name) as study:
+        return _stands(study, study.tell(*sources, round_over=said.round_over, **said.words()))
+
+
+@verbs.post("/preview", dependencies=[HAND_IN], tags=["rounds"])
+@by(WRITERS)
+def preview(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
+    """What recording files would bring and change; nothing is recorded."""
+    said = from_text(Told, options)
+    with _uploaded(name, files) as sources, study_of(request, name) as study:
+        read, after = study.preview(*sources, round_over=said.round_over, **said.words())
+        arms = study.state.settings.arms
+    return {"study": name, "files": [brought(each, arms) for each in read], "after": after.plain()}
+
+
+@verbs.post("/close-round", dependencies=[HAND_IN], tags=["rounds"])
+@by(WRITERS)
+def close_round(request: Request, name: Name, body: Reason) -> Plain:
+    """Count the open round although results are missing: they will not come."""
+    with study_of(request, name) as study:
+        return _stands(study, study.close_round(body.why))
+
+
+@verbs.post("/amend", dependencies=[CHANGE], tags=["changes"])
+@by(WRITERS)
+def amend(
+    request: Request,
+    name: Name,
+    options: Annotated[str, Form(max_length=100_000, description='JSON: {"file": ..., "why": ...}.')],
+    file: MaybeFile = None,
+) -> Plain:
+    """Correct or withdraw what a file brought: a new entry with a reason, never an edit."""
+    said = from_text(Corrected, options)
+    with _uploaded(name, [] if file is None else [file]) as sources, study_of(request, name) as study:
+        source = sources[0] if sources else None
+        return _stands(study, study.amend(said.file, source, said.why, **said.words()))
+
+
+@verbs.post("/import-past", dependencies=[CHANGE], tags=["changes"])
+@by(WRITERS)
+def import_past(request: Request, name: Name, file: OneFile) -> Plain:
+    """Let earlier data say where to look, before the first results; they are no evidence."""
+    with _uploaded(name, [file]) as sources, study_of(request, name) as study:
+        return _stands(study, study.import_past(sources[0]))
+
+
+@verbs.post("/drop", dependencies=[CHANGE], tags=["changes"])
+@by(WRITERS)
+def drop(request: Request, name: Name, body: OneArm) -> Plain:
+    """Leave an arm out from here on."""
+    with study_of(request, name) as study:
+        return _stands(study, study.drop(body.arm, body.why, body.unrelated))
+
+
+@verbs.post("/add", dependencies=[CHANGE], tags=["changes"])
+@by(WRITERS)
+def add(request: Request, name: Name, body: OneArm) -> Plain:
+    """Take in one more arm."""
+    with study_of(request, name) as study:
+        return _stands(study, study.add(body.arm, body.why, body.unrelated))
+
+
+@verbs.post("/extend", dependencies=[CHANGE], tags=["changes"])
+@by(WRITERS)
+def extend(request: Request, name: Name, body: Budget) -> Plain:
+    """Allow more results (or fewer) than were planned."""
+    with study_of(request, name) as study:
+        return _stands(study, study.extend(body.budget))
+
+
+@verbs.post("/note", dependencies=[HAND_IN], tags=["changes"])
+@by(WRITERS)
+def note(request: Request, name: Name, body: Text) -> Plain:
+    """Record a remark; it does nothing to the guarantee."""
+    with study_of(request, name) as study:
+        return _stands(study, study.note(body.text))
+
+
+@verbs.post("/end", dependencies=[CHANGE], tags=["changes"])
+@by(WRITERS)
+def end(request: Request, name: Name, body: Reason) -> Plain:
+    """End a study before it is decided; what has not been ruled out is reported."""
+    with study_of(request, name) as study:
+        return _stands(study, study.end(body.why))
+
+
+@verbs.post("/reopen", dependencies=[CHANGE], tags=["changes"])
+@by(WRITERS)
+def reopen(request: Request, name: Name, body: Reason) -> Plain:
+    """Go on with a study that was closed undecided."""
+    with study_of(request, name) as study:
+        return _stands(study, study.reopen(body.why))
+
+
+def round_of(asked: Asked | None) -> Plain:
+    """A round by the names of its arms: what is asked for, what is still to come, and its shares."""
+    if asked is None:
+        return {"round": None, "asked": {}, "shares": {}}
+    wanted, to_come = asked.pulls.tolist(), asked.outstanding.tolist()
+    left = sum(to_come) or 1.0
+    return {
+        "round": asked.number,
+        "asked": {arm: int(n) for arm, n in zip(asked.arms, wanted, strict=True)},
+        "shares": {arm: n / left for arm, n in zip(asked.arms, to_come, strict=True)},
+    }
+
+
+def brought(results: Results, arms: Sequence[str]) -> Plain:
+    """What a file brings, by arm."""
+    missing = [0] * len(arms) if results.missing is None else results.missing.tolist()
+    return {
+        "name": results.name,
+        "rows": results.rows,
+        "results": {arm: int(n) for arm, n in zip(arms, results.counts.tolist(), strict=True)},
+        "missing": {arm: int(n) for arm, n in zip(arms, missing, strict=True)},
+        "notes": list(results.notes),
+        "sha256": results.digest,
+    }
+
+
+def _stands(study: Study, report: Report) -> Plain:
+    """Where a study stands after a request."""
+    return report.plain() | {"digest": study.store.head(study.name).digest}
+
+
+@contextmanager
+def _uploaded(study: str, files: Sequence[UploadFile]) -> Iterator[list[Upload | Table]]:
+    """Files that were sent, as `tell` takes them: on disk for a while, and called as they were sent."""
+    with TemporaryDirectory(prefix="roundwise-") as folder:
+        found: list[Upload | Table] = []
+        for i, each in enumerate(files):
+            name = PurePath((each.filename or "upload").replace("\\", "/")).name or "upload"
+            path = Path(folder) / f"{i}{ending(name)}"
+            content = each.file.read()
+            if each.content_type == COLUMNS:
+                found.append(table_from(name, content))
+                continue
+            path.write_bytes(content)
+            found.append(Upload(path, name, study, len(content)))
+        yield found

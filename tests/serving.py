@@ -1,0 +1,86 @@
+"""A server for tests: in a thread of this process, or in a process of its own that may be killed."""
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from roundwise.web.app import application
+from roundwise.web.security import doors_of
+
+TOKENS = {role: f"{role.replace(' ', '-')}-0123456789abcdef" for role in ("look", "hand in", "change")}
+
+
+@contextmanager
+def serving(storage, tokens="", host="127.0.0.1", names=()):
+    """The address of a server in this process; its application is the second value."""
+    doors = doors_of(host, names, tokens)
+    app = application(storage, doors)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(128)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}", app
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@contextmanager
+def process(storage, port=0, **environment):
+    """`roundwise serve` in a process of its own: the process, and its address."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", "roundwise", "serve", "--storage", storage, "--port", str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    try:
+        said = running.stdout.readline()
+        yield running, said.split()[4]
+    finally:
+        running.kill()
+        running.wait()
+        running.stdout.close()
+
+
+def ask(url, method, path, body=None, headers=(), raw=False):
+    """The status, the headers and the content of an answer; JSON as it is, unless `raw`."""
+    found = urlsplit(url)
+    connection = http.client.HTTPConnection(found.hostname, found.port, timeout=60)
+    sent = dict(headers)
+    if body is not None and not isinstance(body, bytes):
+        body, sent = json.dumps(body).encode(), {"Content-Type": "application/json"} | sent
+    try:
+        connection.request(method, path, body, sent)
+        answer = connection.getresponse()
+        content = answer.read()
+    finally:
+        connection.close()
+    plain = (
+        content
+        if raw or not content or not answer.headers.get("Content-Type", "").endswith("json")
+        else json.loads(content)
+    )
+    return answer.status, dict(answer.headers), plain
+
+
+def form(file=None, name="results.csv", **fields):
+    """A form with a file in it: its bytes, and its headers."""
+    lines = []
+    for key, value in fields.items():
+        lines.append(f'--border\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode())
+    if file is not None:
+        head = f'--border\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
+        lines.append(f"{head}Content-Type: application/octet-stream\r\n\r\n".encode() + file + b"\r\n")
+    return b"".join([*lines, b"--border--\r\n"]), {"Content-Type": "multipart/form-data; boundary=border"}
