@@ -35,6 +35,7 @@ slow: .venv/dev.ok
 bench: .venv/dev.ok
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/serve.py
 
 # the browser of the tests of the page: installed where that is possible, else it is said what to install
 chromium:

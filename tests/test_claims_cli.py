@@ -76,7 +76,7 @@ def test_complexity(run):
         (("--question", "claims", "--control", "0", "--margin-is", "odds"), "no kind of margin"),
         (("--question", "claims", "--control", "0", "--margin-is", "odds-ratio"), "need 0/1 results"),
         (("--question", "claims", "--control", "0", "--policy", "wager"), "use the policy 'chances'"),
-        (("--question", "best-arm", "--policy", "pet", "--round", "30"), "'pet' has batches of its own"),
+        (("--question", "best-arm", "--policy", "pet", "--round", "30"), "'pet' has rounds of its own"),
     ],
 )
 def test_what_does_not_fit_is_said_in_a_sentence(run, words, message):

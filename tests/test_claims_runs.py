@@ -89,7 +89,7 @@ class TestRounds:
     @pytest.mark.parametrize(
         ("policy", "message"),
         [
-            (lambda: Rounds(PET(), round=30), "'pet' has batches of its own"),
+            (lambda: Rounds(PET(), round=30), "'pet' has rounds of its own"),
             (lambda: Rounds(Wager(), split=(1, 1)), "split has 2 shares, but there are 3 arms"),
             (lambda: Rounds(Wager(), budget=2), "budget is 2 results, but 3 arms need 3"),
             (lambda: Rounds(Wager(), round=0), "`round` is 0"),

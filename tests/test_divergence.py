@@ -299,7 +299,7 @@ def test_borders():
     assert float(found.value) == pytest.approx(2 / -math.log(0.9), rel=1e-6)
     # no rates make it wrong: certain without any sample
     assert divergence.complexity(Statements([[1.0, 1.0]], [-0.5]), [0.2, 0.3], BINARY).value == 0
-    with pytest.raises(InputError, match="0/1 rewards lie between 0 and 1"):
+    with pytest.raises(InputError, match="0/1 rewards must lie between 0 and 1"):
         divergence.complexity(BestArm(), [0.5, 1.5], BINARY)
     with pytest.raises(InputError, match="comparisons of two arms without a margin"):
         divergence.complexity(Statements.against_control(2, 0, 0.1), [1.0, 2.0], EXPONENTIAL)

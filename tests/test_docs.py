@@ -87,9 +87,10 @@ def names_of(path):
     for node in ast.parse(path.read_text()).body:
         inside = node.body if isinstance(node, ast.ClassDef) else []
         for each in (node, *inside):
-            target = getattr(each, "target", None)
-            name = getattr(each, "name", None) or getattr(target, "id", None)
-            found.add(name if each is node else f"{node.name}.{name}")
+            targets = [getattr(each, "target", None), *getattr(each, "targets", [])]
+            targets += [one for many in targets for one in getattr(many, "elts", [])]
+            for name in {getattr(each, "name", None), *(getattr(target, "id", None) for target in targets)} - {None}:
+                found.add(name if each is node else f"{node.name}.{name}")
     return found
 
 
@@ -101,9 +102,47 @@ def test_places_in_the_code(page):
         assert name in names_of(path), f"{file}::{name}"
 
 
+PACKAGE = ROOT / "src" / "roundwise"
+FILES = ("py", "md", "csv", "db", "html", "json", "toml", "parquet", "u2")
+
+
+def places():
+    """Every way to name a module of the package, by its last parts, and all that such modules define."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = [*path.relative_to(PACKAGE).with_suffix("").parts]
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        names = names_of(path)
+        if path.name == "__init__.py":  # what a room exports
+            imports = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
+            names |= {each.name for node in imports for each in node.names}
+        for start in range(len(parts)):
+            found.setdefault(".".join(parts[start:]), set()).update(names)
+    return found
+
+
+def test_names_with_a_module_are_there():
+    """`module.function` in backticks, on a page or in a docstring, where the first word is a module of the package."""
+    known, missing = places(), []
+    for each in ("report", "study", "trial", "plan"):  # also what such an object is called where it is used
+        del known[each]
+    for text in (*PAGES, *PACKAGE.rglob("*.py")):
+        for name in re.findall(r"`(?:roundwise\.)?([a-z_]+(?:\.\w+)+)`", text.read_text(encoding="utf-8")):
+            parts = name.split(".")
+            if parts[0] not in known or parts[-1] in FILES:
+                continue
+            cuts = range(1, len(parts) + 1)
+            if not any(
+                ".".join(parts[:i]) in known and (i == len(parts) or ".".join(parts[i:]) in known[".".join(parts[:i])])
+                for i in cuts
+            ):
+                missing.append((text.name, name))
+    assert not missing
+
+
 # by examples and tests
 WRITTEN = {"headlines.md", "report.md", "r.md", "only_here.py", "tests_of_cluster.py", "my_rules.py"}
-WRITTEN |= {"exports.py", "cohorts.py", "grade.py"}
+WRITTEN |= {"exports.py", "cohorts.py", "grade.py", "assignment.py", "sitecustomize.py"}
 WRITTEN |= {"broken.py", "evil.py", "my_question.py", "my_noise.py", "my_policy.py", "my_threshold.py"}
 
 

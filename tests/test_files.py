@@ -634,7 +634,7 @@ def test_where_sums_only_teach_it_is_said(tell):
     sums = {"arm": ARMS, "count": [9, 9, 9], "total": [3, 2, 1]}
     wins = {"arm": ARMS, "count": [9, 9, 9], "successes": [3, 2, 1]}
     assert notes(sums, Gaussian(1.0)) == (
-        "data frame: sums cannot be dealt into parts, so this first batch only teaches: it counts if every result is a "
+        "data frame: sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a "
         "row of its own.",
     )
     for text, noise in (

@@ -15,6 +15,7 @@ from roundwise import (
     PET,
     BestArm,
     Binary,
+    Claims,
     DataError,
     Gaussian,
     GaussianArms,
@@ -27,6 +28,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.cli import main
+from roundwise.planning import plan
 from roundwise.policies.limited import Limited
 from roundwise.simulation.sweep import read_grid
 from roundwise.spec import made, plain
@@ -337,3 +339,21 @@ def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):
         assert code == 2
         assert "a record imports nothing by itself" in err
     assert not (here / "ran").exists()
+
+
+def test_they_are_planned_with(recipes):
+    """A noise model for every question, also claims; a question with means, because it says no ladder of leads."""
+    question, noise, *_ = recipes
+    marks, podium = noise.Marks(10.0), question.Podium()
+    found = plan(BestArm(), arms=3, noise=marks, around=5, leads="3", runs=10)
+    assert "--noise my_noise:Marks:most=10.0" in found.command
+    assert "Results are marks from 0 to 10." in found.protocol
+    assert found.rows[0].samples.typical < 2000
+    assert found.rows[0].lower_bound is None  # as for every model of results between limits
+    claims = plan(Claims.against_control(3, 0), arms=3, noise=marks, around=5, leads="3", budget=600, runs=10)
+    assert claims.rows[0].at_least_one > 0.5
+    found = plan(podium, arms=3, noise=Binary(), means="10%,40%,80%", runs=10)
+    assert "--question my_question:Podium" in found.command
+    assert found.rows[0].samples.typical < 2000
+    with pytest.raises(InputError, match="'podium' has no ladder of leads. Give the means that are expected"):
+        plan(podium, arms=3, noise=Binary(), around="30%")

@@ -225,7 +225,7 @@ class TestHandIn:
                 "rows without a result",
                 {"missing": "a phone call"},
             ),
-            (lambda text: text.replace(",1\n", ",2\n", 1), "&#39;2&#39;", {}),
+            (lambda text: text.replace(",1\n", ",2\n", 1), "neither 0 nor 1", {}),
             (lambda text: "", "empty", {}),
             (lambda text: text.partition("\n")[0], "no results", {}),
         ],

@@ -21,7 +21,8 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.betting.above import AboveLedger
+from roundwise.betting.above import AboveLedger, Won
+from roundwise.betting.above_shared import SharedAboveLedger
 from roundwise.betting.rule import ledger_of
 from roundwise.dealing import Rows
 from roundwise.errors import InputError
@@ -231,6 +232,25 @@ def test_a_level_needs_no_independence_of_arms():
     assert not isinstance(ledger_of(Problem(Above(0.5), 8, 0.1, Binary())), type(ledger_of(
         Problem(Above(0.5), 8, 0.1, PairedBinary()))))  # fmt: skip
     assert type(ledger_of(Problem(Above(0.5), 8, 0.1, Binary()))) is AboveLedger
+
+
+def test_arms_that_leave_or_join_do_not_raise_the_mean_over_true_nulls():
+    rng, ledger = np.random.default_rng(0), SharedAboveLedger(0.5)
+    problem = Problem(Above(0.5), 4, 0.1, PairedBinary())
+    for _ in range(200):
+        won = Won(rng.normal(size=4), rng.normal(size=4), np.zeros(4, dtype=bool))
+        side = rng.integers(0, 2, 5)  # of each arm which side is the true null; the last is the one that joins
+        arm = int(rng.integers(0, 4))
+
+        def mean(won, side):
+            return np.exp(np.where(side == 0, won.above, won.below)).mean()
+
+        assert mean(ledger.without(problem, won, arm), np.delete(side[:4], arm)) <= mean(won, side[:4]) + 1e-12
+        assert mean(ledger.with_one_more(won), side) <= max(mean(won, side[:4]), 1.0) + 1e-12
+    shown = Won(np.array([9.0, 0.0]), np.array([-1.0, -3.0]), np.array([True, False]))
+    left = ledger.without(Problem(Above(0.5), 2, 0.1, PairedBinary()), shown, 1)
+    assert left.settled.tolist() == [True]
+    assert left.above[0] > left.below[0]
 
 
 def test_models_with_and_without_items():

@@ -34,6 +34,7 @@ from roundwise import (
     Wager,
     simulate,
 )
+from roundwise.fields import quantity
 from roundwise.planning.ahead import ahead, without_budget
 from roundwise.planning.allowed import Data, allowed_world, draws
 from roundwise.planning.candidates import policy_words
@@ -42,7 +43,6 @@ from roundwise.planning.expected import ladder
 from roundwise.planning.quantities import one_for_each
 from roundwise.planning.worlds import TableArms, Unreliable, deviations, limited_world, world_of
 from roundwise.questions.besides import against
-from roundwise.spec import quantity
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
 NAMES = ("control", "short", "big", "guest")

@@ -516,6 +516,7 @@ def test_the_bets_are_folded_once(study, monkeypatch, question, means, answer):
     monkeypatch.setattr(Betting, "replayed", lambda *given: times.append(1) or fold(*given))
     report = live.report()
     assert len(times) == 1
+    assert live.report() == report  # the same study, the same report
     assert all(claim.spare is not None for claim in report.claim_rows)
     assert all(arm.lower is not None for arm in report.arm_rows)
 

@@ -24,6 +24,7 @@ ORDER = (
     "betting",
     "policies",
     "trial",
+    "fields",
     "spec",
     "simulation",
     "studies",
@@ -106,6 +107,57 @@ def test_the_mathematics_knows_no_files(name):
             found = {each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names}
             found |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
             assert name not in found, module
+
+
+TREES = {path: ast.parse(path.read_text()) for path in modules().values()}
+OWN = {node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+def named(node):
+    """The names in an expression, also of attributes."""
+    each = list(ast.walk(node))
+    return {n.id for n in each if isinstance(n, ast.Name)} | {n.attr for n in each if isinstance(n, ast.Attribute)}
+
+
+def asks_for_a_class(node):
+    """Whether a node asks of what class of ours something is: by isinstance, issubclass, type() or a pattern."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
+        return bool(named(node.args[1]) & OWN)
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+        kinds = [each for each in sides if isinstance(each, ast.Call) and named(each.func) == {"type"}]
+        return bool(kinds) and bool(set().union(*map(named, sides)) & OWN)
+    return isinstance(node, ast.MatchClass) and bool(named(node.cls) & OWN)
+
+
+def test_few_ask_for_a_class_of_ours():
+    """A class has a method for what differs from class to class; each protocol is asked for in one place."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if asks_for_a_class(node)
+    ]
+    assert len(found) < 25, found
+
+
+def test_what_asks_for_a_class_is_seen():
+    """The control of the test above."""
+    text = "isinstance(x, BestArm); issubclass(x, questions.TopK); type(x) is Binary\nmatch x:\n    case BestArm(): 1"
+    assert sum(asks_for_a_class(node) for node in ast.walk(ast.parse(text))) == 4
+    text = "isinstance(x, int | str); type(x) is int; x == BestArm()\nmatch x:\n    case str(): 1"
+    assert not any(asks_for_a_class(node) for node in ast.walk(ast.parse(text)))
+
+
+def test_few_types_are_any():
+    """`Any` is for JSON, plotting and the values of type parameters that are not said."""
+    found = {
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == "Any"
+    }
+    assert len(found) < 100, sorted(found)
 
 
 def test_contributing_shows_the_order():

@@ -438,7 +438,7 @@ class TestWhatIsRefused:
             ({"arms": ("a", "a ")}, "two arms called 'a'"),
             ({"arms": ("a", "b\nc")}, "letters that cannot be printed"),
             ({"delta": 5}, "`delta` is 5, but must lie strictly between 0 and 1"),
-            ({"max_batch": 1}, "`max_batch` is 1, but 2 arms need at least 2 pulls a batch"),
+            ({"max_batch": 1}, "`max_batch` is 1, but 2 arms need at least 2 results a round"),
             ({"min_per_arm": -1}, "`min_per_arm` is -1"),
             ({"question": TopK(2)}, "."),
             ({"policy": PET(), "noise": Poisson()}, "Poisson counts have no sigma"),

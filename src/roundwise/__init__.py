@@ -12,8 +12,9 @@ from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussi
 from roundwise.policies import PET, Chances, OptBBAI, Policy, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
-from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps
 from roundwise.simulation.items import ItemReplay, NormalItems
+from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from roundwise.studies.listing import list_studies
     from roundwise.studies.report import Report
     from roundwise.studies.results import Columns
-    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy
+    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
@@ -37,7 +38,7 @@ else:
         "roundwise.studies.listing": ("list_studies",),
         "roundwise.studies.report": ("Report",),
         "roundwise.studies.results": ("Columns",),
-        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy"),
+        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy", "Untimely"),
         "roundwise.theory.bounds": ("overview",),
     }
 
@@ -109,6 +110,7 @@ __all__ = [
     "Trial",
     "UnknownStudy",
     "UnknownVariance",
+    "Untimely",
     "Wager",
     "__version__",
     "advance",

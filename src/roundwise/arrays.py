@@ -6,7 +6,7 @@ for another memory layout, so sums over arms go through `total`, which always ad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Array = NDArray[Any]  # of any kind of values
 Plain = dict[str, Any]  # plain data, as JSON has it
+Facts = Mapping[str, Any]  # the same, only to be read
 Tree = TypeVar("Tree")
 
 _FEW = 32  # arms that are added one after the other

@@ -7,7 +7,7 @@ h(x) = 1 - (1-x)^2 of an arm's rows has come.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ def dealt_rows(
     return Parts(counts, totals, scatter, _tables(rows, place, arms, parts, points) if points else None)
 
 
-def dealt_sums(law: Any, counts: Floats, totals: Floats, seed: int, batch: int, parts: int) -> Parts | None:
+def dealt_sums(law: object, counts: Floats, totals: Floats, seed: int, batch: int, parts: int) -> Parts | None:
     """Sums dealt into parts, where the law of the rows says how parts fall out given their sum (`law.dealt`)."""
     if not hasattr(law, "dealt"):
         return None

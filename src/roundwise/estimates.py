@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Floats, total, zeros
 from roundwise.questions.base import Halfspaces, quiet
@@ -135,6 +136,17 @@ class ShiftsOfBatches(NamedTuple):
                 spread = spread + one * total(stacked * self.covariance[..., None, r, :])
         return np.maximum(spread, 0.0)
 
+    def solved(self, arms: NDArray[np.intp], own: Floats, before: Floats, right: Floats) -> tuple[Floats, Floats]:
+        """V^-1 times the right side, and the diagonal of V: a batch's own variance and that of the means before it.
+
+        Of one run, for some arms. V = diag + S C S', by the formula of Woodbury.
+        """
+        plain, shares = own + before, self.shares[arms]
+        over = shares / plain[:, None]
+        inner = np.linalg.inv(self.covariance) + shares.T @ over
+        found = right / plain[:, None] - over @ np.linalg.solve(inner, over.T @ right)
+        return found, plain + ((shares @ self.covariance) * shares).sum(axis=-1)
+
 
 class MeansOfArms(NamedTuple):
     """How well the means are known when there are more batches than arms."""
@@ -148,6 +160,11 @@ class MeansOfArms(NamedTuple):
             row = self.covariance[..., i, :]
             found = found + at(np.broadcast_to(arm, row.shape), pieces) * at(row, pieces)
         return np.where(np.isfinite(spread), np.maximum(found, 0.0), np.inf)
+
+    def solved(self, arms: NDArray[np.intp], own: Floats, before: Floats, right: Floats) -> tuple[Floats, Floats]:
+        """The same."""
+        covariance = self.covariance[np.ix_(arms, arms)] + np.diag(own)
+        return np.asarray(np.linalg.solve(covariance, right), dtype=np.float64), np.diag(covariance).copy()
 
 
 class Known(NamedTuple):

@@ -58,6 +58,11 @@ class AboveLedger:
     shifts = False
     agrees = True
     independent: ClassVar[bool] = True  # whether what is won on different arms may be multiplied
+    dropping = (
+        ": {arm} is no longer asked about, what was lost on it stays lost, and what was shown of the others stays "
+        "shown."
+    )
+    adding = ": {arm} starts with no evidence on either side, and nothing else changes."
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won."""
@@ -164,6 +169,17 @@ class AboveLedger:
     def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """The set that lost least."""
         return np.asarray(won.above > won.below)
+
+    def without(self, problem: Problem, won: Won, arm: int) -> Won:
+        """What was lost on the arm goes into every set: once, by way of the first arm (Proposition 22)."""
+        above, below = np.delete(won.above, arm), np.delete(won.below, arm)
+        first = np.zeros_like(above)
+        first[0] = min(float(won.above[arm]), float(won.below[arm]))
+        return Won(above + first, below + first, np.delete(won.settled, arm))
+
+    def with_one_more(self, won: Won) -> Won:
+        """It starts with nothing (Proposition 23)."""
+        return Won(np.append(won.above, 0.0), np.append(won.below, 0.0), np.append(won.settled, False))
 
     def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Some arm is settled on the wrong side, or the set of the right sides has lost."""

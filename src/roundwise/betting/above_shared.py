@@ -22,6 +22,11 @@ class SharedAboveLedger(AboveLedger):
     """
 
     independent: ClassVar[bool] = False
+    dropping = (
+        ", at a price: what was won on each side of the other arms is cut to the least of {arm}, and what was shown of "
+        "the others stays shown."
+    )
+    adding = ": {arm} starts with the least that any arm has on a side, and nothing else changes."
 
     def bars(self, problem: Problem, won: Won) -> Floats:
         """What settles an arm whatever the others do."""
@@ -43,6 +48,18 @@ class SharedAboveLedger(AboveLedger):
         """Some arm is settled on the wrong side."""
         low, high = means < self.level - self.tolerance, means > self.level + self.tolerance
         return np.asarray((won.settled & np.where(won.above > won.below, low, high)).any(axis=-1))
+
+    def without(self, problem: Problem, won: Won, arm: int) -> Won:
+        """Open sides are cut to the least of the arm that leaves, so that the mean over true nulls does not rise."""
+        lost, higher = np.minimum(won.above, won.below)[arm], won.above > won.below
+        above = np.where(won.settled & higher, won.above, np.minimum(won.above, lost))
+        below = np.where(won.settled & ~higher, won.below, np.minimum(won.below, lost))
+        return Won(*(np.delete(each, arm) for each in (above, below, won.settled)))
+
+    def with_one_more(self, won: Won) -> Won:
+        """One that joins starts with the smallest purse there is, at most 1 (Proposition 18)."""
+        least = min(float(np.minimum(won.above, won.below).min()), 0.0)
+        return Won(np.append(won.above, least), np.append(won.below, least), np.append(won.settled, False))
 
     def emptied(self, problem: Problem, won: Won) -> bool:
         """Never: no arm has both sides shown."""

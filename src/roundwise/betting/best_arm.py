@@ -16,7 +16,7 @@ from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Forecast, Known
 from roundwise.noise.paired import items_of
-from roundwise.noise.parts import Index, OfPairs, Seen, columns, seen, tilts_of
+from roundwise.noise.parts import Index, Seen, columns, of_pairs, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
@@ -44,6 +44,11 @@ class BestArmLedger:
 
     shifts = True
     agrees = False
+    dropping = (
+        ", at a price: what was won against each other arm is cut to what was won against {arm}, and what was ruled "
+        "out stays so only if {arm} was ruled out, too."
+    )
+    adding = ": {arm} starts with the least evidence against it that any arm has, and what was ruled out stays so."
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""
@@ -113,6 +118,15 @@ class BestArmLedger:
         still = np.where(won.lost, -np.inf, known.means)
         nobody = won.lost.all(axis=-1)
         return np.where(nobody, known.means.argmax(axis=-1), still.argmax(axis=-1))
+
+    def without(self, problem: Problem, won: Won, arm: int) -> Won:
+        """Each arm's money is cut to that of the arm (Proposition 22)."""
+        gains = np.minimum(np.delete(won.gains, arm), won.gains[arm])
+        return Won(gains, (np.delete(won.lost, arm) & won.lost[arm]) | (gains >= problem.goal))
+
+    def with_one_more(self, won: Won) -> Won:
+        """It starts with the least that any arm has (Proposition 23)."""
+        return Won(np.append(won.gains, won.gains.min()), np.append(won.lost, False))
 
     def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """The best arm has been ruled out."""
@@ -208,9 +222,10 @@ def _played(
     z = ahead
     z /= error
     leverage = leading(field.per_row) + field.per_row
-    if isinstance(tilts, OfPairs):
+    paired = of_pairs(tilts)
+    if paired is not None:
         every = np.arange(z.size).reshape(z.shape)
-        z, before, leverage = tilts.standing(np.broadcast_to(lead[:, None], z.shape), every, 0.0)
+        z, before, leverage = paired.standing(np.broadcast_to(lead[:, None], z.shape), every, 0.0)
     live = None
     if first:  # bet on once the leader is more likely right than wrong
         chances = log_phi(z)

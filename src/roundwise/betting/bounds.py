@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,16 @@ from roundwise.questions.base import Halfspaces, pairs, range_of_forms
 from roundwise.state import Batch
 from roundwise.stopping.explained import Interval
 
+if TYPE_CHECKING:  # of a ledger: named tuples of arrays, of any kind where it is not said which
+    from typing_extensions import TypeVar
+
+    Won = TypeVar("Won", default=Any)
+    Choice = TypeVar("Choice", default=Any)
+else:
+    from typing import TypeVar
+
+    Won, Choice = TypeVar("Won"), TypeVar("Choice")
+
 _STEP = 0.4  # log of the ratio of one drift to the next
 _DRIFTS = 30  # the smallest is the best one once there are 1e10 times as many results as at first
 _TAIL = 5.0  # drifts after which their weight has fallen to a quarter
@@ -35,20 +45,20 @@ _WIDEST = 24  # times
 Exceeded = Callable[[Floats], Bools]  # (P): of values, which are ruled out; a half-line
 
 
-class Kept(NamedTuple):
+class Kept(NamedTuple, Generic[Won, Choice]):
     """The money, what was seen, and what the next batch will be bet on."""
 
-    won: Any  # of the ledger
+    won: Won
     known: Known
-    choice: Any  # of the ledger; fixed before the next batch
+    choice: Choice  # fixed before the next batch
 
 
-class Placed(NamedTuple):
+class Placed(NamedTuple, Generic[Won, Choice]):
     """What may be bet on: results, and what was won, known and chosen before them."""
 
-    won: Any  # of the ledger
+    won: Won
     known: Known
-    choice: Any
+    choice: Choice
     part: Batch
 
 
@@ -136,7 +146,7 @@ def agreed(bound: Floats, asked: Floats | float, shown: Bools) -> Floats:
     return np.where(shown, np.maximum(bound, np.nextafter(asked, np.inf)), np.minimum(bound, asked))
 
 
-def means_of(arms: int, sign: float, arm: Any = slice(None)) -> Halfspaces:
+def means_of(arms: int, sign: float, arm: int | slice = slice(None)) -> Halfspaces:
     """The means of all arms or one, or their negatives, as forms."""
     which = np.arange(arms)[arm].reshape(-1, 1)
     return Halfspaces(which, np.full(which.shape, sign), np.zeros(len(which)), False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Array, Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.candidates_parts import OPENING, Purses, Start, played
 from roundwise.betting.ledger import Wanted, reached
@@ -263,21 +263,21 @@ def _extended(won: Won, candidates: int) -> Won:
     if extra <= 0:
         return won
 
-    def longer(array: NDArray[Any], value: float) -> NDArray[Any]:
+    def longer(array: Array, value: float) -> Array:
         room = np.full((*array.shape[:-2], extra, array.shape[-1]), value, dtype=array.dtype)
         return np.concatenate([array, room], axis=-2)
 
     return Won(longer(won.answers, -1.0), longer(won.gains, -np.inf), longer(won.lost, False), won.bank)
 
 
-def _columns(array: NDArray[Any], runs: tuple[int, ...]) -> NDArray[Any]:
+def _columns(array: Array, runs: tuple[int, ...]) -> Array:
     """Runs (C, Q), (Q) or () as columns: the same with all runs last, in the order of parts."""
     own = array.ndim - len(runs)
     rows = array.transpose()
     return rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
 
 
-def _runs(array: NDArray[Any], runs: tuple[int, ...]) -> NDArray[Any]:
+def _runs(array: Array, runs: tuple[int, ...]) -> Array:
     """And back."""
     own = array.ndim - 1
     rows = array.transpose((*range(own - 1, -1, -1), own))

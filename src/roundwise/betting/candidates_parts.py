@@ -9,15 +9,14 @@ end they are averaged, a candidate that a dealing did not visit having nothing t
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Array, Bools, Floats
 from roundwise.betting.parts import Field, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Form, Index, OfPairs, Seen, columns, seen, tilts_of
+from roundwise.noise.parts import Form, Index, Seen, columns, of_pairs, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.state import Parts
 
@@ -106,8 +105,9 @@ def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, star
         variance = form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
     z = value / np.sqrt(before * variance)
     new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
-    if isinstance(tilts, OfPairs) and len(form.places) > 1:
-        of_items = tilts.standing(form.places[0], form.places[1], form.offsets)
+    paired = of_pairs(tilts)
+    if paired is not None and len(form.places) > 1:
+        of_items = paired.standing(form.places[0], form.places[1], form.offsets)
         z, before, leverage = (
             np.where(form.pair, new_, old) for new_, old in zip(of_items, (z, before, leverage), strict=True)
         )
@@ -199,7 +199,7 @@ def _repeated(arrays: tuple[Floats, ...], times: int) -> list[Floats]:
     return [np.concatenate([each] * times, axis=-1) for each in arrays]
 
 
-def _extended(array: NDArray[Any], extra: int, value: float) -> NDArray[Any]:
+def _extended(array: Array, extra: int, value: float) -> Array:
     if extra <= 0:
         return array
     return np.concatenate([array, np.full((extra, *array.shape[1:]), value)])

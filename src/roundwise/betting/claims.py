@@ -180,7 +180,16 @@ class Claiming:
         excluded = sides.all(axis=-2) & (ends[0] >= -ends[-1]) & (len(ends) > 1)
         return Standing(compares(question), bool(excluded.any()))
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+    def notes(self, problem: Problem, trial: Trial) -> list[str]:
+        """Why it stopped, and what its bounds promise. One run only."""
+        why = self.why(problem, trial)
+        return [
+            *([] if why is None else [f"The study ended because {why}."]),
+            "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
+            "bounds hold together up to twice that, and so do all upper ones; the forecast promises nothing.",
+        ]
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
         """Of the means of all arms, from bets on each."""
         return mean_bounds(problem, record, batches)
 
@@ -188,9 +197,9 @@ class Claiming:
         """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
         return described(problem, trial, names, partial(self.towards, problem))
 
-    def lines(self, problem: Problem, kept: Kept) -> tuple[Floats, Floats]:
-        """log of what was won for each line, and of what it must reach now. (L) each"""
-        return lines_of(problem, kept)
+    def evidence(self, problem: Problem, trial: Trial) -> tuple[Floats, Floats, Bools]:
+        """log of what was won for each line, of what it must reach now, and whether it is shown. (L) each"""
+        return *lines_of(problem, trial.kept), trial.kept.shown
 
     def _remembered(
         self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools

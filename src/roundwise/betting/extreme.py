@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Array, Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed, interval, means_of
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
@@ -229,6 +229,6 @@ class ExtremeLedger:
         return 1.0 if self.beyond_is_above else -1.0
 
 
-def _beside(arms: NDArray[Any], none: NDArray[Any]) -> NDArray[Any]:
+def _beside(arms: Array, none: Array) -> Array:
     """What belongs to each arm, and to none of them as the last."""
     return np.concatenate([arms.transpose(), none.transpose()[None]]).transpose()

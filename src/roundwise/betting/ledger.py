@@ -9,12 +9,12 @@ is paid for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.bounds import Bets
+from roundwise.betting.bounds import Bets, Choice, Won
 from roundwise.estimates import Known
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
@@ -29,7 +29,7 @@ class Wanted(NamedTuple):
     unfinished: Bools  # (K), arms of what is still open
 
 
-class Ledger(Protocol):
+class Ledger(Protocol[Won, Choice]):
     """The cells of one kind of question."""
 
     @property
@@ -40,41 +40,41 @@ class Ledger(Protocol):
     def agrees(self) -> bool:
         """Whether bounds of means agree with the decision, so that each end is one on its own."""
 
-    def start(self, problem: Problem, runs: tuple[int, ...]) -> Any:
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """The money before the first batch."""
 
-    def choice(self, problem: Problem, won: Any, known: Known) -> Any:
+    def choice(self, problem: Problem, won: Won, known: Known) -> Choice:
         """What to bet on in the next batch, from the past alone."""
 
-    def confidence(self, problem: Problem, choice: Any, known: Known) -> Floats:
+    def confidence(self, problem: Problem, choice: Choice, known: Known) -> Floats:
         """log of the probability that the choice points the right way, as far as the past tells. ()"""
 
-    def settled(self, problem: Problem, won: Any, known: Known, choice: Any, batch: Batch) -> Any:
+    def settled(self, problem: Problem, won: Won, known: Known, choice: Choice, batch: Batch) -> Won:
         """The money after a batch that is bet on as a whole."""
 
-    def in_parts(self, problem: Problem, won: Any, known: Known, choice: Any, parts: Parts, shifts: bool) -> Any:
+    def in_parts(self, problem: Problem, won: Won, known: Known, choice: Choice, parts: Parts, shifts: bool) -> Won:
         """The money after a batch in parts: each is bet on with what those before it showed, dealing by dealing.
 
         What counts is the average over dealings, at the end of the batch. With `shifts`, estimates within the batch
         come from differences, too.
         """
 
-    def stops(self, problem: Problem, won: Any) -> Bools:
+    def stops(self, problem: Problem, won: Won) -> Bools:
         """Whether all cells but those of one answer have lost."""
 
-    def answer(self, problem: Problem, won: Any, known: Known) -> Answer:
+    def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """The answer whose cells have not lost."""
 
-    def struck(self, problem: Problem, won: Any, means: Floats) -> Bools:
+    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Whether a cell that holds these means has lost: it must be so with probability at most delta. ()"""
 
-    def wanted(self, problem: Problem, won: Any, choice: Any, known: Known) -> Wanted:
+    def wanted(self, problem: Problem, won: Won, choice: Choice, known: Known) -> Wanted:
         """The pulls that would settle what is open."""
 
-    def claims(self, problem: Problem, won: Any, choice: Any, names: Sequence[str]) -> list[Claim]:
+    def claims(self, problem: Problem, won: Won, choice: Choice, names: Sequence[str]) -> list[Claim]:
         """What must be shown, one line each. One run only, as all that follows."""
 
-    def emptied(self, problem: Problem, won: Any) -> bool:
+    def emptied(self, problem: Problem, won: Won) -> bool:
         """Whether every answer has been ruled out: the right one, too."""
 
     def means(self, bets: Bets) -> Interval:
@@ -93,6 +93,30 @@ class Ledger(Protocol):
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:
         """How far arms are behind, where the best one is asked for; the leader is that of the estimates, if None."""
+
+
+@runtime_checkable
+class Changing(Protocol[Won]):
+    """A ledger with a proved rule by which arms may leave and join because of results (Propositions 22 and 23)."""
+
+    @property
+    def dropping(self) -> str:
+        """What leaving `{arm}` out does to what was won, after "The guarantee is kept"."""
+
+    @property
+    def adding(self) -> str:
+        """What taking `{arm}` in does."""
+
+    def without(self, problem: Problem, won: Won, arm: int) -> Won:
+        """What was won, without an arm. One run only."""
+
+    def with_one_more(self, won: Won) -> Won:
+        """What was won, with one more arm, the last. One run only."""
+
+
+def changing(ledger: Ledger) -> Changing | None:
+    """The ledger, if arms may leave and join because of results."""
+    return ledger if isinstance(ledger, Changing) else None
 
 
 def reached(need: Floats, gain: Floats, after: Floats, goal: Floats | float) -> Bools:

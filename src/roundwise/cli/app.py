@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +12,7 @@ import typer
 STUDIES, PLANNING, RESEARCH = "Studies", "Planning", "Research"
 
 app = typer.Typer(
-    help="Find the best of several noisy options, in batches, with an error of at most delta.",
+    help="Find the best of several noisy options, in rounds, with an error of at most delta.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,8 +42,19 @@ def root(
             metavar="MODULE",
         ),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            help="The file with your token, for a storage http://...; or ROUNDWISE_TOKEN, ROUNDWISE_TOKEN_FILE.",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
-    """Find the best of several noisy options, in batches, with an error of at most delta."""
+    """Find the best of several noisy options, in rounds, with an error of at most delta."""
+    if token_file is not None:
+        os.environ["ROUNDWISE_TOKEN_FILE"] = str(token_file)
+        os.environ.pop("ROUNDWISE_TOKEN", None)  # what is said here goes before
     if own:
         from roundwise.spec import imported
 

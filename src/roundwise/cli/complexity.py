@@ -31,8 +31,8 @@ from roundwise.cli.output import number, print_json, print_table
 from roundwise.errors import InputError
 from roundwise.noise import SubGaussian
 from roundwise.problem import Problem
-from roundwise.questions import Claims, Complexity, Question, divergence
-from roundwise.questions.besides import several_right
+from roundwise.questions import Complexity, Question, divergence
+from roundwise.questions.besides import one_by_one, several_right
 from roundwise.questions.families import BinaryFamily, ExponentialFamily, Family, NormalFamily, PoissonFamily
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
@@ -107,7 +107,7 @@ def complexity(
     where = f" (worst case within {radius:g})" if radius else "" if family is None else f" for {family.name}"
     print(f"Complexity T*{where}: {number(float(found.value))}")
     where = " at these means" if radius else ""
-    if isinstance(asked, Claims):
+    if one_by_one(asked):
         print("T* is of showing all that is true; there is no lower bound, because whoever shows nothing is not wrong.")
     else:
         least = number(math.ceil(bound))

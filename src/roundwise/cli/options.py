@@ -11,10 +11,11 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
+from roundwise.fields import quantity
 from roundwise.questions import Claims, Question
 from roundwise.questions.claim_words import SCALES, Scale
 from roundwise.simulation.tables import read_forms
-from roundwise.spec import QUESTIONS, made, quantity, worded
+from roundwise.spec import QUESTIONS, made, worded
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
 

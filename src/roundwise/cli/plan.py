@@ -37,7 +37,8 @@ from roundwise.cli.output import console_width, print_json, say
 from roundwise.cli.study.common import Storage
 from roundwise.cli.study.new import _arm_list, _noise, _question
 from roundwise.errors import InputError
-from roundwise.spec import made, quantity
+from roundwise.fields import quantity
+from roundwise.spec import made
 
 if TYPE_CHECKING:
     from roundwise.planning import StudyPlan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -43,12 +44,18 @@ def serve(
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Plan, run and watch studies in the browser, or from a service."""
+    gc.disable()  # nothing of what is imported now is ever rubbish
     try:
+        import uvicorn  # noqa: F401
+
         from roundwise.web.app import application
     except ImportError as error:
         raise InputError(
             f"The page needs the extra 'serve' ({error.name} is missing): pip install 'roundwise[serve]'."
         ) from None
+    finally:
+        gc.enable()
+    from roundwise.studies.store import open_store
     from roundwise.web.security import doors_of
 
     doors = doors_of(host, name or [], _tokens(tokens))
@@ -57,32 +64,37 @@ def serve(
             if storage is not None:
                 raise InputError("--example has a storage of its own: leave --storage out.")
             storage = stack.enter_context(_example())
-        _served(application(storage, doors), host, port, open_)
+        if stack.enter_context(open_store(storage)).server is not None:
+            raise InputError(
+                "A server keeps its studies in a database: give --storage sqlite:///... or postgresql://..., and not "
+                "another server. Nothing was started."
+            )
+        listening = stack.enter_context(_listening(host, port))
+        _served(application(storage, doors), host, listening, open_)
 
 
-def _served(application: FastAPI, host: str, port: int, open_: bool) -> None:
+def _served(application: FastAPI, host: str, listening: socket.socket, open_: bool) -> None:
     """Answer until somebody ends it."""
     import uvicorn
 
-    server = uvicorn.Server(
-        uvicorn.Config(
-            application,
-            host=host,
-            port=port,
-            log_level="critical",  # what goes wrong in a request is logged by the application
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=2,
-        )
+    config = uvicorn.Config(
+        application,
+        log_level="critical",  # what goes wrong in a request is logged by the application
+        access_log=False,
+        server_header=False,
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=2,
     )
-    with _listening(host, port) as listening:
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{listening.getsockname()[1]}"
-        say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
-        if open_:
-            webbrowser.open(address)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended as by Ctrl+C, so that nothing is left behind
-        server.run(sockets=[listening])
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}"
+    say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
+    if open_:
+        webbrowser.open(address)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended as by Ctrl+C, so that nothing is left behind
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 @contextmanager

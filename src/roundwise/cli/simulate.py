@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -37,8 +38,9 @@ from roundwise.cli.output import console_width, number, print_json, print_table,
 from roundwise.errors import InputError
 from roundwise.noise import Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
-from roundwise.questions import Claims
-from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, Replay, assumed
+from roundwise.questions.besides import line_words, one_by_one
+from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, assumed
+from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
 from roundwise.spec import NOISES, made
@@ -148,8 +150,8 @@ def simulate(
     truth = asked.answer(world.world(np.random.default_rng(0), 1).means)[0]
     print(f"Truth: {asked.words(truth, world.names)}.")
     print_summaries(summaries, delta)
-    if isinstance(asked, Claims):
-        print_claims(summaries, asked.line_words(world.names))
+    if one_by_one(asked):
+        print_claims(summaries, line_words(asked, world.names))
     if out is not None:
         print(f"Every run is in {out}.")
 
@@ -197,7 +199,7 @@ def _caveats(summaries: list[Summary]) -> None:
             print(f"* {each.policy}: {each.doubt}.")
 
 
-def print_claims(summaries: list[Summary], words: list[str]) -> None:
+def print_claims(summaries: list[Summary], words: Sequence[str]) -> None:
     """How often each claim was shown, and how many true ones."""
     print_table(
         ("shown in so many runs", *(each.policy for each in summaries)),

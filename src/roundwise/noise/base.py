@@ -75,7 +75,8 @@ class Noise(Protocol):
     """What is assumed of the rewards, and the bets that it allows.
 
     A model may have more, as the functions below say that ask for it: `doubt(true)`, `variances(past)`, `family`,
-    `scale(counts, totals)` (forecasts draw means there), `flags` (how it is named on the command line).
+    `scale(counts, totals)` (forecasts draw means there), `flags` (how it is named on the command line),
+    `law` (where sums are as good as rows, because `dealt` can draw their parts: the name that records have for that).
     """
 
     @property

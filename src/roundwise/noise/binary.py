@@ -60,6 +60,7 @@ class Binary:
     )
     words: ClassVar[str] = "Results are 0 or 1."
     flags: ClassVar[tuple[str, ...]] = ("--binary",)
+    law: ClassVar[str] = "binary"
     family: ClassVar[Family] = BinaryFamily()
 
     def variance(self, past: Past) -> Floats:

@@ -19,7 +19,7 @@ from roundwise.state import Batch, Table
 from .base import Noise, Steady
 from .bounded import Bounded
 from .forms import of_arm, pairs_among, singles_among
-from .parts import NONE, Form, Index, InParts, Places, Rows, Seen, Tilt, Tilts
+from .parts import NONE, Form, Index, Places, Rows, Seen, Tilt, Tilts, tilts_of
 from .tilts import either
 
 _DISCORDANT = np.array([-1.0, 0.0, 1.0])  # what 0/1 results of two arms on one item can differ by
@@ -220,8 +220,7 @@ class PairedTilts:
 
     @cached_property
     def _of_pairs(self) -> Tilts:
-        assert isinstance(self.noise, InParts)
-        return self.noise.tilts(self._pairs)
+        return tilts_of(self.noise, self._pairs)
 
     @cached_property
     def _spread(self) -> Floats:

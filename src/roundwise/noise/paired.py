@@ -41,6 +41,8 @@ from .unknown_variance import UnknownVariance
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
 
+DEPENDENT = "no guarantee: arms share items, and this rule needs results of different arms that are independent"
+
 
 @runtime_checkable
 class OfItems(Protocol):

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Array, Bools, Floats
 from roundwise.estimates import Past
 from roundwise.state import Parts
 
@@ -185,6 +185,11 @@ class InParts(Protocol):
         """Bets of one size on the parts of a batch."""
 
 
+def of_pairs(tilts: Tilts) -> OfPairs | None:
+    """The bets, if they know how two arms stand on the items of both."""
+    return tilts if isinstance(tilts, OfPairs) else None
+
+
 def in_parts(noise: object) -> InParts | None:
     """The model, if it has bets on parts."""
     return noise if isinstance(noise, InParts) else None
@@ -206,7 +211,7 @@ def sums_before(values: Floats, start: Floats | float = 0.0) -> Floats:
     return found
 
 
-def columns(array: NDArray[Any], dealings: int) -> NDArray[Any]:
+def columns(array: Array, dealings: int) -> Array:
     """Runs (K) as columns (K, n), once for every dealing."""
     rows = array.transpose()
     if dealings > 1:

@@ -36,6 +36,7 @@ class Poisson:
     )
     words: ClassVar[str] = "Results are Poisson counts."
     flags: ClassVar[tuple[str, ...]] = ("--counts",)
+    law: ClassVar[str] = "poisson"
     family: ClassVar[Family] = PoissonFamily()
 
     @property

@@ -9,9 +9,10 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, mapped, take, zeros
 from roundwise.policies import Policy
@@ -19,11 +20,13 @@ from roundwise.policies.limited import limits_of
 from roundwise.policies.rounds import as_rounds, round_of
 from roundwise.problem import Problem
 from roundwise.questions.besides import line_words, one_by_one
-from roundwise.simulation.environments import Environment
+from roundwise.simulation.environments import Environment, Now
 from roundwise.simulation.lockstep import drawn
 from roundwise.state import Batch, Plan, Trial, joined
 from roundwise.stopping import exacting
 from roundwise.trial import advance, begin, conclusion, stuck
+
+Places = NDArray[np.intp]
 
 MOST_ROUNDS = 400  # a run that is not over by then is taken as endless,
 MOST_RESULTS = 1e12  # and so is one with so many results
@@ -188,12 +191,12 @@ def _nothing_left(policy: Policy, plan: Plan) -> Bools:
 
 def _pulled(
     problem: Problem,
-    environment: Environment,
+    environment: Environment[Now],
     rng: np.random.Generator,
-    world: Any,
+    world: Now,
     plan: Plan,
     told: Batch | None,
-) -> tuple[Batch, Any]:
+) -> tuple[Batch, Now]:
     """What comes back for the plan; for an outstanding batch, with what has come already."""
     if told is None:
         return drawn(problem, environment, rng, world, plan)
@@ -219,14 +222,14 @@ class _Book:
         self.decided, self.correct = np.zeros(runs, dtype=np.bool_), np.zeros(runs, dtype=np.bool_)
         self.shown = np.zeros((runs, lines), dtype=np.bool_)
 
-    def all_shown(self, trial: Trial, alive: Any) -> Bools:
+    def all_shown(self, trial: Trial, alive: Places) -> Bools:
         """Whether all that is true was shown, where claims have no budget to end with."""
         if not self.open_ended or self.true is None:
             return np.zeros(len(alive), dtype=np.bool_)
         shown = conclusion(self.problem, self.policy, trial)
         return np.asarray((shown | ~self.true[alive]).all(axis=-1))
 
-    def write(self, who: Any, trial: Trial, asked: Floats, rounds: Floats, endless: Bools) -> None:
+    def write(self, who: Places, trial: Trial, asked: Floats, rounds: Floats, endless: Bools) -> None:
         """These runs ended so; `endless` where they were only cut off."""
         answer = np.asarray(conclusion(self.problem, self.policy, trial))
         question = self.problem.question

@@ -24,9 +24,9 @@ def lower_bound(problem: Problem, means: Sequence[float], deviation: float | Non
     530
     """
     mu = np.asarray(means, dtype=np.float64)
-    if problem.noise.needs == "rows":  # means do not say all of such results
-        return None
     family = family_of(problem.noise)
+    if family is None and problem.noise.outcome.limited:  # means do not say all of such results
+        return None
     if family is None:
         sigma = float(deviations(problem.noise, mu, deviation).min())
         value = float(lower_bound_at(problem.question, mu, problem.delta, sigma))

@@ -10,8 +10,8 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
+from roundwise.fields import quantity
 from roundwise.planning.quantities import one_for_each
-from roundwise.spec import quantity
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,13 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
+from roundwise.fields import quantity
 from roundwise.noise import Noise, family_of, range_of_means
 from roundwise.planning.quantities import amount
 from roundwise.planning.worlds import deviations
 from roundwise.questions import Question
 from roundwise.questions.besides import against, led, level_of, one_by_one, tolerance_of
 from roundwise.simulation.tables import read_rows
-from roundwise.spec import quantity
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 

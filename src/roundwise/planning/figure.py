@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-from typing import Any
 
 import numpy as np
 
@@ -13,14 +12,15 @@ from roundwise.planning.front import Setting
 from roundwise.planning.page import Shown
 from roundwise.planning.quantities import exact
 from roundwise.planning.words import what_if
+from roundwise.theory.figures.canvas import Axes, Figure
 
 BLUE, RED, GREY = "#3a6ea5", "#b22222", "#8a8a8a"
 
 
-def figure_of(plan: Shown) -> Any:
+def figure_of(plan: Shown) -> Figure:
     """Four panels; one that has nothing to show is left out."""
     try:
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure as Sheet
     except ImportError:
         raise InputError("Figures need the extra 'sim': pip install 'roundwise[sim]'.") from None
     panels = [_results, _rounds]
@@ -30,7 +30,7 @@ def figure_of(plan: Shown) -> Any:
         panels.append(_by_lead)
     columns = 2
     lines = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(9.0, 3.3 * lines), layout="constrained")
+    figure = Sheet(figsize=(9.0, 3.3 * lines), layout="constrained")
     axes = np.atleast_1d(figure.subplots(lines, columns)).reshape(-1)
     for panel, here in zip(panels, axes, strict=False):
         here.spines[["top", "right"]].set_visible(False)
@@ -42,7 +42,7 @@ def figure_of(plan: Shown) -> Any:
     return figure
 
 
-def drawing_of(figure: Any) -> str:
+def drawing_of(figure: Figure) -> str:
     """A figure as SVG to stand in a page; the same figure gives the same text."""
     import matplotlib as mpl
 
@@ -53,7 +53,7 @@ def drawing_of(figure: Any) -> str:
     return text[text.index("<svg") :]
 
 
-def _front(plan: Shown, axes: Any) -> None:
+def _front(plan: Shown, axes: Axes) -> None:
     """Results against rounds; of claims, which end with the budget, the chance that one is shown."""
     power = plan.front[0].power is not None
 
@@ -79,7 +79,7 @@ def _front(plan: Shown, axes: Any) -> None:
     axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
-def _results(plan: Shown, axes: Any) -> None:
+def _results(plan: Shown, axes: Axes) -> None:
     """How many studies have an answer (or have ended, of claims) by so many results."""
     seen: list[float] = []
     shades = ["#b9c9dc", "#8fa9c7", "#6f6f6f", "#a9a9a9", "#c9b08f"]
@@ -95,7 +95,7 @@ def _results(plan: Shown, axes: Any) -> None:
         label = f"budget {exact(plan.wish.budget)}"
         axes.axvline(plan.wish.budget, color=RED, linestyle="--", linewidth=1, label=label)
     if seen and max(seen) > 6 * min(seen):
-        _logarithmic(axes, axes.xaxis, "x", max(seen) > 100 * min(seen))
+        _logarithmic(axes, "x", max(seen) > 100 * min(seen))
     axes.set_ylim(0, 100)
     axes.xaxis.set_major_formatter(lambda value, _: exact(value))
     lost = ", also those that never come back" if plan.wish.missing else ""
@@ -105,7 +105,7 @@ def _results(plan: Shown, axes: Any) -> None:
     axes.legend(frameon=False, fontsize=8)
 
 
-def _rounds(plan: Shown, axes: Any) -> None:
+def _rounds(plan: Shown, axes: Axes) -> None:
     row = plan.row
     if row.rounds:
         first, last = row.rounds[0][0], row.rounds[-1][0]
@@ -122,7 +122,7 @@ def _rounds(plan: Shown, axes: Any) -> None:
     axes.set_title(f"Rounds until the {'end' if row.claims else 'answer'}, for {what_if(row)}", loc="left", fontsize=10)
 
 
-def _by_lead(plan: Shown, axes: Any) -> None:
+def _by_lead(plan: Shown, axes: Axes) -> None:
     """The chance of an answer within the budget, or of each claim; without a budget, the results by lead."""
     rows = sorted(plan.rows, key=lambda row: row.expected.lead or 0.0)
     places = range(len(rows))
@@ -150,16 +150,17 @@ def _by_lead(plan: Shown, axes: Any) -> None:
         fixed = [(i, row.fixed.samples) for i, row in known if row.fixed is not None]
         if fixed:
             axes.plot(*zip(*fixed, strict=True), "s", color=RED, ms=4, label="a fixed design")
-        _logarithmic(axes, axes.yaxis, "y", False)
+        _logarithmic(axes, "y", False)
         axes.set_ylabel("results")
         axes.legend(frameon=False, fontsize=8)
         axes.set_title("Results by lead", loc="left", fontsize=10)
 
 
-def _logarithmic(axes: Any, axis: Any, which: str, wide: bool) -> None:
+def _logarithmic(axes: Axes, which: str, wide: bool) -> None:
     """A scale of logarithms whose ticks are round numbers: 1, 2, 5, ..., or powers of ten where that is many."""
     from matplotlib.ticker import LogLocator
 
+    axis = axes.xaxis if which == "x" else axes.yaxis
     getattr(axes, f"set_{which}scale")("log")
     axis.set_major_locator(LogLocator(base=10, subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=12))
     axis.set_major_formatter(lambda value, _: exact(value))

@@ -22,12 +22,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise, family_of
 from roundwise.planning.worlds import deviations
@@ -45,7 +44,7 @@ class Looks:
     most: float  # results if nothing is shown before the end
     expected: float  # results on average, with these means
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {"looks": self.looks, "most": self.most, "expected": self.expected}
 
@@ -68,7 +67,7 @@ class FixedDesign:
             looks = Looks(looks=looks.looks, most=factor * looks.most, expected=factor * looks.expected)
         return dataclasses.replace(self, samples=factor * self.samples, sequential=looks)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "samples": self.samples,
@@ -251,3 +250,17 @@ def _exits(looks: int, constant: float, drift: float) -> list[float]:
         exits.append(float((w * density * beyond).sum()))
         density = kernel @ (w * density)
     return exits
+
+
+def ndtr(x: ArrayLike) -> Floats:
+    """The normal distribution function; SciPy, which takes a while, is imported when it is needed first."""
+    from scipy.special import ndtr as found
+
+    return np.asarray(found(x))
+
+
+def ndtri(p: float) -> float:
+    """Its inverse."""
+    from scipy.special import ndtri as found
+
+    return float(found(p))

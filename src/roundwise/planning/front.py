@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from roundwise.arrays import Plain
 from roundwise.planning.ahead import Ends, ahead, joined_ends, without_budget
 from roundwise.planning.candidates import candidates, setting_words
 from roundwise.planning.expected import Expected
@@ -45,7 +45,7 @@ class Setting:
     front: bool = False  # no other needs fewer results and fewer rounds
     recommended: bool = False
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "policy": self.words,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise
 from roundwise.planning.ahead import Ends, ahead, without_budget
@@ -34,7 +34,7 @@ class Instead:
     batches: Spread
     within_budget: float
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "kind": self.kind,
@@ -149,7 +149,7 @@ def _others(wish: Wish, expected: Expected) -> list[tuple[str, float, str, Wish,
     return found
 
 
-def _tolerances(lead: float, noise: Noise, means: np.ndarray[Any, Any]) -> list[float]:
+def _tolerances(lead: float, noise: Noise, means: Floats) -> list[float]:
     """A difference that may not matter: the lead itself, and twice that."""
     if lead > 0:
         return [lead, 2 * lead]

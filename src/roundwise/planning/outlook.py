@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
+from roundwise.arrays import Plain
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Spread
 
@@ -30,7 +30,7 @@ class Outlook:
     days: Spread | None = None
     cost: Spread | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "study": self.study,

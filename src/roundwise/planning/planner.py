@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from roundwise.errors import InputError, whole_number
+from roundwise.fields import quantity
 from roundwise.noise import Noise
 from roundwise.planning.candidates import guessed
 from roundwise.planning.costs import costs_of
@@ -25,7 +26,6 @@ from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
-from roundwise.spec import quantity
 from roundwise.studies.settings import arm_names, shares, within_limits
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done

@@ -9,7 +9,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.spec import quantity
+from roundwise.fields import quantity
 
 THIN = "\N{NO-BREAK SPACE}"
 

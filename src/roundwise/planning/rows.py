@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.planning.ahead import Ends
 from roundwise.planning.expected import Expected
 from roundwise.planning.fixed import FixedDesign
@@ -41,7 +40,7 @@ class Power:
     true: bool  # with these means
     power: float
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {"claim": self.claim, "true": self.true, "power": self.power}
 
@@ -75,7 +74,7 @@ class Row:
         """Whether half of the runs end with an answer."""
         return bool(np.isfinite(self.samples.typical))
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As JSON."""
         return {
             "label": self.expected.label,

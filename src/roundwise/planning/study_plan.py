@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, RoundwiseError
 from roundwise.planning.candidates import policy_words
 from roundwise.planning.command import command
@@ -75,7 +75,7 @@ class StudyPlan:
         """The command that creates the study."""
         return command(self.wish) or f"roundwise new {quote(self.wish.name)} --from-plan FILE"
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """The plan as JSON; `settings` is what `new --from-plan` reads."""
         return {
             "format": PLAN_FORMAT,
@@ -124,7 +124,7 @@ def read_plan(path: Path) -> tuple[Settings, str]:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["format"] != PLAN_FORMAT:
             raise KeyError
-        row: Mapping[str, Any] = found["rows"][found["target"]]
+        row: Facts = found["rows"][found["target"]]
         settings = Settings.from_payload({**found["recommended"]["settings"], "seed": 0})
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
@@ -133,7 +133,7 @@ def read_plan(path: Path) -> tuple[Settings, str]:
     return settings, _forecast(row)
 
 
-def _forecast(row: Mapping[str, Any]) -> str:
+def _forecast(row: Facts) -> str:
     typical, rounds = row["samples"]["typical"], row["batches"]["typical"]
     if typical is None:
         return f"if '{row['label']}', no end in sight"

@@ -11,7 +11,7 @@ from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
 from roundwise.questions import Question
-from roundwise.questions.besides import against, one_by_one, tolerance_of
+from roundwise.questions.besides import against, levels_of, one_by_one, tolerance_of
 from roundwise.stopping import rule_words
 
 
@@ -112,7 +112,7 @@ def asked(question: Question, names: Sequence[str]) -> str:
     control, tolerance = against(question), tolerance_of(question)
     close = f" (give or take {tolerance:g})" if tolerance else ""
     if control is not None:
-        margin = float(np.asarray(getattr(question, "levels", [0.0]))[0])
+        margin = levels_of(question)[0]
         more = f" by more than {margin:g}" if margin else ""
         if getattr(question, "odds", False):
             more = f" by an odds ratio above {np.exp(margin):g}"

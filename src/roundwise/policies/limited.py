@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,6 +70,17 @@ class Limited:
         wanted = np.where(plan.pulls > 0, np.maximum(plan.pulls, math.ceil(self.min_per_arm)), 0.0)
         pulls = limited(wanted, self.max_batch, self.min_per_arm)
         return plan._replace(pulls=pulls, memory=Split(plan, wanted - pulls, pulled))
+
+
+def within_limits(policy: Policy, max_batch: float | None, min_per_arm: float) -> Policy:
+    """The policy with these limits: by its own `limited`, which plans for them, or else pulled in parts."""
+    own: Callable[[float | None, float], Policy] | None = getattr(policy, "limited", None)
+    return Limited(policy, max_batch, min_per_arm) if own is None else own(max_batch, min_per_arm)
+
+
+def without_limits(policy: Policy) -> tuple[Policy, Limited | None]:
+    """The policy within, and the limits around it, if there are any."""
+    return (policy.policy, policy) if isinstance(policy, Limited) else (policy, None)
 
 
 def limits_of(policy: Policy) -> tuple[float | None, float]:
@@ -148,8 +160,8 @@ def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) ->
     spread = problem.noise.needs == "squares"
     room = problem.arms * max(2 if spread else 1, math.ceil(min_per_arm))
     checked(min_per_arm >= 0, f"`min_per_arm` is {min_per_arm:g}, but must be at least 0.")
-    why = ", because the deviation is estimated within each batch" if spread else ""
+    why = ", because the deviation is estimated within each round" if spread else ""
     checked(
         max_batch is None or max_batch >= room,
-        f"`max_batch` is {max_batch}, but {problem.arms} arms need at least {room:g} pulls a batch{why}.",
+        f"`max_batch` is {max_batch}, but {problem.arms} arms need at least {room:g} results a round{why}.",
     )

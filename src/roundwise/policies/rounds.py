@@ -69,8 +69,8 @@ class Rounds:
         self.policy.check(problem)
         checked(
             anytime(self.stopping) or (self.round is None and self.split is None),
-            f"The policy '{self.name}' has batches of its own: a round or a split goes with a policy that may look "
-            "after any batch, such as 'wager'.",
+            f"The policy '{self.name}' has rounds of its own: a size or a split goes with a policy that may look "
+            "after any round, such as 'wager'.",
         )
         if self.split is not None:
             given = len(self.split)

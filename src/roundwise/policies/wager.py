@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +65,11 @@ class Wager:
         checked(
             price is None or 0 < price <= 2**53, f"`batch_price` is {price}, but must be a positive number of samples."
         )
+
+    def limited(self, max_batch: float | None, min_per_arm: float) -> Wager:
+        """With other limits on its batches, where they are given."""
+        most = self.max_batch if max_batch is None else max_batch
+        return replace(self, max_batch=most, min_per_arm=min_per_arm or self.min_per_arm)
 
     def check(self, problem: Problem) -> None:
         """Every question has bets in every noise model; a batch must have room for every arm."""

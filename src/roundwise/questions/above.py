@@ -53,6 +53,7 @@ class Above:
     tolerance: float = 0.0  # epsilon
     name = "above"
     cells = "sides of a level"
+    open_to_arms = True
 
     def __post_init__(self) -> None:
         checked_level(self.level)

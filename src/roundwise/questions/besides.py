@@ -5,9 +5,11 @@
 - `piece_words(answer, names)`        what each half-space of an answer says; if not, `form_words`
 - `asks(names, wording)`              the question in plain words; if not, its name
 - `control`, `against`                the arm (an index) that all others are compared with, or None; on whatever scale
+- `forms`, `levels`, `names`          of what is stated in linear forms: their coefficients, levels and names
 - `line_words(names)`                 of several statements: each in words
 - `led(means, lead)`                  means, all alike before, where what is sought is ahead by so much: a plan's ladder
 - `flags(names)`                      the options that ask it on the command line; None if it takes a file
+- `open_to_arms`                      that arms may leave and join, because it speaks of none by itself
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
 - `true_shown(answer, means)`         of claims that are shown one by one: how many of those are true
 - `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
@@ -74,6 +76,22 @@ def against(question: Question) -> int | None:
     return found
 
 
+def answer_names(question: Question, arms: Sequence[str]) -> Sequence[str]:
+    """What the indices of an answer stand for: what the question names itself, or the arms."""
+    own: Sequence[str] = getattr(question, "names", ())
+    return own or arms
+
+
+def answers_by_arm(question: Question) -> bool:
+    """Whether the indices of an answer are those of arms, not of statements or scores."""
+    return not hasattr(question, "forms")
+
+
+def levels_of(question: Question) -> list[float]:
+    """The different levels of what is stated; 0 where there are none."""
+    return sorted({float(each) for each in getattr(question, "levels", [0.0])})
+
+
 def seeks_best(question: Question) -> bool:
     """Whether one arm of the largest mean is sought, or one within a tolerance of it."""
     return cells_of(question) in ("one best", "best within a tolerance")
@@ -83,6 +101,11 @@ def line_words(question: Question, names: Sequence[str]) -> tuple[str, ...]:
     """What is stated or claimed, each in words; nothing where the question is not of several statements."""
     own: Callable[[Sequence[str]], Sequence[str]] | None = getattr(question, "line_words", None)
     return () if own is None else tuple(own(names))
+
+
+def open_to_arms(question: Question) -> bool:
+    """Whether arms may leave and join: it speaks of none of them by itself."""
+    return bool(getattr(question, "open_to_arms", False))
 
 
 def led(question: Question, means: Floats, lead: float) -> Floats:

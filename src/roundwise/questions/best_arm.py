@@ -48,6 +48,7 @@ class BestArm:
     tolerance: float = 0.0  # epsilon
     name = "best-arm"
     places = 1  # how many arms are sought
+    open_to_arms = True
 
     def __post_init__(self) -> None:
         checked_tolerance(self.tolerance)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Facts, Floats, Plain
 from roundwise.errors import InputError, unknown
 from roundwise.questions.base import form_words
 from roundwise.questions.halfspaces import packed
@@ -78,7 +78,7 @@ def index_of(control: int | str, names: list[str], number: int) -> int:
     return int(control)
 
 
-def read_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def read_fields(fields: Facts) -> Plain:
     """The arguments of `Claims.against_control` that plain data or words on a command line stand for."""
     known = ("arms", "control", "margin", "futility", "sides", "scale", "weights")
     for key in fields:

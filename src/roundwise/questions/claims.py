@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Facts, Floats, total
 from roundwise.errors import InputError, unknown
 from roundwise.questions.base import (
     Answer,
@@ -150,7 +150,7 @@ class Claims:
         return cls(np.eye(number), np.full(number, level), futility=futility, sides=sides)._called(names)
 
     @classmethod
-    def from_words(cls, fields: Mapping[str, Any]) -> Claims | None:
+    def from_words(cls, fields: Facts) -> Claims | None:
         """The claims that are described by a control and the number of arms in place of forms; None if they are not.
 
         >>> Claims.from_words({"arms": 3, "control": 0, "margin": 0.1}).levels.tolist()

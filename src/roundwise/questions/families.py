@@ -244,7 +244,7 @@ class NormalFamily:
 def _within(family: Family, means: ArrayLike) -> Floats:
     array = np.asarray(means, dtype=np.float64)
     if not ((array >= family.low) & (array <= family.high) & np.isfinite(array)).all():
-        raise InputError(f"Means of {family.name} lie between {family.low:g} and {family.high:g}.")
+        raise InputError(f"Means of {family.name} must lie between {family.low:g} and {family.high:g}.")
     return np.maximum(array, 1e-12)
 
 

@@ -52,6 +52,7 @@ class TopK:
     k: int
     tolerance: float = 0.0  # epsilon
     name = "top-k"
+    open_to_arms = True
 
     def __post_init__(self) -> None:
         if not (self.k >= 1 and float(self.k).is_integer()):

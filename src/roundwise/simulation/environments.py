@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,12 +16,11 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats, zeros
 from roundwise.dealing import added, cut
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Bounded, Gaussian, Needs, Noise, Poisson, doubt, family_of, known_sigma
+from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, known_sigma
 from roundwise.questions.base import finite
 from roundwise.questions.families import Family
-from roundwise.simulation.tables import read_outcomes
 from roundwise.spec import Given, kind_of, made, settings, worded
-from roundwise.state import Batch, Parts, Table, joined
+from roundwise.state import Batch, Parts, joined
 
 if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
     from typing_extensions import TypeVar
@@ -194,96 +192,9 @@ class PoissonArms(FamilyArms):
     noise: Noise = field(default_factory=Poisson, init=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """Real outcomes, drawn with or without replacement; the truth is the mean of the table, known exactly.
-
-    `counts[i, j]` is how often arm i had the outcome `outcomes[j]`.
-    """
-
-    names: tuple[str, ...]
-    outcomes: Floats  # (m)
-    counts: Floats  # (K, m)
-    replacement: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "outcomes", np.asarray(self.outcomes, dtype=np.float64))
-        object.__setattr__(self, "counts", np.asarray(self.counts, dtype=np.float64))
-        if self.counts.shape != (len(self.names), self.outcomes.size):
-            raise InputError("`counts` must have a row for each name and a column for each outcome.")
-
-    @classmethod
-    def from_csv(cls, path: str | Path, instance: str | None = None, replacement: bool = True) -> Replay:
-        """The table `arm,outcome,count` of a file, or of one `instance` in it."""
-        names, outcomes, counts = read_outcomes(Path(path), instance)
-        return cls(names, outcomes, counts, replacement)
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return len(self.names)
-
-    @property
-    def noise(self) -> Noise:
-        """0/1 outcomes, or bounded by the smallest and largest outcome in the table."""
-        if set(self.outcomes.tolist()) <= {0.0, 1.0}:
-            return Binary()
-        return Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
-
-    @property
-    def doubt(self) -> str | None:
-        """Why no noise model holds of it, or None."""
-        return None if self.replacement else "no guarantee: drawn without replacement, results depend on each other"
-
-    def world(self, rng: Generator, runs: int) -> World:
-        """The true means; without replacement also all outcomes that are left."""
-        means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)
-        start = zeros((runs, self.arms))
-        if self.replacement:
-            return World(start + means)
-        return World(start + means, tuple(start + column for column in self.counts.T))
-
-    @property
-    def sigma(self) -> float:
-        """Half the range."""
-        return self.noise.sigma
-
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """One multinomial (or hypergeometric) draw for each arm; an arm that runs out returns fewer."""
-        if world.left is None:
-            shares = self.counts / self.counts.sum(axis=-1, keepdims=True)
-            table = rng.multinomial(pulls.astype(np.int64), shares).astype(np.float64)  # (runs, K, m)
-            return self._batch([table[..., j] for j in range(len(self.outcomes))], needs), world
-        others = sum(world.left, start=zeros(pulls.shape))
-        missing = np.minimum(pulls, others)
-        columns, left = [], []
-        for here in world.left:
-            others = others - here
-            drawn = rng.hypergeometric(here.astype(np.int64), others.astype(np.int64), missing.astype(np.int64)).astype(
-                np.float64
-            )
-            missing = missing - drawn
-            columns.append(drawn)
-            left.append(here - drawn)
-        return self._batch(columns, needs), World(world.means, tuple(left))
-
-    def _batch(self, columns: list[Floats], needs: Needs) -> Batch:
-        """A batch from how often each outcome was drawn."""
-        shape = columns[0].shape
-        counts = sum(columns, start=zeros(shape))
-        totals = sum((c * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
-        if needs == "sums":
-            return Batch(counts, totals)
-        squares = sum((c * x * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
-        scatter = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
-        values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
-        table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
-        return Batch(counts, totals, scatter, table)
-
-
 def pulled_in_parts(
-    environment: Environment, rng: Generator, world: Any, pulls: Floats, parts: int, dealings: int, needs: Needs
-) -> tuple[Batch, Any]:
+    environment: Environment[Now], rng: Generator, world: Now, pulls: Floats, parts: int, dealings: int, needs: Needs
+) -> tuple[Batch, Now]:
     """A batch in parts, dealt so many times if rows can be dealt anew from their sums; in general, pull by pull."""
     of_items = getattr(environment, "pull_items", None)
     if of_items is not None:
@@ -291,7 +202,7 @@ def pulled_in_parts(
         return dealt
     own = getattr(environment, "pull_parts", None)
     if own is not None and needs == "sums":
-        found: tuple[Batch, Any] = own(rng, world, cut(pulls, parts), dealings)
+        found: tuple[Batch, Now] = own(rng, world, cut(pulls, parts), dealings)
         return found
     pulled = []
     counts = cut(pulls, parts)[..., 0, :, :]
@@ -301,7 +212,7 @@ def pulled_in_parts(
     return joined(pulled), world
 
 
-def _redealt(rng: Generator, law: Any, counts: Floats, totals: Floats, dealings: int) -> Batch:
+def _redealt(rng: Generator, law: object, counts: Floats, totals: Floats, dealings: int) -> Batch:
     """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
     rows, whole = counts.transpose(), added(totals)
     if dealings > 1 and hasattr(law, "dealt"):

@@ -142,6 +142,64 @@ class NormalItems:
         return _batch(rng, drawn, pulls, parts, dealings, None), world
 
 
+@dataclass(frozen=True, eq=False)
+class StickItems:
+    """0/1 results, or the mean of several: an arm is right on an item if its mean is above a stick.
+
+    With probability `shared` all arms of an item are measured with one stick, else each with its own; with a negative
+    one every second arm is measured with the rest of it, so that arms are against each other.
+    """
+
+    means: ArrayLike  # (K)
+    shared: float = 0.5
+    sticks: int = 1
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return len(np.asarray(self.means))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    @property
+    def noise(self) -> noise.Noise:
+        """0/1, or in [0, 1], on shared items."""
+        return noise.PairedBinary() if self.sticks == 1 else noise.PairedBounded(0.0, 1.0)
+
+    @property
+    def sigma(self) -> float:
+        """Half the range."""
+        return 0.5
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The means."""
+        means = np.asarray(self.means, dtype=np.float64)
+        if ((means < 0) | (means > 1)).any():
+            raise InputError("The means of 0/1 results lie between 0 and 1.")
+        return World(zeros((runs, self.arms)) + means)
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """Items for all arms, in one part."""
+        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
+
+    def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
+        """Items in so many parts, dealt so many times."""
+        turned = (np.arange(self.arms) % 2 == 1) & (self.shared < 0)
+
+        def drawn(run: int, items: int) -> Floats:
+            size = (self.sticks, items, self.arms)
+            common = rng.random((self.sticks, items, 1))
+            own = rng.random(size) >= abs(self.shared)
+            stick = np.where(own, rng.random(size), np.where(turned, 1.0 - common, common))
+            return np.asarray((stick < world.means[run]).mean(axis=0))
+
+        values = None if self.sticks == 1 else np.arange(self.sticks + 1) / self.sticks
+        return _batch(rng, drawn, pulls, parts, dealings, values if self.sticks < _OUTCOMES else None), world
+
+
 def _batch(
     rng: Generator,
     drawn: Callable[[int, int], Floats],

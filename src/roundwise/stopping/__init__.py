@@ -1,6 +1,6 @@
 """When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, `explained` what else."""
 
-from roundwise.stopping.base import Exacting, Stopping, anytime, exacting, looks_ahead, rule_words, struck
+from roundwise.stopping.base import Exacting, Stopping, anytime, carrying, exacting, looks_ahead, rule_words, struck
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.explained import About, Claim, Explained, explained
 from roundwise.stopping.glr import GLR
@@ -22,6 +22,7 @@ __all__ = [
     "Sum",
     "Threshold",
     "anytime",
+    "carrying",
     "exacting",
     "explained",
     "looks_ahead",

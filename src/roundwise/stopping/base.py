@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.estimates import Past
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Kept, Plan, Trial
@@ -53,6 +54,19 @@ class Exacting(Stopping[Kept], Protocol[Kept]):
 
     def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
         """Whether one did not, so that the rule never stops."""
+
+
+@runtime_checkable
+class Carrying(Stopping[Kept], Protocol[Kept]):
+    """A rule that goes on from what was won by other rules, with what is known otherwise."""
+
+    def carried(self, problem: Problem, won: Any, past: Past) -> Kept:
+        """What was won so far, with this past, and the bets of this rule from here on."""
+
+
+def carrying(rule: Stopping) -> TypeGuard[Carrying]:
+    """Whether the rule is one of these."""
+    return isinstance(rule, Carrying)
 
 
 def exacting(rule: Stopping) -> TypeGuard[Exacting]:

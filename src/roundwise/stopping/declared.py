@@ -9,6 +9,7 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.errors import RoundwiseError
+from roundwise.noise.paired import DEPENDENT, items_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Declaration, Plan, Trial
@@ -59,6 +60,8 @@ class Declared:
 
     def doubt(self, problem: Problem) -> str | None:
         """What stands between the rule and a guarantee, if anything."""
+        if items_of(problem.noise) is not None:
+            return DEPENDENT
         if self.caveat is not None:
             return f"no guarantee: {self.caveat}"
         if self.proof is None:

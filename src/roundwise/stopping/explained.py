@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 from roundwise.noise import range_of_means
 from roundwise.problem import Problem
 from roundwise.state import Batch, Record, Trial
@@ -87,8 +87,8 @@ class Explained(Protocol):
     def standing(self, problem: Problem, trial: Trial) -> Standing:
         """What else there is to say. One run only."""
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
-        """Bounds after these batches, which make this record."""
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Any = None) -> Bounds:
+        """Bounds after these batches, which make this record; they agree with what was `kept`, if it is given."""
 
 
 class Unexplained:
@@ -102,7 +102,7 @@ class Unexplained:
         """Nothing."""
         return Standing()
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Any = None) -> Bounds:
         """Those that hold however it was sampled."""
         return Bounds(lambda: deviations(problem, record, Counts()))
 
@@ -110,6 +110,23 @@ class Unexplained:
 def explained(rule: Stopping) -> Explained:
     """The rule, as far as it explains itself."""
     return rule if isinstance(rule, Explained) else Unexplained()
+
+
+def evidence_of(rule: Stopping, problem: Problem, trial: Trial, names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
+    """log of what was won for each claim, of what it must reach, and whether it is shown; by `evidence` of the rule."""
+    own = getattr(rule, "evidence", None)
+    if own is not None:
+        found: tuple[Floats, Floats, Bools] = own(problem, trial)
+        return found
+    claims = explained(rule).claims(problem, trial, names)
+    won, bars, shown = ([each[i] for each in claims] for i in (1, 2, 3))
+    return np.array(won, dtype=np.float64), np.array(bars, dtype=np.float64), np.array(shown, dtype=np.bool_)
+
+
+def rule_notes(rule: Stopping, problem: Problem, trial: Trial) -> list[str]:
+    """What should be known of a rule besides, by its `notes`. One run only."""
+    own: Callable[[Problem, Trial], list[str]] | None = getattr(rule, "notes", None)
+    return [] if own is None else own(problem, trial)
 
 
 def deviations(problem: Problem, record: Record, threshold: Threshold) -> Interval:

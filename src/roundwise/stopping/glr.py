@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Bools
+from roundwise.noise.paired import DEPENDENT, items_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.questions.besides import verdict
@@ -55,8 +56,8 @@ class GLR:
         return verdict(problem.question, trial.record.counts, trial.record.means)
 
     def doubt(self, problem: Problem) -> str | None:
-        """What the threshold says of itself."""
-        return self.threshold.doubt(problem)
+        """What the threshold says of itself; arms that share items are not what it is proved for."""
+        return self.threshold.doubt(problem) if items_of(problem.noise) is None else DEPENDENT
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """One: the evidence for the answer against the threshold."""
@@ -70,7 +71,7 @@ class GLR:
         """Nothing."""
         return Standing()
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
         """From its threshold, if that is proved and bounds all arms together; else from one that does."""
         fits = getattr(self.threshold, "joint", False) and self.threshold.doubt(problem) is None
         return Bounds(lambda: deviations(problem, record, self.threshold if fits else Counts()))

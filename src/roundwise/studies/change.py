@@ -8,21 +8,19 @@ docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some q
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-
-from roundwise.arrays import Bools, Floats, Plain
-from roundwise.betting import above, best_arm
-from roundwise.betting.rule import Betting, ledger_of
+from roundwise.arrays import Facts, Plain
+from roundwise.betting.ledger import changing
+from roundwise.betting.purses import claims_of
+from roundwise.betting.rule import ledger_of
 from roundwise.errors import InputError
 from roundwise.estimates import Past
-from roundwise.policies import Wager
-from roundwise.problem import Problem
-from roundwise.questions import Above, BestArm, Claims, TopK
+from roundwise.questions.besides import one_by_one, open_to_arms
 from roundwise.state import Batch, Trial
+from roundwise.stopping import carrying
 from roundwise.studies.rounds import of_arms
 from roundwise.studies.settings import Settings, arm_names
 from roundwise.trial import begin
@@ -45,7 +43,7 @@ class Change:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Change:
+    def from_payload(cls, payload: Facts) -> Change:
         """The change that `payload` was made of."""
         kind = payload["kind"]
         if kind not in ("dropped", "added"):
@@ -79,20 +77,20 @@ def check(settings: Settings, change: Change) -> None:
         raise InputError(f"There is no arm '{change.arm}': there are {', '.join(settings.arms)}. Nothing was changed.")
     if change.kind == "added" and change.arm in settings.arms:
         raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
-    if isinstance(question, Claims):
-        _check_claims(question, settings, change)
+    if one_by_one(question):
+        _check_claims(settings, change)
         return
-    if not isinstance(settings.policy, Wager):
+    if not carrying(settings.policy.stopping):
         raise InputError(
             f"The arms of a study with --policy {settings.policy.name} are fixed: its rule is proved for all of them "
             "together. Nothing was changed; start a new study with the other arms."
         )
-    if not isinstance(question, BestArm | TopK | Above):
+    if not open_to_arms(question):
         raise InputError(
             f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed; "
             "start a new study with the other arms, and let `roundwise import-past` teach it."
         )
-    if not change.unrelated and not _kept(settings.problem):
+    if not change.unrelated and changing(ledger_of(settings.problem)) is None:
         what = "left out" if change.kind == "dropped" else "added"
         raise InputError(
             f"No rule is proved by which an arm may be {what} because of results where the question is "
@@ -102,7 +100,7 @@ def check(settings: Settings, change: Change) -> None:
     with_arms(settings, names_after(settings, change))  # too few arms, or a name that cannot be one
 
 
-def _check_claims(question: Claims, settings: Settings, change: Change) -> None:
+def _check_claims(settings: Settings, change: Change) -> None:
     """Of claims an arm may always be left out, but for one that all of them are about; none may be added."""
     if change.kind == "added":
         raise InputError(
@@ -111,7 +109,7 @@ def _check_claims(question: Claims, settings: Settings, change: Change) -> None:
         )
     if change.arm in settings.left_out:
         raise InputError(f"{change.arm} is left out already. Nothing was changed.")
-    if (question.forms[:, settings.arms.index(change.arm)] != 0).all():
+    if (claims_of(settings.problem).forms[:, settings.arms.index(change.arm)] != 0).all():
         raise InputError(
             f"Every claim compares with {change.arm}: without it nothing can be shown. Nothing was changed; close the "
             "study, if it is to end."
@@ -121,8 +119,8 @@ def _check_claims(question: Claims, settings: Settings, change: Change) -> None:
 def effect(settings: Settings, change: Change) -> str:
     """What a change does to the guarantee, in one sentence."""
     check(settings, change)
-    arm, question = change.arm, settings.question
-    if isinstance(question, Claims):
+    arm = change.arm
+    if one_by_one(settings.question):
         return (
             f"The guarantee is kept: nothing more is asked of {arm}, its claims stay open as they are, and what was "
             "shown stays shown."
@@ -133,37 +131,30 @@ def effect(settings: Settings, change: Change) -> str:
             f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
             "reason has nothing to do with any result."
         )
-    if isinstance(question, Above):
-        if change.kind == "added":
-            return f"The guarantee is kept: {arm} starts with no evidence on either side, and nothing else changes."
-        return (
-            f"The guarantee is kept: {arm} is no longer asked about, what was lost on it stays lost, and what was "
-            "shown of the others stays shown."
-        )
-    if change.kind == "added":
-        return (
-            f"The guarantee is kept: {arm} starts with the least evidence against it that any arm has, and what was "
-            "ruled out stays so."
-        )
-    return (
-        f"The guarantee is kept, at a price: what was won against each other arm is cut to what was won against {arm}, "
-        f"and what was ruled out stays so only if {arm} was ruled out, too."
-    )
+    kept = changing(ledger_of(settings.problem))
+    assert kept is not None  # it was checked
+    said = kept.dropping if change.kind == "dropped" else kept.adding
+    return "The guarantee is kept" + said.format(arm=arm)
 
 
 def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) -> tuple[Settings, Trial]:
     """The study after a change that may have to do with results; `batches` are those that were counted."""
     check(settings, change)
-    if isinstance(settings.question, Claims):
+    if one_by_one(settings.question):
         return dataclasses.replace(settings, left_out=(*settings.left_out, change.arm)), trial
     after = with_arms(settings, names_after(settings, change))
-    problem, rule = after.problem, after.policy.stopping
-    assert isinstance(rule, Betting)
+    problem, rule, ledger = after.problem, after.policy.stopping, changing(ledger_of(settings.problem))
+    assert carrying(rule)  # it was checked
+    assert ledger is not None
     past, record = Past.none((problem.arms,)), begin(problem, after.acting).record
     for names, batch in batches:
         one = of_arms(batch, names, after.arms)
         past, record = past.plus(one), record.plus(one)
-    won = _dropped(settings, trial.kept.won, change) if change.kind == "dropped" else _added(trial.kept.won)
+    won = trial.kept.won
+    if change.kind == "dropped":
+        won = ledger.without(settings.problem, won, settings.arms.index(change.arm))
+    else:
+        won = ledger.with_one_more(won)
     start = begin(problem, after.acting)
     trial = start._replace(record=record, kept=rule.carried(problem, won, past))
     if record.samples > 0:
@@ -171,39 +162,10 @@ def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) 
     return after, trial._replace(done=rule.stops(problem, trial))
 
 
-def _kept(problem: Problem) -> bool:
-    """Whether there is a proved rule for changes that have to do with results."""
-    return isinstance(ledger_of(problem), best_arm.BestArmLedger | above.AboveLedger)
-
-
 def names_after(settings: Settings, change: Change) -> list[str]:
     """The arms after a change."""
-    if isinstance(settings.question, Claims):
+    if one_by_one(settings.question):
         return list(settings.arms)
     if change.kind == "dropped":
         return [name for name in settings.arms if name != change.arm]
     return [*settings.arms, change.arm]
-
-
-def _dropped(settings: Settings, won: Any, change: Change) -> Any:
-    """What was won, without an arm (Proposition 22)."""
-    arm = settings.arms.index(change.arm)
-    if isinstance(won, above.Won):  # what was lost on the arm goes into every set: once, by way of the first arm
-        lost = min(float(won.above[arm]), float(won.below[arm]))
-        sides = [_without(each, arm) for each in (won.above, won.below)]
-        first = np.zeros_like(sides[0])
-        first[0] = lost
-        return above.Won(sides[0] + first, sides[1] + first, _without(won.settled, arm))
-    gains = np.minimum(_without(won.gains, arm), won.gains[arm])
-    return best_arm.Won(gains, (_without(won.lost, arm) & won.lost[arm]) | (gains >= settings.problem.goal))
-
-
-def _added(won: Any) -> Any:
-    """What was won, with one more arm (Proposition 23)."""
-    if isinstance(won, above.Won):
-        return above.Won(np.append(won.above, 0.0), np.append(won.below, 0.0), np.append(won.settled, False))
-    return best_arm.Won(np.append(won.gains, won.gains.min()), np.append(won.lost, False))
-
-
-def _without(values: Floats | Bools, arm: int) -> Any:
-    return np.delete(values, arm)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from roundwise.errors import InputError, whole_number
-from roundwise.questions import Claims
+from roundwise.questions.besides import one_by_one
+from roundwise.stopping import carrying
 from roundwise.studies import change
 from roundwise.studies.change import Change
 from roundwise.studies.results import read_results
@@ -39,7 +40,7 @@ class Changing(Written):
 
         return self._record(extended)
 
-    def import_past(self, source: Any) -> Report:
+    def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
 
         def taught(state: State) -> Next:
@@ -128,7 +129,7 @@ class Changing(Written):
                 f"(`roundwise tell {self.name} --round-over REASON`), before arms change. Nothing was changed."
             )
         open_ = state.outstanding is not None
-        if isinstance(state.settings.question, Claims):  # by one rule, whatever the reason
+        if one_by_one(state.settings.question):  # by one rule, whatever the reason
             unrelated = False
         return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 
@@ -155,7 +156,7 @@ class Changing(Written):
                 f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
                 "them. Nothing was changed."
             )
-        if not hasattr(state.settings.policy.stopping, "carried"):
+        if not carrying(state.settings.policy.stopping):
             raise InputError(
                 f"Earlier data teach nothing to --policy {state.settings.policy.name}, whose rule counts all results "
                 "alike. Nothing was changed; use --policy wager."

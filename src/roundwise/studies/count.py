@@ -8,21 +8,22 @@ is an e-value given the past (docs/why-the-guarantee-holds.md, Proposition 21).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from roundwise._version import RULES
-from roundwise.arrays import Bools, Floats, Plain
-from roundwise.betting.claims import Claiming
-from roundwise.policies import Rounds
+from roundwise.arrays import Bools, Facts, Floats, Plain
+from roundwise.estimates import Past
+from roundwise.policies.rounds import as_rounds
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping import explained
+from roundwise.stopping import carrying
+from roundwise.stopping.explained import evidence_of
 from roundwise.studies.change import Change, changed, first_arms
 from roundwise.studies.drift import Agreement, agreement
-from roundwise.studies.packing import Unreadable, packed, unpacked
+from roundwise.studies.packing import Unreadable, packed, unpacked, unpacked_as
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
@@ -42,8 +43,8 @@ def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]
 def learned(settings: Settings, trial: Trial, batch: Batch) -> Trial:
     """The trial with a past that is known but not bet on."""
     kept, rule = trial.kept, settings.policy.stopping
-    past = kept.known.past.plus(batch)
-    return trial._replace(kept=rule.carried(settings.problem, kept.won, past))  # type: ignore[attr-defined]
+    assert carrying(rule)
+    return trial._replace(kept=rule.carried(settings.problem, kept.won, kept.known.past.plus(batch)))
 
 
 def begun(settings: Settings) -> SoFar:
@@ -99,10 +100,11 @@ def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
 def recut(settings: Settings, trial: Trial) -> Trial:
     """The trial with its next plan kept within another budget."""
     acting = settings.acting
-    return trial._replace(plan=acting.again(trial.plan, trial.record)) if isinstance(acting, Rounds) else trial
+    rounds = as_rounds(acting)
+    return trial._replace(plan=rounds.again(trial.plan, trial.record)) if rounds is acting else trial
 
 
-def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, Any]) -> Plain:
+def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
     """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
     won, bars, shown = evidence(settings, trial)
     return {
@@ -127,21 +129,14 @@ def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Mapping[str, A
 
 def evidence(settings: Settings, trial: Trial) -> tuple[Floats, Floats, Bools]:
     """log of what was won for each claim, of what it must reach, and whether it is shown."""
-    rule = settings.policy.stopping
-    if isinstance(rule, Claiming):
-        return *rule.lines(settings.problem, trial.kept), trial.kept.shown
-    claims = explained(rule).claims(settings.problem, trial, settings.arms)
-    won, bars, shown = ([each[i] for each in claims] for i in (1, 2, 3))
-    return np.array(won, dtype=np.float64), np.array(bars, dtype=np.float64), np.array(shown, dtype=np.bool_)
+    return evidence_of(settings.policy.stopping, settings.problem, trial, settings.arms)
 
 
-def restored(settings: Settings, payload: Mapping[str, Any]) -> Trial:
+def restored(settings: Settings, payload: Facts) -> Trial:
     """The trial after a counted batch; `Unreadable` where this version does not know what it holds."""
     try:
         state, rules = payload["state"], payload["rules"]
-        record, plan = unpacked(state["record"]), unpacked(state["plan"])
-        if not isinstance(record, Record) or not isinstance(plan, Plan):
-            raise Unreadable("no record")
+        record, plan = unpacked_as(Record, state["record"]), unpacked_as(Plan, state["plan"])
         arms = (len(settings.arms),)
         _shaped(arms, record.counts, record.totals, plan.pulls)
         _shaped((), record.batches, plan.may_stop)
@@ -164,9 +159,9 @@ def restored(settings: Settings, payload: Mapping[str, Any]) -> Trial:
 def carried(settings: Settings, kept: Any) -> Any:
     """What a rule with other numbers kept, to go on with: what was won and the past, with this version's own bets."""
     rule = settings.policy.stopping
-    if not hasattr(rule, "carried"):
+    if not carrying(rule):
         return unpacked(kept)
-    won, past = unpacked(kept["won"]), unpacked(kept["known"]["past"])
+    won, past = unpacked(kept["won"]), unpacked_as(Past, kept["known"]["past"])
     if not well_formed(past):
         raise Unreadable("no past")
     _shaped((len(settings.arms),), past.counts, past.totals)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
-from roundwise.estimates import MeansOfArms, Past, ShiftsOfBatches, known_from
+from roundwise.estimates import Past, known_from
 from roundwise.noise import variances
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
@@ -113,28 +113,13 @@ def _further(past: Past, batch: Batch, unit: float, number: int, shifts: bool, a
         single = residual / np.sqrt(unit * (own + before))
         return _most(apart, single, float((single**2).sum()), len(arms), arms, number)
     right = np.stack([residual, np.ones(len(arms))], axis=-1)
-    solved, spread = _solved(known.fit, arms, own, before, right)
+    solved, spread = right / (own + before)[:, None], own + before
+    if known.fit is not None:
+        solved, spread = known.fit.solved(arms, own, before, right)
     whole = right.T @ solved  # d'V^-1 d, d'V^-1 1, 1'V^-1 1
     shift = whole[0, 1] / whole[1, 1]
     square = max(float(whole[0, 0] - whole[0, 1] * shift), 0.0) / unit
     return _most(apart, (residual - shift) / np.sqrt(unit * spread), square, len(arms) - 1, arms, number)
-
-
-def _solved(
-    fit: ShiftsOfBatches | MeansOfArms | None, arms: Places, own: Floats, before: Floats, right: Floats
-) -> tuple[Floats, Floats]:
-    """V^-1 times the right side, and the diagonal of V: the batch's own variance and that of the means before it."""
-    if isinstance(fit, MeansOfArms):
-        covariance = fit.covariance[np.ix_(arms, arms)] + np.diag(own)
-        return np.asarray(np.linalg.solve(covariance, right), dtype=np.float64), np.diag(covariance).copy()
-    plain = own + before
-    if fit is None:
-        return right / plain[:, None], plain
-    shares = fit.shares[arms]  # V = diag + S C S', by the formula of Woodbury
-    over = shares / plain[:, None]
-    inner = np.linalg.inv(fit.covariance) + shares.T @ over
-    solved = right / plain[:, None] - over @ np.linalg.solve(inner, over.T @ right)
-    return solved, plain + ((shares @ fit.covariance) * shares).sum(axis=-1)
 
 
 def _most(apart: Apart, single: Floats, square: float, freedom: int, arms: Places, number: int) -> Apart:

@@ -14,7 +14,8 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from roundwise.arrays import Array, Plain, Tree
 
 READABLE = 64  # so many numbers are written out; more are packed
 PACKAGE = "roundwise"
@@ -66,6 +67,14 @@ def unpacked(written: Any) -> Any:
         raise Unreadable(repr(error)) from None
 
 
+def unpacked_as(kind: type[Tree], written: Any) -> Tree:
+    """The tree that was packed, which is of this kind; `Unreadable` if it is not."""
+    found = unpacked(written)
+    if not isinstance(found, kind):
+        raise Unreadable(f"a {type(found).__name__} in the place of a {kind.__name__}")
+    return found
+
+
 def _read(written: Any) -> Any:
     if written is None or isinstance(written, bool | int):
         return written
@@ -90,16 +99,16 @@ def _kind(place: str) -> Any:
     return kind
 
 
-def _array(array: NDArray[Any], single: bool) -> dict[str, Any]:
+def _array(array: Array, single: bool) -> Plain:
     kind = array.dtype.kind
     if kind not in _KINDS or (kind == "f" and array.dtype.itemsize > 8):
         raise TypeError(f"An array of {array.dtype} cannot be kept.")
     flat = np.ascontiguousarray(array, dtype=_KINDS[kind]).reshape(-1)
-    found: dict[str, Any] = {kind: list(array.shape), "is": _numbers(flat, kind)}
+    found: Plain = {kind: list(array.shape), "is": _numbers(flat, kind)}
     return {**found, "single": True} if single else found
 
 
-def _numbers(flat: NDArray[Any], kind: str) -> Any:
+def _numbers(flat: Array, kind: str) -> Any:
     if flat.size <= READABLE:
         return [_written(each) if kind == "f" else each for each in flat.tolist()]
     if kind == "b":
@@ -115,7 +124,7 @@ def _numbers(flat: NDArray[Any], kind: str) -> Any:
     return f"{size}:{_text(small)}"
 
 
-def _text(array: NDArray[Any]) -> str:
+def _text(array: Array) -> str:
     return base64.b64encode(array.tobytes()).decode()
 
 
@@ -127,7 +136,7 @@ def _written(number: float) -> float | int | str:
     return int(number) if whole else number
 
 
-def _from_array(written: dict[str, Any]) -> Any:
+def _from_array(written: Plain) -> Any:
     ((kind, shape),) = [(key, written[key]) for key in written if key in _KINDS]
     values, size = written["is"], math.prod(shape)
     if isinstance(values, list):

@@ -6,7 +6,7 @@ import json
 import secrets
 from os import fspath
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
@@ -44,7 +44,7 @@ class RemoteStudy(Study):
         return (None if found["round"] is None else state.outstanding), state
 
     def tell(
-        self, *sources: Any, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
+        self, *sources: object, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
     ) -> Report:
         """Record results of the open batch: files or data frames; `round_over` says why the rest will not come."""
         options = Options(**words)
@@ -55,12 +55,12 @@ class RemoteStudy(Study):
         said = options.plain() | ({} if round_over is None else {"round_over": round_over})
         return self._upload("files", sources, said, key)
 
-    def amend(self, replaces: str, source: Any | None, why: str, **words: Unpack[Words]) -> Report:
+    def amend(self, replaces: str, source: object | None, why: str, **words: Unpack[Words]) -> Report:
         """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased."""
         said = Options(**words).plain() | {"file": replaces, "why": why}
         return self._upload("amend", () if source is None else (source,), said)
 
-    def import_past(self, source: Any) -> Report:
+    def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
         return self._upload("import-past", (source,), {})
 
@@ -95,13 +95,13 @@ class RemoteStudy(Study):
         self.server.post(self._path(verb), body, self.key or secrets.token_hex(16), self.expected)
         return self._report(self.state)
 
-    def _upload(self, verb: str, sources: tuple[Any, ...], said: Plain, key: str | None = None) -> Report:
+    def _upload(self, verb: str, sources: tuple[object, ...], said: Plain, key: str | None = None) -> Report:
         parts = [Part("options", json.dumps(said).encode()), *(part_of(each) for each in sources)]
         self.server.upload(self._path(verb), parts, key or self.key or secrets.token_hex(16), self.expected)
         return self._report(self.state)
 
 
-def part_of(source: Any) -> Part:
+def part_of(source: object) -> Part:
     """A source as it is sent: a file as it is, a data frame as JSON of its columns."""
     if is_path(source):
         path = str(fspath(source))

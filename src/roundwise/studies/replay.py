@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, whole_number
 from roundwise.noise import Noise
+from roundwise.questions.besides import answer_names
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.change import Change, names_after, with_arms
@@ -140,14 +140,14 @@ def _decided(state: State, payload: Plain, entry: Entry) -> None:
     state.decided = payload
 
 
-def _check_answer(settings: Settings, answer: Any) -> None:
+def _check_answer(settings: Settings, answer: object) -> None:
     """Raise an error unless an answer has the form of those to the question."""
     question, arms = settings.question, settings.arms
     like = question.plain(question.answer(np.zeros(len(arms))))
     if type(answer) is not type(like):
         raise TypeError("an answer to another question")
     sets = [answer] if isinstance(answer, list) else list(answer.values()) if isinstance(answer, dict) else [[answer]]
-    most = max(len(getattr(question, "names", ()) or arms), getattr(question, "number", 0))
+    most = max(len(answer_names(question, arms)), getattr(question, "number", 0))
     for each in sets:
         if not all(isinstance(number, bool) or (type(number) is int and 0 <= number < most) for number in each):
             raise ValueError("an answer that there is not")
@@ -211,7 +211,7 @@ def _reopened(state: State, payload: Plain, entry: Entry) -> None:
     state.closed = None
 
 
-def _results(noise: Noise, arms: tuple[str, ...], payload: Any) -> Results:
+def _results(noise: Noise, arms: tuple[str, ...], payload: Plain) -> Results:
     """What a file brought, for the arms there are."""
     results = Results.from_payload(payload)
     if len(results.counts) != len(arms):

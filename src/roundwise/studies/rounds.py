@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Floats, Plain
+from roundwise.arrays import Facts, Floats, Plain
 from roundwise.policies.limited import limited
 from roundwise.state import Batch, Parts, Table
 from roundwise.studies.results import Results, batch_of, whole_of
@@ -101,7 +100,7 @@ class Asked:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any], arms: tuple[str, ...]) -> Asked:
+    def from_payload(cls, payload: Facts, arms: tuple[str, ...]) -> Asked:
         """The batch that `payload` was made of."""
         planned = payload["planned"]
         return cls(
@@ -117,7 +116,7 @@ class Asked:
         )
 
 
-def pulls_of(written: Any, arms: int) -> Floats:
+def pulls_of(written: object, arms: int) -> Floats:
     """Pulls from JSON, one for each arm."""
     pulls = np.asarray(written, dtype=np.float64)
     if pulls.shape != (arms,) or not np.isfinite(pulls).all() or (pulls < 0).any():

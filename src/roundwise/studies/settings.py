@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise, without_items
-from roundwise.policies import POLICIES, Policy, Rounds, Wager
-from roundwise.policies.limited import Limited
+from roundwise.policies import POLICIES, Policy, Rounds, limited
+from roundwise.policies.limited import Limited, without_limits
 from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.spec import made, plain
@@ -50,7 +49,7 @@ class Settings:
     @property
     def alone(self) -> Settings:
         """The same as if every arm had items of its own: forecasts are made for that."""
-        return dataclasses.replace(self, noise=without_items(self.noise))
+        return replace(self, noise=without_items(self.noise))
 
     @property
     def by_number(self) -> bool:
@@ -77,10 +76,8 @@ class Settings:
 
     def payload(self) -> Plain:
         """The settings as JSON."""
-        policy, limits = self.policy, {}
-        if isinstance(policy, Limited):
-            limits = {"max_batch": policy.max_batch, "min_per_arm": policy.min_per_arm}
-        inner = policy.policy if isinstance(policy, Limited) else policy
+        inner, around = without_limits(self.policy)
+        limits = {} if around is None else {"max_batch": around.max_batch, "min_per_arm": around.min_per_arm}
         return {
             "question": plain(self.question),
             "arms": list(self.arms),
@@ -124,10 +121,7 @@ def within_limits(policy: Policy, max_batch: float | None, min_per_arm: float) -
     most, least = (_plain(each) for each in (max_batch, min_per_arm))
     if least is None or not math.isfinite(least):
         raise InputError(f"`min_per_arm` is {least}, but must be a finite number.")
-    if isinstance(policy, Wager):  # its own limits stay where no other is given
-        most, least = policy.max_batch if most is None else most, least or policy.min_per_arm
-        return dataclasses.replace(policy, max_batch=most, min_per_arm=least)
-    return Limited(policy, most, least)
+    return limited.within_limits(policy, most, least)
 
 
 def shares(split: Sequence[float] | str | None, arms: int) -> tuple[float, ...] | None:

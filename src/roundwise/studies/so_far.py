@@ -6,15 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from roundwise.arrays import Plain
-from roundwise.estimates import Past, Within
+from roundwise.arrays import Facts, Plain
+from roundwise.estimates import Past
 from roundwise.problem import Problem
 from roundwise.studies.drift import Agreement, Apart, agreement
-from roundwise.studies.packing import Unreadable, packed, unpacked
+from roundwise.studies.packing import Unreadable, packed, unpacked_as
 from roundwise.studies.rounds import Asked, of_arms
 
 MOST = 30  # notes, and batches closed early, that are kept word by word
@@ -26,7 +25,7 @@ class SoFar:
 
     batches: int = 0  # the number of the last one that was folded
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
-    short: tuple[Mapping[str, Any], ...] = ()  # batches closed although results were missing
+    short: tuple[Facts, ...] = ()  # batches closed although results were missing
     more_short: int = 0  # and so many more
     notes: tuple[str, ...] = ()  # what was said about files
     sums_only: bool = False  # whether a file told no rows where the noise model has use for them
@@ -34,7 +33,7 @@ class SoFar:
     agreement: Agreement | None = None  # None if it cannot be read
     refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
     lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
-    ends: tuple[Mapping[str, Any], ...] = ()  # what the first and the last file brought, and their arms
+    ends: tuple[Facts, ...] = ()  # what the first and the last file brought, and their arms
     shared: bool = False  # whether several arms were tried on the same items
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
@@ -76,10 +75,10 @@ class SoFar:
         }
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> SoFar:
+    def from_payload(cls, payload: Facts) -> SoFar:
         """The facts that `payload` was made of."""
         try:
-            kept = unpacked(payload["agreement"])
+            kept = _agreement(payload["agreement"])
         except Unreadable:
             kept = None
         return cls(
@@ -90,7 +89,7 @@ class SoFar:
             tuple(payload["notes"]),
             bool(payload["sums_only"]),
             payload["other"],
-            kept if _agrees(kept) else None,
+            kept,
             bool(payload["refolded"]),
             {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
             tuple(payload["ends"]),
@@ -98,24 +97,27 @@ class SoFar:
         )
 
 
-def _agrees(kept: Any) -> bool:
-    """Whether what was read is an agreement."""
-    if not isinstance(kept, Agreement) or not (well_formed(kept.sums) and well_formed(kept.used)):
-        return False
-    numbers = [each for apart in (kept.shifted, kept.plain) if isinstance(apart, Apart) for each in apart]
-    return len(numbers) == 2 * len(Apart()) and all(type(each) in (int, float) for each in numbers)
+def _agreement(written: object) -> Agreement:
+    """The agreement that was packed; `Unreadable` if it is none."""
+    kept = unpacked_as(Agreement, written)
+    try:
+        kept = kept._replace(shifted=Apart(*kept.shifted), plain=Apart(*kept.plain))
+        numbers = all(type(each) in (int, float) for each in (*kept.shifted, *kept.plain))
+        if numbers and well_formed(kept.sums) and well_formed(kept.used):
+            return kept
+    except (AttributeError, TypeError):
+        pass
+    raise Unreadable("no agreement")
 
 
-def well_formed(past: Any) -> bool:
-    """Whether what was read is a past: sums, and batches one by one, of one number of arms."""
-    if not isinstance(past, Past):
-        return False
+def well_formed(past: Past) -> bool:
+    """Whether what was read as a past is one: sums, and batches one by one, of one number of arms."""
     pairs = past.history
     if not isinstance(pairs, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
         return False
     arrays = [*past[:4], *(one for each in pairs for one in each)]
     if past.earlier is not None:
-        if not isinstance(past.earlier, Within) or not isinstance(past.earlier.batches, int):
+        if not isinstance(past.earlier.batches, int):
             return False
         arrays += [past.earlier.right, past.earlier.first, np.diagonal(past.earlier.system)]
     return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
@@ -141,7 +143,7 @@ def with_lost(lost: Mapping[str, int], asked: Asked) -> dict[str, int]:
     return found
 
 
-def _ends(ends: tuple[Mapping[str, Any], ...], asked: Asked) -> tuple[Mapping[str, Any], ...]:
+def _ends(ends: tuple[Facts, ...], asked: Asked) -> tuple[Facts, ...]:
     """The first and the last file, by which a running total is known."""
     new = [{"arms": list(asked.arms), "results": replace(each.slim, notes=()).payload()} for each in asked.files]
     every = [*ends, *new]

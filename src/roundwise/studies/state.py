@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError
 from roundwise.policies.limited import limited
-from roundwise.policies.rounds import Round
+from roundwise.policies.rounds import round_of
 from roundwise.state import Batch, Record, Trial
 from roundwise.stopping import exacting
 from roundwise.studies import count
@@ -235,8 +235,7 @@ class State:
     @property
     def whole_plan(self) -> Floats:
         """The next batch as it would be without a budget."""
-        memory = self.trial.plan.memory
-        return memory.plan.pulls if isinstance(memory, Round) else self.trial.plan.pulls
+        return round_of(self.trial.plan).plan.pulls
 
     @property
     def spent(self) -> bool:

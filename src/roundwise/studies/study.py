@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from roundwise.studies.writing import New, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
+    from roundwise.studies.report.tables import Frame
 
 
 class Study(Changing):
@@ -42,6 +43,7 @@ class Study(Changing):
                 return [], lambda after: (None, after)
             if state.outstanding is not None:
                 return [], lambda after: (after.outstanding, after)
+            self._not_moved()
             planned, whole = state.planned, state.whole_plan
             pulls = [int(each) for each in planned]
             payload: Plain = {"batch": state.number + 1, "pulls": pulls, "rules": RULES}
@@ -54,7 +56,7 @@ class Study(Changing):
         return self._write(asked)
 
     def tell(
-        self, *sources: Any, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
+        self, *sources: object, round_over: str | None = None, key: str | None = None, **words: Unpack[Words]
     ) -> Report:
         """Record results of the open batch: files or data frames; `round_over` says why the rest will not come.
 
@@ -72,7 +74,7 @@ class Study(Changing):
         return self._record(lambda state: self._telling(state, sources, round_over, options)[1:], key)
 
     def preview(
-        self, *sources: Any, round_over: str | None = None, **words: Unpack[Words]
+        self, *sources: object, round_over: str | None = None, **words: Unpack[Words]
     ) -> tuple[list[Results], Report]:
         """What these sources would bring, and the report after them; nothing is recorded."""
         options = Options(**words)
@@ -91,7 +93,7 @@ class Study(Changing):
         return self.tell(round_over=why)
 
     def _telling(
-        self, state: State, sources: Sequence[Any], round_over: str | None, options: Options
+        self, state: State, sources: Sequence[object], round_over: str | None, options: Options
     ) -> tuple[list[Results], New, Callable[[State], Report]]:
         """What was read, and what is to be recorded of it."""
         read: list[Results] = []
@@ -114,7 +116,7 @@ class Study(Changing):
             new.append(("round_over", {"batch": number, "why": round_over}))
         return read, new, self._report
 
-    def amend(self, replaces: str, source: Any | None, why: str, **words: Unpack[Words]) -> Report:
+    def amend(self, replaces: str, source: object | None, why: str, **words: Unpack[Words]) -> Report:
         """Correct what a recorded file brought (or withdraw it: `source` None), with a reason; nothing is erased.
 
         All batches are then counted anew, by the present rules.
@@ -178,7 +180,7 @@ class Study(Changing):
         """For a notebook: the report."""
         return self.report()._repr_html_()
 
-    def batches(self) -> Any:
+    def batches(self) -> Frame:
         """All batches as a data frame: batch, arm, asked, count, total, mean (needs pandas)."""
         try:
             import pandas as pd
@@ -204,7 +206,7 @@ class Study(Changing):
     def _read(
         self,
         state: State,
-        source: Any,
+        source: object,
         first: bool,
         file: int,
         options: Options,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from roundwise.arrays import Plain
 from roundwise.spec import made
 from roundwise.studies.listing import list_studies
 from roundwise.studies.report import Report
@@ -16,15 +17,15 @@ from roundwise.studies.report.sheets import TABLES
 from roundwise.studies.store.files import entry_lines, first_line
 from roundwise.studies.store.log import stamp
 from roundwise.studies.verify import verified
-from roundwise.web.bodies import Plain, Problem, Wished
+from roundwise.web.bodies import Problem, Wished
 from roundwise.web.names import Name
 from roundwise.web.reports import Kept
 from roundwise.web.roles import CHANGE, HAND_IN, LOOK, allowed, study_of
-from roundwise.web.threads import SLOW, by
+from roundwise.web.threads import CLIENTS, SLOW, by
 
 __all__ = ["CHANGE", "HAND_IN", "LOOK", "allowed", "router", "study_of"]
 
-SAID: dict[int | str, dict[str, Any]] = {
+SAID: dict[int | str, Plain] = {
     status: {"description": words, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
     for status, words in {
         400: "The request was not understood.",
@@ -50,10 +51,10 @@ KINDS: dict[str, str] = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "csv": "text/csv; charset=utf-8",
 }
-FILES: dict[int | str, dict[str, Any]] = {
+FILES: dict[int | str, Plain] = {
     200: {"content": {kind.partition(";")[0]: {} for kind in KINDS.values()}, "description": "The report."}
 }
-LINES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
+LINES: dict[int | str, Plain] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
 
 
 def kept(request: Request) -> Kept:
@@ -148,6 +149,7 @@ def verify(request: Request, name: Name) -> Plain:
 
 
 @router.get("/studies/{name}/head", dependencies=[LOOK], tags=["record"])
+@by(CLIENTS)
 def head(request: Request, name: Name) -> Plain:
     """Where the record ends."""
     with study_of(request, name) as study:
@@ -164,6 +166,7 @@ def head(request: Request, name: Name) -> Plain:
 @router.get(
     "/studies/{name}/record", dependencies=[LOOK], response_class=Response, responses=SAID | LINES, tags=["record"]
 )
+@by(CLIENTS)
 def record(
     request: Request,
     name: Name,

@@ -7,12 +7,12 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.studies.results import Columns
 from roundwise.studies.results.options import Words
 from roundwise.studies.results.words import shown
 
-Plain = dict[str, Any]
 Given = TypeVar("Given", bound="Body")
 
 Why = Annotated[str, Field(max_length=2000, description="The reason, which is recorded.", examples=["out of stock"])]

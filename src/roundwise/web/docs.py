@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from roundwise.arrays import Plain
 from roundwise.web.rendering import page
 from roundwise.web.roles import LOOK
 
@@ -53,7 +54,7 @@ def docs(request: Request) -> Response:
     return page(request, "api.html", groups=groups)
 
 
-def operations(schema: dict[str, Any]) -> list[Operation]:
+def operations(schema: Plain) -> list[Operation]:
     """Everything that the description of an API has."""
     found = []
     for path, verbs in schema["paths"].items():
@@ -79,27 +80,27 @@ def operations(schema: dict[str, Any]) -> list[Operation]:
     return found
 
 
-def _body(about: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _body(about: Plain) -> tuple[str, Plain]:
     """The kind of what is sent, and its description."""
-    content: dict[str, dict[str, Any]] = about.get("requestBody", {}).get("content", {})
+    content: dict[str, Plain] = about.get("requestBody", {}).get("content", {})
     return next(iter(content.items()), ("", {}))
 
 
-def resolved(schema: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+def resolved(schema: Plain, model: Plain) -> Plain:
     """A part of a description, followed to where it is described."""
     for each in (model, *model.get("anyOf", ())):
         if "$ref" in each:
-            found: dict[str, Any] = schema["components"]["schemas"][each["$ref"].rpartition("/")[2]]
+            found: Plain = schema["components"]["schemas"][each["$ref"].rpartition("/")[2]]
             return found
     return model
 
 
-def _field(schema: dict[str, Any], name: str, about: dict[str, Any], more: dict[str, Any]) -> Field:
+def _field(schema: Plain, name: str, about: Plain, more: Plain) -> Field:
     words = more.get("description") or about.get("description") or resolved(schema, about).get("description", "")
     return Field(name, _kind(schema, about), bool(more.get("required")), words)
 
 
-def _kind(schema: dict[str, Any], about: dict[str, Any]) -> str:
+def _kind(schema: Plain, about: Plain) -> str:
     if "anyOf" in about:
         kinds = dict.fromkeys(_kind(schema, each) for each in about["anyOf"] if each.get("type") != "null")
         return " or ".join(kinds)
@@ -111,7 +112,7 @@ def _kind(schema: dict[str, Any], about: dict[str, Any]) -> str:
     return "file" if about.get("contentMediaType") or about.get("format") == "binary" else str(about.get("type", "any"))
 
 
-def _example(schema: dict[str, Any], model: dict[str, Any]) -> str:
+def _example(schema: Plain, model: Plain) -> str:
     """The fields that are needed, as an example."""
     shown = {
         name: about["examples"][0]

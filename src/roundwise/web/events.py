@@ -9,12 +9,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from roundwise.arrays import Plain
 from roundwise.errors import RoundwiseError
 from roundwise.studies.store import open_store
 from roundwise.web.api import SAID
@@ -111,7 +112,7 @@ def changes(before: Ends, now: Ends) -> list[Change]:
 
 
 router = APIRouter(prefix="/api/v1", responses=SAID, tags=["events"])
-STREAM: dict[int | str, dict[str, Any]] = {
+STREAM: dict[int | str, Plain] = {
     200: {"content": {"text/event-stream": {}}, "description": "Events `changed`: a study, its entries, its digest."}
 }
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
 
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Binary, Bounded, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import Above, BestArm, Claims, Question, TopK
@@ -62,7 +62,7 @@ class Form:
     policy: str = ""  # that the planner recommends; empty for the usual one
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Form:
+    def of(cls, given: Facts) -> Form:
         """The form as it was sent; fields that are not there have their defaults."""
         known = {each.name for each in fields(cls)}
         return cls(**{key: value[:LONGEST] for key, value in given.items() if key in known and isinstance(value, str)})
@@ -98,7 +98,7 @@ class Form:
             raise InputError(f"There is no kind of results '{self.noise[:40]}' on this page.")
         return plain[self.noise]()
 
-    def study(self) -> dict[str, Any]:
+    def study(self) -> Plain:
         """The words of `create_study`."""
         if len(self.names) < 2:
             raise InputError("Give at least two options, one a line.")
@@ -114,7 +114,7 @@ class Form:
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),
         }
 
-    def plan(self) -> dict[str, Any]:
+    def plan(self) -> Plain:
         """The words of `plan`."""
         around, deviation = self.around.strip(), self.deviation.strip()
         return self.study() | {

@@ -22,7 +22,7 @@ from roundwise.web.rendering import Sent, page, texts
 from roundwise.web.roles import CHANGE, LOOK
 from roundwise.web.said import on_the_page
 from roundwise.web.study_pages import address, attached
-from roundwise.web.threads import WRITERS, by
+from roundwise.web.threads import TYPING, WRITERS, by
 
 router = APIRouter(include_in_schema=False)
 EXAMPLE = Form(
@@ -68,6 +68,7 @@ def created(request: Request, sent: Sent) -> Response:
 
 
 @router.post("/plan/forecast", dependencies=[LOOK])
+@by(TYPING)
 def forecast(request: Request, sent: Sent) -> Response:
     """What it will take: a part of the page; first in a hurry, then again with more runs."""
     given = texts(sent)
@@ -95,6 +96,7 @@ def forecast(request: Request, sent: Sent) -> Response:
 
 
 @router.post("/plan/save", dependencies=[LOOK])
+@by(TYPING)
 def save(request: Request, sent: Sent) -> Response:
     """The plan as a file to keep: a page, or JSON that `roundwise new --from-plan` reads."""
     given = texts(sent)

@@ -20,6 +20,7 @@ WORDS = [
     (r"--time-column( NAME)?", "the menu “time”"),
     (r"--item-column( NAME)?", "the menu “item”"),
     (r"--unrelated", "the box “nothing to do with any result”"),
+    (r"with --range or --sigma", "whose results are scores or measurements"),
     (r"`roundwise import-past`", "“Teach it earlier data”"),
 ]
 PATTERNS = [(re.compile(pattern), words) for pattern, words in WORDS]

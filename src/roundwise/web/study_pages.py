@@ -17,7 +17,7 @@ from roundwise.web.rendering import Sent, page
 from roundwise.web.reports import Kept
 from roundwise.web.roles import HAND_IN, LOOK, study_of
 from roundwise.web.shared import key_for, study_for
-from roundwise.web.threads import WRITERS, by
+from roundwise.web.threads import SLOW, WRITERS, by
 from roundwise.web.views import next_of, view_of
 
 router = APIRouter(include_in_schema=False)
@@ -53,6 +53,7 @@ def study(request: Request, name: Name) -> Response:
 
 
 @router.get("/studies/{name}/stands", dependencies=[LOOK])
+@by(SLOW)
 def stands(request: Request, name: Name) -> Response:
     """Where it stands, with bounds: a part of the page."""
     with study_of(request, name) as found:
@@ -61,6 +62,7 @@ def stands(request: Request, name: Name) -> Response:
 
 
 @router.get("/studies/{name}/forecast", dependencies=[LOOK])
+@by(SLOW)
 def forecast(request: Request, name: Name) -> Response:
     """What it will still take: a part of the page."""
     with study_of(request, name) as found:
@@ -89,6 +91,7 @@ def next_csv(request: Request, name: Name) -> Response:
 
 
 @router.get("/studies/{name}/report", dependencies=[LOOK])
+@by(SLOW)
 def report(request: Request, name: Name) -> Response:
     """The report: the half page for the boss first."""
     with study_of(request, name) as found:
@@ -99,6 +102,7 @@ def report(request: Request, name: Name) -> Response:
 
 
 @router.get("/studies/{name}/report.{form}", dependencies=[LOOK])
+@by(SLOW)
 def report_file(request: Request, name: Name, form: str) -> Response:
     """The report as a file."""
     return _written(request, name, form)
@@ -114,6 +118,7 @@ def record(request: Request, name: Name) -> Response:
 
 
 @router.get("/studies/{name}/verify", dependencies=[LOOK])
+@by(SLOW)
 def verify(request: Request, name: Name) -> Response:
     """Everything computed again: a part of the page of the record."""
     with study_of(request, name) as found:
@@ -122,6 +127,7 @@ def verify(request: Request, name: Name) -> Response:
 
 
 @router.get("/shared/{name}/{key}")
+@by(SLOW)
 def shared(request: Request, name: Name, key: str) -> Response:
     """The report, for whoever has the link: it can only be read."""
     with study_for(request, name, key) as found:
@@ -131,6 +137,7 @@ def shared(request: Request, name: Name, key: str) -> Response:
 
 
 @router.get("/shared/{name}/{key}/report.{form}")
+@by(SLOW)
 def shared_file(request: Request, name: Name, key: str, form: str) -> Response:
     """The same as a file."""
     study_for(request, name, key).close()

@@ -9,7 +9,9 @@ from typing import ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 WRITERS = CapacityLimiter(8)
+CLIENTS = CapacityLimiter(4)  # records for studies elsewhere, which record by what they read
 SLOW = CapacityLimiter(2)  # what takes seconds: reports with bounds, plans, audits
+TYPING = CapacityLimiter(8)  # forecasts as one types: a new one must begin for the old ones to be given up
 LOOKERS = 6  # all the others: they share one processor, and more of them at once would only slow down who records
 
 Given = ParamSpec("Given")

@@ -15,6 +15,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, File, Form, Header, Request, UploadFile
 from fastapi.responses import Response
 
+from roundwise.arrays import Plain
 from roundwise.errors import DataError
 from roundwise.spec import made
 from roundwise.studies import Asked, Study, create_study
@@ -30,7 +31,6 @@ from roundwise.web.bodies import (
     NewStudy,
     Nothing,
     OneArm,
-    Plain,
     Reason,
     Rows,
     Table,

@@ -20,7 +20,8 @@ Name = Annotated[str, typer.Argument(help="The name of the study.", metavar="NAM
 Storage = Annotated[
     str | None,
     typer.Option(
-        "--storage", help="sqlite:///file.db or postgresql://...; default ROUNDWISE_STORAGE, else roundwise.db."
+        "--storage",
+        help="sqlite:///file.db, postgresql://... or http://server:8000; default ROUNDWISE_STORAGE, else roundwise.db.",
     ),
 ]
 Why = Annotated[str, typer.Option("--why", help="The reason, which is recorded.")]

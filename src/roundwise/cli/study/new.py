@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from roundwise.arrays import Plain
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import (
     Against,
@@ -142,7 +143,7 @@ def new(
     show({**plain, "next": next_} if as_json else None, text)
 
 
-def _planned(path: Path) -> tuple[dict[str, Any], str]:
+def _planned(path: Path) -> tuple[Plain, str]:
     """What a plan recommends, in the words of `create_study`, and its forecast."""
     from roundwise.planning import read_plan
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
-from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, RandomGaps, Replay
+from roundwise.fields import is_number
+from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, RandomGaps
+from roundwise.simulation.replay import Replay
 from roundwise.simulation.sweep.settings import several, text
-from roundwise.spec import is_number
 
 KEYS = ("name", "means", "random", "data", "instance", "replacement", "rewards", "sigma")
 REWARDS = ("gaussian", "binary", "poisson")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from roundwise.errors import InputError
-from roundwise.spec import is_number
+from roundwise.fields import is_number
 
 LIMITS = ("max_samples", "max_batches", "budget", "round")
 WHOLE = {"runs": (1, 10**9), "seed": (0, 2**63 - 1)}  # a cell is in memory until it is stored, so runs have a limit

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.errors import visible
@@ -103,5 +102,5 @@ def _results(told: Plain) -> int | None:
         return None
 
 
-def _whole(value: Any) -> int | None:
+def _whole(value: object) -> int | None:
     return int(value) if isinstance(value, int | float) else None

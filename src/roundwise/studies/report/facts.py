@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from shlex import quote
-from typing import Any
 
 from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording
-from roundwise.questions.besides import asks, cells_of
+from roundwise.questions.besides import asks, cells_of, control_of, level_of
 from roundwise.stopping import exacting
 from roundwise.studies.guarantee import Guarantee, guarantee_of, standing
 from roundwise.studies.report.course import cells_of as cells_of_rounds
@@ -46,7 +45,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
     widths = [each.upper - each.lower for each in rows if each.lower is not None and each.upper is not None]
     units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
     rising = cells_of(question) != "some below a level"
-    control = getattr(question, "control", None)
+    control = control_of(question)
     waiting = state.outstanding
     found = Findings(
         question,
@@ -81,7 +80,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         assumed=settings.noise.words,
         units=units,
         rising=rising,
-        level=getattr(question, "level", None),
+        level=level_of(question),
         control=found.control,
         ends=ends(settings.delta, standing(state).agrees),
         differences=ends(settings.delta, True),
@@ -193,5 +192,5 @@ def _next(state: State, verdict: Plain | None) -> str:
     return f"do round {waiting.number}, then {tell}."
 
 
-def _by_name(names: tuple[str, ...], values: Any) -> dict[str, int]:
+def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
     return {name: int(value) for name, value in zip(names, values, strict=True) if value > 0}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from roundwise.questions import Question
-from roundwise.questions.besides import cells_of
+from roundwise.questions.besides import answer_names, cells_of, level_of, levels_of, tolerance_of
 from roundwise.studies.report.model import Arm, Shown
 from roundwise.studies.report.words import TINY, Units, count, few
 
@@ -19,7 +19,7 @@ class Findings(NamedTuple):
     claims: Sequence[Shown]
     units: Units
     control: str | None
-    answer: Any  # by name
+    answer: Any  # by name, as JSON
     words: str | None  # of the answer, as the question says it
 
 
@@ -33,7 +33,7 @@ def headline_of(found: Findings, why: str) -> str:
 
 def answer_by_name(question: Question, answer: Any, arms: Sequence[str]) -> Any:
     """An answer as JSON, with names in place of indices: of arms, or of what the question names itself."""
-    names = getattr(question, "names", None) or arms
+    names = answer_names(question, arms)
     if answer is None or isinstance(answer, bool):
         return answer
     return [names[int(i)] for i in answer] if isinstance(answer, list) else names[int(answer)]
@@ -93,7 +93,7 @@ def _best(found: Findings) -> str | None:
     first = next((each for each in found.arms if each.name == found.answer), None)
     if first is None or first.mean is None:
         return None
-    value, tolerance = found.units.value, getattr(found.question, "tolerance", 0.0)
+    value, tolerance = found.units.value, tolerance_of(found.question)
     near = _near(found, "of it")
     said = f"{first.name} is best{near}: {value(first.mean, 'near')}"
     second = next((each for each in found.arms if each is not first and each.mean is not None), None)
@@ -107,12 +107,12 @@ def _best(found: Findings) -> str | None:
 
 def _near(found: Findings, what: str) -> str:
     """', or within 2 points of it', nothing without a tolerance."""
-    tolerance = getattr(found.question, "tolerance", 0.0)
+    tolerance = tolerance_of(found.question)
     return f", or within {found.units.given_gap(tolerance)} {what}" if tolerance else ""
 
 
 def _sides(found: Findings) -> str | None:
-    level = found.units.given(getattr(found.question, "level", 0.0)) + _near(found, "of it")
+    level = found.units.given(level_of(found.question) or 0.0) + _near(found, "of it")
     above = [each for each in found.arms if each.name in found.answer]
     below = [each for each in found.arms if each.name not in found.answer]
     parts = [f"Above {level}: {few([sized(found, each) for each in above])}"] if above else []
@@ -126,7 +126,7 @@ def _sides(found: Findings) -> str | None:
 
 def _some(found: Findings) -> str | None:
     question = found.question
-    level = found.units.given(getattr(question, "level", 0.0)) + _near(found, "of it")
+    level = found.units.given(level_of(question) or 0.0) + _near(found, "of it")
     lowest = cells_of(question) == "some below a level"
     measured = [each for each in found.arms if each.mean is not None]
     if not measured:
@@ -151,7 +151,7 @@ def _other(found: Findings) -> str | None:
 
 def _beating(found: Findings) -> str | None:
     """Which arms beat the control, by how much."""
-    levels = set(getattr(found.question, "levels", [0.0]))
+    levels = levels_of(found.question)
     if len(levels) != 1:
         return None
     margin = levels.pop()

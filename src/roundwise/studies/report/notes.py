@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roundwise.betting.claims import Claiming
 from roundwise.stopping import exacting
+from roundwise.stopping.explained import rule_notes
 from roundwise.studies.drift import SURPRISING
 from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, emptied
 from roundwise.studies.report.model import Arm
@@ -100,13 +100,7 @@ def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
             f"{policy.name} stops by a rule of its own, which needs every round just as it was planned: "
             "with less or more than that the study ends undecided."
         )
-    if isinstance(policy.stopping, Claiming):
-        why = policy.stopping.why(state.settings.problem, state.trial)
-        said += [] if why is None else [f"The study ended because {why}."]
-        said.append(
-            "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
-            "bounds hold together up to twice that, and so do all upper ones; the forecast promises nothing."
-        )
+    said += rule_notes(policy.stopping, state.settings.problem, state.trial)
     said += _moved(state)
     strange = [each.name for each in arms if outside(each)]
     if strange:

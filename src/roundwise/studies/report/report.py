@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.studies.report.markdown import markdown_of
@@ -16,6 +15,7 @@ from roundwise.studies.report.tables import (
     ARM_COLUMNS,
     CELL_COLUMNS,
     CLAIM_COLUMNS,
+    Frame,
     arm_records,
     cell_records,
     claim_records,
@@ -30,17 +30,17 @@ class Report(Facts):
     """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
 
     @property
-    def arms(self) -> Any:
+    def arms(self) -> Frame:
         """The arms as a data frame, the best first (needs pandas)."""
         return frame(ARM_COLUMNS, arm_records(self))
 
     @property
-    def claims(self) -> Any:
+    def claims(self) -> Frame:
         """What must be shown as a data frame (needs pandas)."""
         return frame(CLAIM_COLUMNS, claim_records(self))
 
     @property
-    def by_round(self) -> Any:
+    def by_round(self) -> Frame:
         """What every round brought of every arm as a data frame (needs pandas)."""
         return frame(CELL_COLUMNS, cell_records(self))
 

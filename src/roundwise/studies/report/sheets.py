@@ -39,7 +39,7 @@ def csv_of(report: Facts, table: str) -> str:
     return csv_text(columns, records(report))
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table as CSV, in which no text can be taken for a formula."""
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
@@ -48,7 +48,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return target.getvalue()
 
 
-def neutral(cell: Any) -> Any:
+def neutral(cell: object) -> object:
     """A cell that a spreadsheet shows and never computes: text that looks like a formula gets an apostrophe.
 
     >>> neutral("=1+1"), neutral("-x"), neutral(-1.5), neutral("plain"), neutral(True), neutral(None)

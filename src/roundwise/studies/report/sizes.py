@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.betting.rule import Betting
 from roundwise.questions import Statements
+from roundwise.questions.besides import answers_by_arm, control_of, level_of, tolerance_of
 from roundwise.stopping import Claim, explained
 from roundwise.stopping.explained import About, Bounds, Interval
 from roundwise.studies.report.model import Arm, Course, Shown
@@ -22,7 +22,7 @@ MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 
 
-def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
+def measured(state: State, answer: object, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
     """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
     settings, record = state.settings, state.record
     rule = explained(settings.policy.stopping)
@@ -30,8 +30,7 @@ def measured(state: State, answer: Any, courses: Sequence[Course], intervals: bo
     arms, spare = _arms(state), None
     batches = state.batches if intervals else []
     if batches:
-        kept = {"kept": state.trial.kept} if isinstance(rule, Betting) else {}  # they agree with what was recorded
-        bounds = rule.bounds(settings.problem, record, batches, **kept)
+        bounds = rule.bounds(settings.problem, record, batches, state.trial.kept)
         spare = bounds.spare() if len(claims) <= MANY_CLAIMS else None
         if len(arms) <= MANY:
             leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
@@ -101,7 +100,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
     Each end is wrong with probability at most 2 delta: half of delta for the bound, delta for the decision. A lift
     takes the difference and the control's own interval together.
     """
-    control = getattr(state.settings.question, "control", None)
+    control = control_of(state.settings.question)
     if control is None or not arms[control].results:
         return arms
     found = bounds.against(control) or Interval(np.full(len(arms), -np.inf), np.full(len(arms), np.inf))
@@ -210,7 +209,7 @@ def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
 def _in_units(state: State, claim: Claim) -> str:
     """What a claim says, with the level or tolerance that was chosen in the units of the results."""
     question, units, words = state.settings.question, units_of(state.settings.noise), claim.words
-    level, tolerance = getattr(question, "level", None), getattr(question, "tolerance", 0.0)
+    level, tolerance = level_of(question), tolerance_of(question)
     near = f" (or is within {tolerance:g})"
     close = f" (or is within {units.given_gap(tolerance)})" if words.endswith(near) else ""
     words = words.removesuffix(near)
@@ -230,7 +229,7 @@ def _as_compared(claim: Shown, arm: Arm | None) -> Shown:
 
 
 def _other_than_control(state: State, about: About | None) -> str | None:
-    control = getattr(state.settings.question, "control", None)
+    control = control_of(state.settings.question)
     if control is None or about is None or len(about.arms) != 2 or control not in about.arms:
         return None
     return state.settings.arms[next(i for i in about.arms if i != control)]
@@ -249,16 +248,16 @@ def _about(state: State, claim: Claim) -> About | None:
     return about._replace(factors=tuple(-each for each in about.factors), level=-about.level, below=True)
 
 
-def _placed(state: State, arms: list[Arm], claims: Sequence[Shown], answer: Any) -> list[Arm]:
+def _placed(state: State, arms: list[Arm], claims: Sequence[Shown], answer: object) -> list[Arm]:
     """The arms with their place: who may still be the best, who is out, who is the answer."""
     out = {each.arm for each in claims if each.arm is not None and each.shown}
     if any(each.arm is not None for each in claims):
         last = len(out) == len(arms) - 1
         place = ["out" if each.name in out else "the only one left" if last else "in the running" for each in arms]
         return [replace(each, place=where) for each, where in zip(arms, place, strict=True)]
-    if isinstance(answer, int) and not isinstance(answer, bool) and not hasattr(state.settings.question, "forms"):
+    if isinstance(answer, int) and not isinstance(answer, bool) and answers_by_arm(state.settings.question):
         return [replace(each, place="the answer" if each.index == answer else "") for each in arms]
-    if isinstance(answer, list) and not hasattr(state.settings.question, "forms"):
+    if isinstance(answer, list) and answers_by_arm(state.settings.question):
         return [replace(each, place="in the answer" if each.index in answer else "") for each in arms]
     return arms
 

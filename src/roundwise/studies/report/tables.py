@@ -12,7 +12,8 @@ from roundwise.studies.report.words import TINY, Side, count, day, odds
 
 MOST = 60  # rows of a table for people; programs get all
 
-Records = list[tuple[Any, ...]]
+Records = list[tuple[object, ...]]
+Frame = Any  # of pandas, which is imported only if it is asked for
 Table = list[list[str]]
 
 ARM_COLUMNS = (
@@ -80,7 +81,7 @@ def file_records(report: Facts) -> Records:
     return [(each.name, each.round, each.results, each.rows, each.at, each.by, each.digest) for each in report.files]
 
 
-def frame(columns: Sequence[str], records: Records) -> Any:
+def frame(columns: Sequence[str], records: Records) -> Frame:
     """Records as a data frame."""
     try:
         import pandas as pd

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from roundwise.noise import Noise
@@ -13,29 +13,44 @@ TINY = 1e-12  # a bound that is nearer than this just agrees with the decision: 
 
 
 class Units(NamedTuple):
-    """How values of a study are written: rates in per cent, everything else as it is."""
+    """How values of a study are written: rates in per cent, everything else as it is, to so many decimals."""
 
-    mean: str  # what the mean of results is called
-    value: Callable[[float, Side], str]
-    gap: Callable[[float, Side], str]  # a difference of two values, without a sign
-    given: Callable[[float], str] = "{:g}".format  # a value that somebody chose: a level
-    given_gap: Callable[[float], str] = "{:g}".format  # a margin
+    rates: bool
+    decimals: int | None = None  # as many as a number needs by itself, if it is not said
+
+    @property
+    def mean(self) -> str:
+        """What the mean of results is called."""
+        return "rate" if self.rates else "mean"
+
+    def value(self, value: float, side: Side = "near") -> str:
+        """One value."""
+        return per_cent(value, side) if self.rates else self._plain(value, side)
+
+    def gap(self, gap: float, side: Side = "near") -> str:
+        """A difference of two values, without a sign."""
+        return points(gap, side) if self.rates else self._plain(gap, side)
+
+    def given(self, value: float) -> str:
+        """A value that somebody chose: a level."""
+        return share(value) if self.rates else f"{value:g}"
+
+    def given_gap(self, gap: float) -> str:
+        """A margin."""
+        return f"{100 * gap:.6g} points" if self.rates else f"{gap:g}"
+
+    def _plain(self, value: float, side: Side) -> str:
+        if self.decimals is None:
+            return number(value, side)
+        shown = rounded(value, self.decimals, side)
+        return f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else number(value, side)
 
 
 def units_of(noise: Noise, width: float | None = None) -> Units:
     """Per cent and points for 0/1 results, plain numbers for others: as many digits as bounds of this `width` allow."""
-    outcome = noise.outcome
-    if outcome.whole and (outcome.low, outcome.high) == (0.0, 1.0):
-        return Units("rate", per_cent, points, share, lambda gap: f"{100 * gap:.6g} points")
-    if not width or not math.isfinite(width) or not 1e-9 < width < 1e9:
-        return Units("mean", number, number)
-    decimals = max(0, 1 - math.floor(math.log10(width)))
-
-    def plain(value: float, side: Side = "near") -> str:
-        shown = rounded(value, decimals, side)
-        return f"{shown:.{decimals}f}" if shown or abs(value) < TINY else number(value, side)
-
-    return Units("mean", plain, plain)
+    if noise.outcome.rates or not width or not math.isfinite(width) or not 1e-9 < width < 1e9:
+        return Units(noise.outcome.rates)
+    return Units(False, max(0, 1 - math.floor(math.log10(width))))
 
 
 def per_cent(share: float, side: Side = "near") -> str:

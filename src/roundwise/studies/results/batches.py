@@ -37,7 +37,7 @@ def batch_of(results: Sequence[Results], number: int = 1) -> Batch:
 def whole_of(results: Sequence[Results]) -> Batch:
     """The same without its parts, which take longer than all the rest."""
     if not results:
-        raise InputError("A batch needs at least one file of results.")
+        raise InputError("A round needs at least one file of results.")
     known = all(each.scatter is not None for each in results)
     batches = [Batch(each.counts, each.totals, each.scatter if known else None) for each in results]
     whole = batches[0] if len(batches) == 1 else joined(batches)._replace(parts=None)

@@ -11,7 +11,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
 from roundwise.studies.results.cells import blank
@@ -50,7 +50,7 @@ def excel_sheet(name: str, file: BinaryIO, largest: int = LARGEST) -> Sheet:
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
         lines: list[int] = []
-        cells: list[list[Any]] = [[] for _ in places]
+        cells: list[list[object]] = [[] for _ in places]
         while True:
             try:
                 number, row = next(rows)
@@ -123,7 +123,9 @@ def _shared_texts(book: zipfile.ZipFile, largest: int) -> list[str]:
     return texts
 
 
-def _rows(book: zipfile.ZipFile, part: str, texts: Sequence[str], largest: int) -> Iterator[tuple[int, dict[int, Any]]]:
+def _rows(
+    book: zipfile.ZipFile, part: str, texts: Sequence[str], largest: int
+) -> Iterator[tuple[int, dict[int, object]]]:
     """The rows that have cells: their number, and their cells by column."""
     if book.getinfo(part).file_size > largest:
         raise ValueError(f"a sheet of over {largest >> 20} MB; save it as CSV UTF-8")
@@ -140,7 +142,7 @@ def _rows(book: zipfile.ZipFile, part: str, texts: Sequence[str], largest: int) 
             elif tag == "row":
                 ended = 0
                 number = int(each.get("r", number + 1))
-                cells: dict[int, Any] = {}
+                cells: dict[int, object] = {}
                 last = -1
                 for cell in each:
                     if _local(cell) == "c":
@@ -152,7 +154,7 @@ def _rows(book: zipfile.ZipFile, part: str, texts: Sequence[str], largest: int) 
                     data.clear()
 
 
-def _cell(cell: Element, texts: Sequence[str]) -> Any:
+def _cell(cell: Element, texts: Sequence[str]) -> object:
     kind = cell.get("t", "n")
     if kind == "inlineStr":
         return _text(cell)
@@ -211,7 +213,7 @@ def _letters(column: int) -> str:
     return said
 
 
-def _title(cell: Any) -> str:
+def _title(cell: object) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
@@ -219,5 +221,5 @@ def _local(element: Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-def _empty(row: dict[int, Any]) -> bool:
+def _empty(row: dict[int, object]) -> bool:
     return all(blank(cell) for cell in row.values())

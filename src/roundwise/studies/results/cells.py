@@ -20,19 +20,19 @@ _REMEMBERED = 100_000  # different texts of a column
 _LONGEST = 400  # letters of a number
 
 
-def blank(cell: Any) -> bool:
+def blank(cell: object) -> bool:
     """Whether a cell of any table holds nothing."""
     if isinstance(cell, str):
         return not cell or cell.isspace()
     return cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in ("NAType", "NaTType")
 
 
-def no_value(cell: Any) -> bool:
+def no_value(cell: object) -> bool:
     """Whether a cell holds nothing, or a word for it."""
     return blank(cell) or (isinstance(cell, str) and len(cell) < 20 and cell.strip().casefold() in NOTHING)
 
 
-def name_in(cell: Any) -> str:
+def name_in(cell: object) -> str:
     """The name in a cell; a number that a table keeps as 3.0 is '3'."""
     if blank(cell):
         return ""
@@ -53,7 +53,7 @@ class Numbers:
         self.seen: dict[str, int] = {}  # "percent", "plain", "point", "comma" -> the first line
         self._memory: dict[str, tuple[float, str]] = {}
 
-    def read(self, lines: Sequence[int], cells: Sequence[Any]) -> tuple[Floats, Bools]:
+    def read(self, lines: Sequence[int], cells: Sequence[object]) -> tuple[Floats, Bools]:
         """The number in each cell (NaN where there is none), and whether there is no value at all."""
         if self._decimal_comma:
             self._signs(lines, cells)
@@ -76,11 +76,11 @@ class Numbers:
                 self.seen.setdefault(kind, int(lines[k]))
         return found, missing
 
-    def number(self, cell: Any) -> float:
+    def number(self, cell: object) -> float:
         """The number in one cell; NaN where there is none."""
         return self._remembered(cell)[0]
 
-    def _remembered(self, cell: Any) -> tuple[float, str]:
+    def _remembered(self, cell: object) -> tuple[float, str]:
         if not isinstance(cell, str):
             return self._read(cell)
         found = self._memory.get(cell)
@@ -90,7 +90,7 @@ class Numbers:
                 self._memory[cell] = found
         return found
 
-    def _read(self, cell: Any) -> tuple[float, str]:
+    def _read(self, cell: object) -> tuple[float, str]:
         if no_value(cell):
             return np.nan, "missing"
         try:
@@ -138,7 +138,7 @@ class Numbers:
             cells = [cell.replace(",", ".") for cell in cells]
         return np.fromiter(map(float, cells), np.float64, len(cells))
 
-    def _signs(self, lines: Sequence[int], cells: Sequence[Any]) -> None:
+    def _signs(self, lines: Sequence[int], cells: Sequence[object]) -> None:
         for sign, kind in ((".", "point"), (",", "comma")):
             if kind not in self.seen:
                 at = next((k for k, cell in enumerate(cells) if isinstance(cell, str) and sign in cell), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class Lines:
         return quoted(self.arms[self.index[k]])
 
 
-def numbers(lines: Lines, title: str, cells: Sequence[Any], found: Floats) -> None:
+def numbers(lines: Lines, title: str, cells: Sequence[object], found: Floats) -> None:
     """Cells must be numbers that can be added."""
 
     def said(k: int) -> tuple[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from roundwise.arrays import Facts
 from roundwise.errors import DataError, InputError
 from roundwise.studies.results.words import listed, quoted, refusal
 
@@ -58,7 +59,7 @@ class Columns:
         return {key: name for key, name in asdict(self).items() if name is not None}
 
     @classmethod
-    def from_payload(cls, payload: Mapping[str, Any]) -> Columns:
+    def from_payload(cls, payload: Facts) -> Columns:
         """The names that `payload` was made of."""
         return cls(**{each.name: payload.get(each.name) for each in fields(cls)})
 

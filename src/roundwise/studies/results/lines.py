@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Cells(NamedTuple):
 
     lines: Sequence[int]
     arms: Index
-    columns: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Sequence[object]]
 
 
 def with_arms(sheet: Sheet, names: Names, plan: Layout, chunk: Chunk) -> Cells:
@@ -61,7 +61,7 @@ def _unfolded(names: Names, roles: Sequence[str], chunk: Chunk) -> Cells:
     arms = np.array([names.index[roles[i].removeprefix("arm ")] for i in at])
     filled = [k for k in range(len(chunk.lines)) if not all(blank(column[k]) for column in chunk.columns)]
     lines = np.repeat([chunk.lines[k] for k in filled], len(at)).astype(np.int64).tolist()
-    columns: dict[str, Sequence[Any]] = {"outcome": [chunk.columns[i][k] for k in filled for i in at]}
+    columns: dict[str, Sequence[object]] = {"outcome": [chunk.columns[i][k] for k in filled for i in at]}
     for i, role in enumerate(roles):
         if i not in at:
             columns[role] = [chunk.columns[i][k] for k in filled for _ in at]
@@ -303,7 +303,7 @@ class RowLines:
         assert items is not None
         return with_arm(items, cells.arms)
 
-    def _clock(self, cells: Sequence[Any]) -> None:
+    def _clock(self, cells: Sequence[object]) -> None:
         """The first and the last time so far, of those that are written as ISO 8601."""
         texts = [cell.isoformat() if isinstance(cell, date) else cell for cell in cells]
         moments = [each.strip() for each in texts if isinstance(each, str) and _MOMENT.fullmatch(each.strip()[:40])]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ def key_of(seed: int) -> bytes:
     return (seed % 2**64).to_bytes(8, "little")
 
 
-def hashes(cells: Iterable[Any], seed: int) -> Hashes:
+def hashes(cells: Iterable[object], seed: int) -> Hashes:
     """A 64-bit hash of each cell, read as a name: 3, 3.0 and '3' are the same."""
     key, blake = key_of(seed), hashlib.blake2b
     names = (cell.strip() if type(cell) is str else name_in(cell) for cell in cells)

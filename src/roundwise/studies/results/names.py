@@ -40,7 +40,9 @@ class Names:
         self.left_out: dict[str, int] = {}  # names that were ignored, and how often
         self.matched, self._first = 0, 0
 
-    def found(self, problems: Problems, lines: Sequence[int], cells: Sequence[Any], others: Sequence[Any]) -> Index:
+    def found(
+        self, problems: Problems, lines: Sequence[int], cells: Sequence[Any], others: Sequence[Sequence[object]]
+    ) -> Index:
         """The number of the arm of each line, or what else is there; a line is blank if all `others` are, too."""
         try:
             index = np.fromiter(map(self.index.get, cells, repeat(WRONG)), np.int64, len(cells))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from roundwise.arrays import Plain
 from roundwise.errors import DataError
 from roundwise.studies.results.sheets import Chunk, Sheet, empty
 from roundwise.studies.results.text import Blocks
@@ -38,7 +39,7 @@ def json_sheet(name: str, file: BinaryIO) -> Sheet:
 
 
 def _lines(name: str, blocks: Blocks, at: int, line: str) -> Sheet:
-    def groups() -> Iterator[list[tuple[int, dict[str, Any]]]]:
+    def groups() -> Iterator[list[tuple[int, Plain]]]:
         group = [(at, _object(name, at, line))]
         while block := blocks.next():
             for text in blocks.decoded(block).replace("\r\n", "\n").split("\n"):
@@ -67,7 +68,7 @@ def _lines(name: str, blocks: Blocks, at: int, line: str) -> Sheet:
     return sheet
 
 
-def _object(name: str, line: int, text: str) -> dict[str, Any]:
+def _object(name: str, line: int, text: str) -> Plain:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -114,7 +115,7 @@ def _document(name: str, blocks: Blocks, line: str) -> Sheet:
     return _of_columns(name, {key: [each.get(key) for each in found] for key in header}, digest)
 
 
-def _of_columns(name: str, columns: dict[str, list[Any]], digest: str) -> Sheet:
+def _of_columns(name: str, columns: dict[str, list[object]], digest: str) -> Sheet:
     header = list(columns)
     lengths = {len(each) for each in columns.values()}
     if len(lengths) > 1:

@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Noise, Poisson, items_of
+from roundwise.noise import Noise, items_of
 from roundwise.studies.results.books import LARGEST, excel_sheet
 from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
@@ -36,12 +36,12 @@ from roundwise.studies.results.text import text_sheet
 from roundwise.studies.results.words import listed, quoted, refusal, shown
 
 TEACHES = (
-    "sums cannot be dealt into parts, so this first batch only teaches: it counts if every result is a row of its own"
+    "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"
 )
 
 
 def read_results(
-    source: Any,
+    source: object,
     arms: Sequence[str],
     noise: Noise,
     *,
@@ -77,14 +77,14 @@ def read_results(
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
-def sheet_of(source: Any, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
+def sheet_of(source: object, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
     """The table in whatever was given; a source that was sent by somebody else has limits."""
     limits: Limits | None = getattr(source, "limits", None)
     found = _sheet(source, path, name, known, stack, limits)
     return found if limits is None else limits.counted(found)
 
 
-def _sheet(source: Any, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None) -> Sheet:
+def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None) -> Sheet:
     if is_frame(source):
         return frame_sheet(name, source)
     if not is_path(source):
@@ -174,7 +174,7 @@ class Reader:
         could = self._could_be_arms if role == "arm" else self._could_be_outcomes
         return [place for place in places if could(self._first.columns[at[place]])]
 
-    def _could_be_arms(self, cells: Sequence[Any]) -> bool:
+    def _could_be_arms(self, cells: Sequence[object]) -> bool:
         found = {name_in(cell) for cell in cells} - {""}
         known = [name in self.names.index for name in found]
         return (
@@ -185,7 +185,7 @@ class Reader:
             and any(known)
         )
 
-    def _could_be_outcomes(self, cells: Sequence[Any]) -> bool:
+    def _could_be_outcomes(self, cells: Sequence[object]) -> bool:
         values, missing = Numbers("", self.sheet.decimal_comma, outcome=True).read(range(len(cells)), cells)
         low, high, whole, *_ = self.noise.outcome
         there = values[~missing]
@@ -303,7 +303,8 @@ class Reader:
         )
 
     def _law(self) -> Law | None:
-        return "binary" if isinstance(self.noise, Binary) else "poisson" if isinstance(self.noise, Poisson) else None
+        found: Law | None = getattr(self.noise, "law", None)
+        return found
 
     def _note_cumulative(self, old: int, new: int) -> None:
         self.sheet.notes.append(

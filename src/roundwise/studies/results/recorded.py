@@ -5,11 +5,11 @@ from __future__ import annotations
 import binascii
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError
 from roundwise.studies.results.lots import Lots
 from roundwise.studies.results.packing import Hashes, packed, packed_hashes, unpacked, unpacked_hashes
@@ -76,7 +76,7 @@ class Results:
         """Of the ids of all rows, ascending."""
         return np.zeros(0, dtype=np.uint64) if self.ids is None else unpacked_hashes(self.ids)
 
-    def payload(self) -> dict[str, Any]:
+    def payload(self) -> Plain:
         """The results as JSON has them; `from_payload` brings back the same bits."""
         more = {
             "scatter": None if self.scatter is None else packed(self.scatter),
@@ -106,7 +106,7 @@ class Results:
         }
 
     @classmethod
-    def from_payload(cls, payload: dict[str, Any]) -> Results:
+    def from_payload(cls, payload: Plain) -> Results:
         """The results that `payload` was made of."""
         try:
             counts = unpacked(payload["counts"])
@@ -159,13 +159,13 @@ def _check(found: Results) -> None:
         raise ValueError("rows that are not as many as was counted")
 
 
-def _maybe(payload: dict[str, Any], name: str) -> Floats | None:
+def _maybe(payload: Plain, name: str) -> Floats | None:
     return None if payload.get(name) is None else unpacked(payload[name])
 
 
-def _lots(lots: Lots, size: int) -> dict[str, Any]:
+def _lots(lots: Lots, size: int) -> Plain:
     rows = lots.of_rows
-    found: dict[str, Any] = {
+    found: Plain = {
         "width": lots.width,
         "sizes": packed(np.bincount(lots.arms, minlength=size).astype(np.float64)),
         "totals": packed(lots.totals),
@@ -178,7 +178,7 @@ def _lots(lots: Lots, size: int) -> dict[str, Any]:
     return found
 
 
-def _from_lots(payload: dict[str, Any]) -> Lots:
+def _from_lots(payload: Plain) -> Lots:
     sizes, totals = unpacked(payload["sizes"]).astype(np.int64), unpacked(payload["totals"])
     if (sizes < 0).any() or int(sizes.sum()) != len(totals):
         raise ValueError("rows that are not as many as was counted")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeGuard
 
 from roundwise.errors import DataError, InputError
 from roundwise.studies.results.problems import Problems
@@ -19,7 +19,7 @@ class Chunk(NamedTuple):
     """Some lines of a table: their numbers, and the cells of the columns that were asked for."""
 
     lines: Sequence[int]
-    columns: Sequence[Sequence[Any]]
+    columns: Sequence[Sequence[object]]
 
 
 @dataclass
@@ -86,7 +86,7 @@ def is_frame(source: object) -> bool:
     return isinstance(source, Mapping) or (hasattr(source, "columns") and hasattr(source, "__getitem__"))
 
 
-def is_path(source: object) -> bool:
+def is_path(source: object) -> TypeGuard[str | os.PathLike[str]]:
     """Whether it names a file."""
     return isinstance(source, str | os.PathLike)
 

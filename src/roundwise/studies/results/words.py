@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from roundwise.errors import DataError
 
@@ -16,7 +15,7 @@ def refusal(where: str, found: str, remedy: str) -> DataError:
     return DataError(f"{where}: {found}\n  {remedy}")
 
 
-def shown(text: Any, most: int = LETTERS) -> str:
+def shown(text: object, most: int = LETTERS) -> str:
     r"""A few letters of a text, none of which moves the cursor of a terminal.
 
     >>> shown("a\x1b[2Jb" + "c" * 10**7, most=14)
@@ -31,12 +30,12 @@ def shown(text: Any, most: int = LETTERS) -> str:
     return plain if len(plain) <= most and len(whole.strip()) <= most else plain[: most - 1] + "…"
 
 
-def quoted(text: Any, most: int = LETTERS) -> str:
+def quoted(text: object, most: int = LETTERS) -> str:
     """The same in quotes."""
     return f"'{shown(text, most)}'"
 
 
-def listed(names: Iterable[Any], most: int = 8) -> str:
+def listed(names: Iterable[object], most: int = 8) -> str:
     """Some names in quotes, and how many more there are."""
     every = list(names)
     more = f" and {len(every) - most} more" if len(every) > most else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError, unknown
 from roundwise.studies.store import schema, sharing
 from roundwise.studies.store.address import Address
@@ -98,15 +98,13 @@ class Store:
             with self.reached().writing() as connection:
                 schema.install(connection, self.address.place)
 
-    def create(
-        self, name: str, payload: Mapping[str, Any], kind: str = "created", overview: Mapping[str, Any] | None = None
-    ) -> Entry:
+    def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study: its entry 0."""
         (entry,) = extended(_named(name), Head(), [(kind, written(payload))], datetime.now(UTC))
         self._insert([entry], overview)
         return entry
 
-    def put(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> Listing:
+    def put(self, entries: Sequence[Entry], overview: Facts | None = None) -> Listing:
         """Take in a whole log, as it was exported."""
         if not entries:
             raise InputError("A log without entries is no study.")
@@ -120,9 +118,9 @@ class Store:
     def append(
         self,
         name: str,
-        new: Sequence[tuple[str, Mapping[str, Any]]],
+        new: Sequence[tuple[str, Facts]],
         expected: int,
-        overview: Mapping[str, Any] | None = None,
+        overview: Facts | None = None,
     ) -> list[Entry]:
         """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
         texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
@@ -237,7 +235,7 @@ class Store:
             rows = connection.execute(select(columns.name, columns.entries, columns.digest)).all()
         return {str(row.name): (int(row.entries), str(row.digest)) for row in rows}
 
-    def _insert(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> None:
+    def _insert(self, entries: Sequence[Entry], overview: Facts | None = None) -> None:
         first, last = entries[0], entries[-1]
         kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
         with self.reached().writing() as connection:
@@ -325,7 +323,7 @@ def _entry(name: str, place: int, row: Row[Any]) -> Entry:
     return entry
 
 
-def _over(connection: Connection, number: int, overview: Mapping[str, Any]) -> Plain:
+def _over(connection: Connection, number: int, overview: Facts) -> Plain:
     """A line about a study, in which the last file stays where no other came."""
     if overview.get("file") is not None:
         return dict(overview)

@@ -6,15 +6,14 @@ import getpass
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.studies.store.errors import Damaged
 
@@ -63,7 +62,7 @@ class Head:
     checkpoint: int = 0  # the last entry that holds all of the state
 
 
-def written(payload: Mapping[str, Any]) -> str:
+def written(payload: Facts) -> str:
     """The text of a payload: JSON, one line, ASCII, keys in the order given."""
     try:
         return _json(payload)
@@ -163,5 +162,5 @@ def user() -> str:
 RESTORE = "Restore it from a backup or an export (`roundwise import`)."
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)

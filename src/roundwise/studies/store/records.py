@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
+from roundwise.arrays import Facts
 from roundwise.studies.store.log import Entry, Head, Listing
 
 if TYPE_CHECKING:
@@ -28,20 +29,18 @@ class Records(Protocol):
     def close(self) -> None:
         """Give back files and connections."""
 
-    def create(
-        self, name: str, payload: Mapping[str, Any], kind: str = "created", overview: Mapping[str, Any] | None = None
-    ) -> Entry:
+    def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study: its entry 0."""
 
-    def put(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> Listing:
+    def put(self, entries: Sequence[Entry], overview: Facts | None = None) -> Listing:
         """Take in a whole log, as it was exported."""
 
     def append(
         self,
         name: str,
-        new: Sequence[tuple[str, Mapping[str, Any]]],
+        new: Sequence[tuple[str, Facts]],
         expected: int,
-        overview: Mapping[str, Any] | None = None,
+        overview: Facts | None = None,
     ) -> list[Entry]:
         """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from roundwise.arrays import Facts
 from roundwise.errors import InputError
 from roundwise.studies.store.errors import Damaged, StudyExists, UnknownStudy
 from roundwise.studies.store.files import lines, parsed
@@ -29,9 +30,7 @@ class RemoteStore:
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def create(
-        self, name: str, payload: Mapping[str, Any], kind: str = "created", overview: Mapping[str, Any] | None = None
-    ) -> Entry:
+    def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study; the server makes it of the same words."""
         body = {**payload, **payload["limits"], "name": name}
         del body["limits"]
@@ -42,7 +41,7 @@ class RemoteStore:
                 raise
         return self.recent(name)[0]
 
-    def put(self, entries: Sequence[Entry], overview: Mapping[str, Any] | None = None) -> Listing:
+    def put(self, entries: Sequence[Entry], overview: Facts | None = None) -> Listing:
         """Take in a whole log, as it was exported."""
         last = entries[-1]
         try:
@@ -55,9 +54,9 @@ class RemoteStore:
     def append(
         self,
         name: str,
-        new: Sequence[tuple[str, Mapping[str, Any]]],
+        new: Sequence[tuple[str, Facts]],
         expected: int,
-        overview: Mapping[str, Any] | None = None,
+        overview: Facts | None = None,
     ) -> list[Entry]:
         """Refused: what is recorded is worked out by the server."""
         raise InputError(f"{self.server.place} takes no entries. Nothing was changed; use `load_study` and its verbs.")

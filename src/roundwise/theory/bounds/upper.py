@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from roundwise.errors import InputError
 from roundwise.policies import PET
 from roundwise.problem import Problem
+from roundwise.questions.besides import tolerance_of
 from roundwise.stopping import Counts, Mixture
 from roundwise.theory.bounds.affine import one_instance
 from roundwise.theory.bounds.lower import Constants
@@ -209,7 +210,7 @@ def _settles(policy: PET, problem: Problem, means: ArrayLike, r: int) -> bool:
 
 
 def _tolerates(problem: Problem) -> bool:
-    return float(getattr(problem.question, "tolerance", 0.0)) > 0
+    return tolerance_of(problem.question) > 0
 
 
 def _as_in_paper(policy: PET) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
+from roundwise.noise import items_of
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.simulation.environments import Environment
@@ -22,6 +23,7 @@ from roundwise.theory.calibration.shapes import SHAPES, Shape
 from roundwise.trial import advance, begin, conclusion
 
 DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
+MOST_OF_ITEMS, OF_ITEMS = 10, 0.2  # arms that share items, and the share of their runs: all pairs are counted
 FEW_ARMS = 3  # up to which hundreds of batches are counted
 UNCOMPARABLE = "Arms of different, unknown deviations cannot be compared: the model says that they have one."
 
@@ -139,6 +141,7 @@ def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused
     if sentence is not None:
         return Refused(part, shape.name, column, sentence)
     share = DELTAS.get(delta, 1.0) * rule.weight * min(1.0, 20.0 / shape.arms)
+    share *= 1.0 if items_of(law.noise) is None else OF_ITEMS
     return Cell(part, shape.name, column, delta, share, what)
 
 
@@ -152,5 +155,7 @@ def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | No
         return "Where all arms of a batch move together, only bets on differences within a batch promise anything."
     if rule.batches is not None and shape.arms > FEW_ARMS:
         return f"Hundreds of batches are counted with up to {FEW_ARMS} arms only, for the time they take."
+    if items_of(law.noise) is not None and shape.arms > MOST_OF_ITEMS:
+        return f"Shared items are counted with up to {MOST_OF_ITEMS} arms only, for the time they take."
     doubt = rule.policy.stopping.doubt(problem)
     return None if doubt is None else f"{doubt[:1].upper()}{doubt[1:]}."

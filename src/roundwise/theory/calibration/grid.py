@@ -46,6 +46,10 @@ def quick(cells: Sequence[Cell]) -> list[Cell]:
         for i, cell in enumerate(cells)
         if cell.part not in ("product", "bounds")
         or (cell.part == "bounds" and i % 5 == 0)
-        or (cell.column.endswith(("; Wager", "; Chances, budget")) and cell.delta == 0.05)
+        or (
+            cell.column.endswith(("; Wager", "; Chances, budget"))
+            and cell.delta == 0.05
+            and (not cell.column.startswith("shared items") or i % 3 == 0)
+        )
         or i % 29 == 0
     ]

@@ -13,7 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, zeros
-from roundwise.noise import Binary, Bounded, Gaussian, Needs, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Gaussian,
+    Needs,
+    Noise,
+    PairedBinary,
+    PairedBounded,
+    PairedNormal,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+)
 from roundwise.simulation.environments import (
     Arms,
     BernoulliArms,
@@ -21,10 +33,11 @@ from roundwise.simulation.environments import (
     Generator,
     Now,
     PoissonArms,
-    Replay,
     World,
     numbered,
 )
+from roundwise.simulation.items import NormalItems, StickItems
+from roundwise.simulation.replay import Replay
 from roundwise.state import Batch
 
 
@@ -132,6 +145,11 @@ def _uneven(means: Floats) -> NormalArms:
     return NormalArms(means, np.where(np.arange(len(means)) == 0, 3.0, 0.1))
 
 
+def _items(means: Floats) -> NormalItems:
+    """Normal results on shared items, of which one arm varies five times as much as the others."""
+    return NormalItems(means, np.where(np.arange(len(means)) == 0, 2.5, 0.5), 0.6)
+
+
 def _values(low: float, high: float, rare: float) -> Callable[[Floats], Environment]:
     """Values in [low, high]: often a small one, rarely the largest; the share of the largest makes the mean."""
     outcomes = np.array([low, low + 0.1 * (high - low), high])
@@ -164,4 +182,8 @@ LAWS: tuple[Law, ...] = (
     Law("counts, rate 5", Poisson(), 5.0, 1.0, PoissonArms),
     Law("counts, rate .05", Poisson(), 0.05, 0.02, PoissonArms),
     Law("counts, rate 0", Poisson(), 0.0, 0.3, PoissonArms),
+    Law("shared items, 0/1", PairedBinary(), 0.5, 0.2, lambda means: StickItems(means, 0.8)),
+    Law("shared items, against", PairedBinary(), 0.3, 0.1, lambda means: StickItems(means, -0.8)),
+    Law("shared items, scores", PairedBounded(0.0, 1.0), 0.3, 0.1, lambda means: StickItems(means, 0.7, 2)),
+    Law("shared items, normal", PairedNormal(), 0.0, 0.5, _items),
 )

@@ -13,7 +13,7 @@ from roundwise.errors import InputError
 from roundwise.policies import PET
 from roundwise.problem import Problem
 from roundwise.questions import BestArm, Question
-from roundwise.questions.besides import cells_of
+from roundwise.questions.besides import cells_of, level_of, tolerance_of
 from roundwise.theory.bounds.affine import centre, instances, one_instance
 from roundwise.theory.bounds.curves import BatchCurve, TradeOff, batch_curve, trade_off
 from roundwise.theory.bounds.easing import hardest_corner
@@ -123,7 +123,7 @@ def sequence_figure(problem: Problem, means: ArrayLike, ratio: float, steps: int
     values = one_instance(means)
     if len(values) != 2:
         raise InputError(f"The picture of the sequence is for two arms; found {len(values)}.")
-    if getattr(problem.question, "tolerance", 0.0):
+    if tolerance_of(problem.question):
         raise InputError("The picture of the sequence is for questions without a tolerance; leave it out to draw one.")
     middle = centre(problem.question, values)
     if middle is None:
@@ -218,7 +218,7 @@ def _frame(axes: Axes, points: Any, middle: Any, size: float) -> None:
 
 def _borders(axes: Axes, question: Question) -> None:
     """Where the answer changes."""
-    level = getattr(question, "level", None)
+    level = level_of(question)
     if level is not None:
         axes.axhline(level, color="0.4", linewidth=1, label="the level")
         axes.axvline(level, color="0.4", linewidth=1)

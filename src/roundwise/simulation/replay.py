@@ -1,0 +1,102 @@
+"""A replayed world: real outcomes of a table, drawn anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from roundwise.arrays import Floats, zeros
+from roundwise.errors import InputError
+from roundwise.noise import Binary, Bounded, Needs, Noise
+from roundwise.simulation.environments import Generator, World
+from roundwise.simulation.tables import read_outcomes
+from roundwise.state import Batch, Table
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Real outcomes, drawn with or without replacement; the truth is the mean of the table, known exactly.
+
+    `counts[i, j]` is how often arm i had the outcome `outcomes[j]`.
+    """
+
+    names: tuple[str, ...]
+    outcomes: Floats  # (m)
+    counts: Floats  # (K, m)
+    replacement: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcomes", np.asarray(self.outcomes, dtype=np.float64))
+        object.__setattr__(self, "counts", np.asarray(self.counts, dtype=np.float64))
+        if self.counts.shape != (len(self.names), self.outcomes.size):
+            raise InputError("`counts` must have a row for each name and a column for each outcome.")
+
+    @classmethod
+    def from_csv(cls, path: str | Path, instance: str | None = None, replacement: bool = True) -> Replay:
+        """The table `arm,outcome,count` of a file, or of one `instance` in it."""
+        names, outcomes, counts = read_outcomes(Path(path), instance)
+        return cls(names, outcomes, counts, replacement)
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return len(self.names)
+
+    @property
+    def noise(self) -> Noise:
+        """0/1 outcomes, or bounded by the smallest and largest outcome in the table."""
+        if set(self.outcomes.tolist()) <= {0.0, 1.0}:
+            return Binary()
+        return Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
+
+    @property
+    def doubt(self) -> str | None:
+        """Why no noise model holds of it, or None."""
+        return None if self.replacement else "no guarantee: drawn without replacement, results depend on each other"
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The true means; without replacement also all outcomes that are left."""
+        means = (self.counts @ self.outcomes) / self.counts.sum(axis=-1)
+        start = zeros((runs, self.arms))
+        if self.replacement:
+            return World(start + means)
+        return World(start + means, tuple(start + column for column in self.counts.T))
+
+    @property
+    def sigma(self) -> float:
+        """Half the range."""
+        return self.noise.sigma
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """One multinomial (or hypergeometric) draw for each arm; an arm that runs out returns fewer."""
+        if world.left is None:
+            shares = self.counts / self.counts.sum(axis=-1, keepdims=True)
+            table = rng.multinomial(pulls.astype(np.int64), shares).astype(np.float64)  # (runs, K, m)
+            return self._batch([table[..., j] for j in range(len(self.outcomes))], needs), world
+        others = sum(world.left, start=zeros(pulls.shape))
+        missing = np.minimum(pulls, others)
+        columns, left = [], []
+        for here in world.left:
+            others = others - here
+            drawn = rng.hypergeometric(here.astype(np.int64), others.astype(np.int64), missing.astype(np.int64)).astype(
+                np.float64
+            )
+            missing = missing - drawn
+            columns.append(drawn)
+            left.append(here - drawn)
+        return self._batch(columns, needs), World(world.means, tuple(left))
+
+    def _batch(self, columns: list[Floats], needs: Needs) -> Batch:
+        """A batch from how often each outcome was drawn."""
+        shape = columns[0].shape
+        counts = sum(columns, start=zeros(shape))
+        totals = sum((c * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
+        if needs == "sums":
+            return Batch(counts, totals)
+        squares = sum((c * x * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
+        scatter = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
+        values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
+        table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
+        return Batch(counts, totals, scatter, table)

@@ -1,0 +1,57 @@
+"""`roundwise serve` as somebody starts it: what it refuses in one sentence, and what it says when it is up."""
+
+import socket
+import sys
+from contextlib import closing
+
+import pytest
+
+import serving
+from roundwise.cli import main
+
+TOKEN = "change=0123456789abcdef"
+
+
+@pytest.fixture
+def refused(capsys, monkeypatch, tmp_path):
+    """The sentence of a command that must not start."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROUNDWISE_TOKENS", raising=False)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["roundwise", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        assert (end.value.code, out) == (2, "")
+        assert err.count("\n") <= 2
+        return err
+
+    return call
+
+
+def test_what_does_not_start(refused, tmp_path):
+    assert "tokens are needed" in refused("serve", "--host", "0.0.0.0", "--port", 0)
+    (tmp_path / "tokens").write_text("boss=0123456789abcdef\n")
+    assert "ROLE=TOKEN with a role of look, hand in, change" in refused("serve", "--tokens", "tokens", "--port", 0)
+    assert "cannot be read as a file of tokens" in refused("serve", "--tokens", "nothing", "--port", 0)
+    assert "and not another server" in refused("serve", "--storage", "http://127.0.0.1:9", "--port", 0)
+    assert "does not exist" in refused("serve", "--storage", "sqlite:////no/such/folder/x.db", "--port", 0)
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert "cannot be listened at" in refused("serve", "--port", taken.getsockname()[1])
+
+
+def test_a_token_in_a_file(refused, monkeypatch, tmp_path):
+    """The option goes before the environment; what it names is sent, and is in no message."""
+    with serving.serving(f"sqlite:///{tmp_path}/studies.db", TOKEN) as (url, _):
+        monkeypatch.setenv("ROUNDWISE_TOKEN", TOKEN.partition("=")[2])
+        monkeypatch.setenv("ROUNDWISE_TOKEN_FILE", "restored after the test")
+        (tmp_path / "token").write_text("0123456789wrong!\n")
+        said = refused("--token-file", tmp_path / "token", "list", "--storage", url)
+        assert "Send a token" in said
+        assert "wrong!" not in said
+        (tmp_path / "token").write_text(TOKEN.partition("=")[2])
+        assert "There are no studies" in refused("--token-file", tmp_path / "token", "status", "x", "--storage", url)
+    assert "cannot be read" in refused("--token-file", tmp_path / "none", "list", "--storage", url)
