@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from roundwise.studies.report.words import Units
 
@@ -99,7 +99,7 @@ class Facts:
     question: str  # its name
     asks: str  # the question in words
     status: str  # decided, undecided, closed
-    answer: object  # names of arms or statements, or true/false; None if undecided
+    answer: Any  # names of arms or statements, or true/false; None if undecided
     headline: str  # the answer with its size, or what is shown and what is open
     delta: float
     results: int  # that count
