@@ -144,7 +144,12 @@ def _check(found: Results) -> None:
         raise ValueError("a form that is not known")
     if (found.law == "normal") != (found.sigma is not None and 0 < found.sigma < np.inf):
         raise ValueError("a deviation of what is not normal, or none")
-    if not isinstance(found.parts, int) or not 1 <= found.parts <= 255 or not isinstance(found.seed, int):
+    if (
+        not isinstance(found.parts, int)
+        or not 1 <= found.parts <= 255
+        or not isinstance(found.seed, int)
+        or found.seed < 0
+    ):
         raise ValueError("parts or seed")
     if not all(isinstance(each, str) for each in (found.name, found.digest, *found.notes)):
         raise ValueError("names or notes that are no text")
