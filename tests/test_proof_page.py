@@ -40,7 +40,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import pairs
 from roundwise.simulation import lockstep
 from roundwise.state import Batch, Table
-from roundwise.studies import study
+from roundwise.studies import opening
 from roundwise.studies.results import batch_of, read_results
 from roundwise.trial import advance, begin, conclusion
 
@@ -97,7 +97,7 @@ def _slopes_at_ten() -> np.ndarray:
         (r"$q_k\le1.4\sqrt{\nu+1}$", unknown_variance.BOLD, 1.4),
         ("Gauss rule of $N=8$ points", unknown_variance.NODES, 8),
         ("lowered by $10^{-10}$", gaussian._SLACK, 1e-10),
-        ("A *seed* of 53 bits", study.SEED_BITS, 53),
+        ("A *seed* of 53 bits", opening.SEED_BITS, 53),
         ("of 30 sizes of bets", LADDER[0].size, 30),
         (r"$1.2\sqrt{2\log B}\,e^{-0.4(k-1)}$", LADDER[0].tolist(), pytest.approx(STEPS.tolist())),
         (r"$w_k\propto(1+(k-1)/5)^{-2}$", LADDER[1].tolist(), pytest.approx(SHARES.tolist())),

@@ -27,7 +27,7 @@ NARROWEST = 0.25  # but so much of them is always allowed
 UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
 SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
-CAUTIOUS, BOLD = 20.0, 250.0  # bets are less bold at a price of fewer samples an arm than that, bolder at more
+CAUTIOUS, BOLD = 20.0, 250.0  # of the price over K: bets are less bold below, and on the first batch bolder from here
 
 
 class Fixed(NamedTuple):
@@ -84,7 +84,8 @@ class Wager:
         if self.max_batch is not None:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), Fixed(None), parts=FIRST_PARTS, jump=self._jump(problem))
+        always, jump = np.ones(runs, dtype=np.bool_), self._jump(problem)
+        return Plan(pulls, always, Fixed(None), parts=FIRST_PARTS, jump=jump)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -106,9 +107,10 @@ class Wager:
         floor = whole((share_of_all * after / problem.arms)[..., None] - counts)
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
         parts = most_parts(problem.noise, PARTS)
-        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=parts, jump=self._jump(problem))
+        jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
+        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=parts, jump=jump)
 
     def _jump(self, problem: Problem) -> int:
-        """How bold the bets are: that a price is high is known from it alone, and from no estimate (docs/wager.md)."""
+        """How bold the bets are, by the price alone: by what is estimated they would be worse (docs/wager.md)."""
         each = math.nan if self.batch_price is None else self.batch_price / problem.arms
         return int(each >= BOLD) - int(each < CAUTIOUS)
