@@ -133,3 +133,42 @@ def _parquet():
             f"to '{path}' (format parquet)"
         )
         return path.read_bytes()
+
+
+# --- what is not results: records, plans, sweeps, tables of forms, of outcomes and of scenarios, names, addresses
+
+SWEEP = b"""runs = 60
+delta = [0.1, 0.01]
+seed = 3
+[[question]]
+name = "top-k"
+k = 2
+[[instance]]
+name = "fixed"
+means = [1.0, 0.5, 0.0]
+[[instance]]
+random = { arms = 4, low = 0.0, high = 0.5 }
+sigma = [1, 2]
+[[policy]]
+name = "pet"
+guess = 4
+"""
+OTHERS = {
+    "sweep": SWEEP,
+    "forms": b"name,red,blue,green one,above\nfirst,1,-1,0,0.5\nsecond,1,0,-1,0\n",
+    "outcomes": b"instance,arm,outcome,count\nx,red,0,5\nx,red,1,7\nx,blue,0,3\nx,blue,1,2\n",
+    "scenarios": b"name,red,blue,green one\ngood,10%,12%,0.3\nbad,0.1,0.1,0.1\n",
+    "arms": b"red\nblue\ngreen one\n",
+    "address": b"postgresql://user:pass@word@host:5432/database?sslmode=require",
+    "file address": b"sqlite:////tmp/some/where.db",
+}
+
+
+def other(kind, seed, examples=()):
+    """The bytes of one input that is no table of results; `examples` are of kinds that are not among `OTHERS`."""
+    rng = np.random.default_rng([hash_of(kind), seed])
+    return _damaged(OTHERS[kind] if kind in OTHERS else examples[seed % len(examples)], rng)
+
+
+def hash_of(kind):
+    return sum(ord(letter) * 31**i for i, letter in enumerate(kind)) % 2**32

@@ -14,10 +14,21 @@ from roundwise import (
     Gaussian,
     InputError,
     Poisson,
+    RoundwiseError,
     UnknownVariance,
     create_study,
 )  # fmt: skip
+from roundwise.cli.study.new import listed_in
+from roundwise.planning.expected import scenarios
+from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
+from roundwise.simulation.sweep.grid import read_grid
+from roundwise.simulation.tables import read_forms, read_outcomes
+from roundwise.studies.replay import replayed
+from roundwise.studies.report import report_of
 from roundwise.studies.results import Columns, Options, Results, batch_of, read_results
+from roundwise.studies.settings import arm_names
+from roundwise.studies.store import read_log, write_log
+from roundwise.studies.store.address import parsed
 
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]
@@ -55,6 +66,103 @@ def check(kind, seed, folder):
     if batch.parts is not None:
         assert (batch.parts.counts <= batch.counts[:, None]).all()
     return True
+
+
+# --- inputs that are no results
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """Records and plans as they are written."""
+    folder = tmp_path_factory.mktemp("examples")
+    words = {"question": BestArm(), "arms": fuzz.ARMS, "noise": Binary()}
+    with create_study("s", storage=f"sqlite:///{folder}/x.db", **words) as study:
+        study.ask()
+        study.tell({"arm": fuzz.ARMS, "count": [30, 30, 30], "successes": [9, 12, 20]})
+        write_log(folder / "log.jsonl", study.entries())
+        settings = study.state.settings.payload()
+    rows = [{"label": "+5 points", "samples": {"typical": 900}, "batches": {"typical": 3}}]
+    plan = {"format": PLAN_FORMAT, "rows": rows, "target": 0, "recommended": {"settings": settings}}
+    return {"log": [(folder / "log.jsonl").read_bytes()], "plan": [json.dumps(plan).encode()]}
+
+
+def imported(path):
+    state = replayed(read_log(path))
+    return report_of(state, intervals=False).text()
+
+
+READERS = {
+    "log": imported,
+    "plan": read_plan,
+    "sweep": read_grid,
+    "forms": lambda path: read_forms(path, "above", True),
+    "outcomes": lambda path: read_outcomes(path, "x"),
+    "scenarios": lambda path: scenarios(path, fuzz.ARMS),
+    "arms": lambda path: arm_names(listed_in(path)),
+    "address": lambda path: parsed(path.read_bytes().decode(errors="replace")).place,
+    "file address": lambda path: parsed(path.read_bytes().decode(errors="replace")).place,
+}
+KEPT_OTHERS = [("plan", 85), ("file address", 1107)]  # kinds and seeds that once failed
+
+
+def check_other(kind, seed, path, examples):
+    """Read one input; whether it could be read."""
+    path.write_bytes(fuzz.other(kind, seed, examples.get(kind, ())))
+    try:
+        READERS[kind](path)
+    except RoundwiseError as error:
+        said = str(error)
+    except Exception as error:
+        raise AssertionError(f"keep ({kind!r}, {seed})") from error
+    else:
+        return True
+    assert len(said) < 20_000
+    assert "pass@word" not in said
+    return False
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", READERS)
+def test_damaged_inputs_of_other_kinds(kind, tmp_path, examples):
+    kept = [seed for own, seed in KEPT_OTHERS if own == kind]
+    read = [check_other(kind, seed, tmp_path / "input", examples) for seed in (*kept, *range(300))]
+    assert any(read)
+    assert not all(read)
+
+
+NINES, DEEP = b"9" * 5000, 100_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "contents"),
+    [
+        ("sweep", b"x = " + NINES),
+        ("sweep", b"x = " + b"[" * DEEP),
+        ("sweep", b"x = " + b"{a=" * DEEP),
+        *((kind, start + b"[" * DEEP) for kind in ("plan", "log") for start in (b"", b'{"a":')),
+        *((kind, b'{"a": ' + NINES + b"}") for kind in ("plan", "log")),
+        ("outcomes", b"arm,outcome,count\nred,0," + NINES + b"\nblue,1,3\n"),
+        ("outcomes", b"arm,outcome,count\nred," + NINES + b",3\nblue,1,3\n"),
+        ("forms", b"name,red,blue,above\nx,1," + NINES + b",0\n"),
+        ("scenarios", b"red,blue,green one\n1,2," + NINES + b"\n"),
+        ("arms", NINES + b"\n"),
+        ("file address", b"sqlite:///a\0b.db"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_depths_and_thousands_of_digits(kind, contents, tmp_path):
+    (tmp_path / "input").write_bytes(contents)
+    with pytest.raises(RoundwiseError) as found:
+        READERS[kind](tmp_path / "input")
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", READERS)
+def test_thousands_of_damaged_inputs_of_other_kinds(kind, tmp_path, examples):
+    for seed in range(1000, 4000):
+        check_other(kind, seed, tmp_path / "input", examples)
 
 
 @pytest.mark.parametrize("kind", fuzz.FORMATS)

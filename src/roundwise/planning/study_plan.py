@@ -124,11 +124,12 @@ def read_plan(path: Path) -> tuple[Settings, str]:
             raise KeyError
         row: Facts = found["rows"][found["target"]]
         settings = Settings.from_payload({**found["recommended"]["settings"], "seed": 0})
+        forecast = _forecast(row)
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError):
         raise DataError(f"{path} is no plan. Write one with `roundwise plan ... --out plan.json`.") from None
-    return settings, _forecast(row)
+    return settings, forecast
 
 
 def _forecast(row: Facts) -> str:

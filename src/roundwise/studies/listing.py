@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, RoundwiseError
+from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.studies.guarantee import VOID
-from roundwise.studies.replay import replayed
+from roundwise.studies.replay import WRONG, replayed
 from roundwise.studies.store import Entry, Listing, check, open_store, read_log
+from roundwise.studies.store.log import CHECKPOINT
+from roundwise.studies.verify import verified
 from roundwise.studies.writing import overview
+
+MANY = 500  # rounds up to which a record is computed again before it is taken in
 
 UNKNOWN = {
     "question": "?",
@@ -54,6 +58,17 @@ def imported(entries: Sequence[Entry], storage: str | None = None) -> Listing:
     check(entries)
     if not entries:
         raise InputError("A log without entries is no study.")
-    about = overview(replayed(entries))
+    state = replayed(entries)
+    try:
+        about = overview(state)
+        if sum(entry.kind == CHECKPOINT for entry in entries) <= MANY:
+            verified(entries)
+    except RoundwiseError:
+        raise
+    except WRONG as error:
+        raise DataError(
+            f"The record of '{entries[0].study}' cannot be computed again ({type(error).__name__}): roundwise did not "
+            "write it so. Nothing was changed."
+        ) from None
     with open_store(storage) as store:
         return store.put(entries, about)

@@ -26,6 +26,7 @@ from roundwise.studies.change import Change, names_after, with_arms
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked, of_arms, pulls_of
 from roundwise.studies.settings import Settings, arm_names
+from roundwise.studies.so_far import having
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 
@@ -119,9 +120,11 @@ def _counted(state: State, payload: Plain, entry: Entry) -> None:
         payload[key]
     changed = payload["settings"]
     state.settings = state.first if changed is None else Settings.from_payload(changed)
-    state.amendments = list(payload["amendments"])
+    state.amendments = [
+        having(each, ("name", "batch", "replaces", "why", "withdrawn")) for each in payload["amendments"]
+    ]
     state.changes = [Change.from_payload(each) for each in payload["changes"]]
-    state.remarks = list(payload["remarks"])
+    state.remarks = [having(each, ("at", "by", "text")) for each in payload["remarks"]]
     last = int(payload["batch"])
     through = int(payload["through"])
     if through < last:

@@ -37,6 +37,7 @@ class Settings:
         for name, value in (("budget", self.budget), ("round", self.round)):
             if value is not None:
                 whole_number(name, value, 1)
+        whole_number("seed", self.seed, 0)
         self.acting.check(self.problem)
 
     @property
@@ -108,7 +109,7 @@ class Settings:
             int(payload["seed"]),
             payload.get("budget"),
             payload.get("round"),
-            None if payload.get("split") is None else tuple(payload["split"]),
+            None if payload.get("split") is None else tuple(float(each) for each in payload["split"]),
             tuple(payload.get("left_out", ())),
             Columns.from_payload(payload.get("columns", {})),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -84,17 +84,22 @@ class SoFar:
         return cls(
             int(payload["batches"]),
             int(payload["files"]),
-            tuple(payload["short"]),
+            tuple(having(each, ("batch", "came", "asked", "missing", "why")) for each in payload["short"]),
             int(payload["more_short"]),
-            tuple(payload["notes"]),
+            tuple(str(note) for note in payload["notes"]),
             bool(payload["sums_only"]),
             payload["other"],
             kept,
             bool(payload["refolded"]),
             {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
-            tuple(payload["ends"]),
+            tuple(having(each, ("arms", "results")) for each in payload["ends"]),
             bool(payload["shared"]),
         )
+
+
+def having(entry: Mapping[str, object], keys: Sequence[str]) -> Plain:
+    """An entry of JSON that has these keys; an error if it does not."""
+    return {**entry, **{key: entry[key] for key in keys}}
 
 
 def _agreement(written: object) -> Agreement:
@@ -172,7 +177,8 @@ def kind_of(note: str) -> str:
     >>> kind_of(": 12 rows of other arms were left out (old 7, older 5).")
     ': 0 rows of other arms were left out ().'
     """
-    return re.sub(r"\d+", "0", re.sub(r"\([^()]*\)", "()", note))
+    plural = note.replace(" outcome is ", " outcomes are ")
+    return re.sub(r"\d+", "0", re.sub(r"\([^()]*\)", "()", plural))
 
 
 def sums_only(asked: Asked) -> bool:

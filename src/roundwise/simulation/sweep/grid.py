@@ -111,6 +111,10 @@ def read_grid(path: Path) -> Grid:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not a TOML file: {str(error).rstrip('.')}.") from None
+    except (RecursionError, ValueError):  # of Python itself
+        raise DataError(
+            f"{path} is no description of a sweep: it is nested too deeply, or a number has thousands of digits."
+        ) from None
     try:
         return _grid(found, path)
     except DataError:

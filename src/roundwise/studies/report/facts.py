@@ -24,6 +24,7 @@ from roundwise.studies.report.sizes import measured
 from roundwise.studies.report.words import clause, ends, share, units_of
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
+from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 from roundwise.studies.store.log import stamp
@@ -93,6 +94,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         f"roundwise import record.jsonl --storage sqlite:///copy.db\n"
         f"roundwise verify {name} --storage sqlite:///copy.db" + (f" --digest {entries[-1].digest}" if entries else ""),
         policy=settings.policy.name,
+        allocated=_allocated(settings),
         created=events[0].at if events else _stamp(state.created),
         changed=events[-1].at if events else None,
         waiting_since=_waiting_since(state, status, events),
@@ -160,8 +162,16 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     what = conclusion_of(found.words, "" if found.words is not None else open_words(found))
     return (
         f"{extent(int(record.samples), len(settings.arms), int(record.batches))}, "
-        f"allocated by {settings.policy.name} (roundwise {__version__}), {what}; {promise}."
+        f"{_allocated(settings)} (roundwise {__version__}), {what}; {promise}."
     )
+
+
+def _allocated(settings: Settings) -> str:
+    """Who said how many results of each arm there are."""
+    if settings.split is None:
+        return f"allocated by {settings.policy.name}"
+    shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
+    return f"split {shares} as was fixed beforehand, decided by the rule of {settings.policy.name}"
 
 
 def _next(state: State, verdict: Plain | None) -> str:

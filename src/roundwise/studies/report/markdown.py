@@ -44,7 +44,7 @@ def markdown_of(report: Facts) -> str:
 def facts_of(report: Facts) -> list[tuple[str, str]]:
     """What was asked, how much came back, and what was promised."""
     found = [("Question", report.asks), ("Results", extent_of(report)), ("Error", capital(promise_of(report)))]
-    found += [("Assumed", report.assumed), ("Allocated by", report.policy)]
+    found += [("Assumed", report.assumed), ("Allocation", capital(report.allocated))]
     found += [("History", history)] if (history := history_of(report)) else []
     found += [("Still to come", waiting_words(report))] if report.still_to_come else []
     found += [("Forecast", report.forecast)] if report.forecast is not None else []

@@ -127,6 +127,7 @@ class Facts:
     forecast: str | None = None  # what is still to come, where somebody looked ahead: "about 1 to 3 more rounds"
     reproduce: str
     policy: str
+    allocated: str  # who said how many results of each arm there are
     created: str | None  # ISO 8601, UTC
     changed: str | None
     waiting_since: str | None  # the time from which results or a next step are waited for

@@ -16,7 +16,7 @@ STYLE = (
     ".rw{font:15px/1.45 system-ui,-apple-system,'Segoe UI',sans-serif;color:#222}"
     ".rw{max-width:60rem;margin:0 auto;padding:16px}"
     ".rw h1{font-size:22px;margin:6px 0 2px}.rw h2{font-size:16px;margin:0 0 8px}"
-    ".rw .hint{color:#666;font-size:13px;font-weight:400}.rw p{margin:.4em 0}"
+    ".rw .hint{color:#666;font-size:13px;font-weight:400}.rw p{margin:.4em 0;overflow-wrap:anywhere}"
     ".rw .head{border-left:6px solid #176b2c;background:#eaf5ec;padding:10px 16px;margin:12px 0;font-size:17px}"
     ".rw .head.open{border-color:#c98a00;background:#fff7e6}"
     ".rw .danger{border-left:6px solid #a00;background:#fdecea;padding:8px 16px;margin:12px 0}"

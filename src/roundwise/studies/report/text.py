@@ -10,7 +10,7 @@ from roundwise.studies.report.model import Facts
 from roundwise.studies.report.tables import Table, arm_table, claim_table, waiting_words
 from roundwise.studies.report.words import count, day, few, odds, rounds, sentence, share
 
-NUMERIC = re.compile(r"(almost )?[-+]?[\d.,^\s]*( to [-+]?[\d.]+)?( %| : 1| \*)*|-")
+NUMERIC = re.compile(r"(almost |below )?[-+]?[\d.,^\s]*( to [-+]?[\d.]+)?( %| : 1| \*)*|-")
 
 
 def text_of(report: Facts) -> str:

@@ -106,7 +106,13 @@ def count(value: float) -> str:
 
 
 def odds(log: float) -> str:
-    """Evidence as odds: 20 : 1."""
+    """Evidence as odds.
+
+    >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0)]
+    ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1']
+    """
+    if log < math.log(0.01):
+        return "below 0.01 : 1"
     if log > 30:
         return f"10^{log / math.log(10):.0f} : 1"
     value = math.exp(log)

@@ -139,7 +139,12 @@ def _check(found: Results) -> None:
     """Raise a ValueError if numbers contradict each other: such a record was damaged, or made up."""
     if found.form not in ("rows", "sums", "successes") or found.law not in (None, "binary", "poisson"):
         raise ValueError("a form that is not known")
-    if not isinstance(found.parts, int) or not 1 <= found.parts <= 255 or not isinstance(found.seed, int):
+    if (
+        not isinstance(found.parts, int)
+        or not 1 <= found.parts <= 255
+        or not isinstance(found.seed, int)
+        or found.seed < 0
+    ):
         raise ValueError("parts or seed")
     if not all(isinstance(each, str) for each in (found.name, found.digest, *found.notes)):
         raise ValueError("names or notes that are no text")

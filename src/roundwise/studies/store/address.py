@@ -49,30 +49,35 @@ def parsed(text: str) -> Address:
     raise InputError(f"The storage URL begins with '{scheme}://', which roundwise does not know. {EXAMPLES}")
 
 
-HOST = re.compile(r"(\[[^\]@]*\]|[^:/?@\[\]]*)(:\d*)?(/[^?@]*)?(\?.*)?")
+HOST = re.compile(  # and what may follow it: a port, a database, options
+    r"(\[[^\]@]*\]|[^:/?@\[\]]*)(:\d*)?(/[^?@]*)?(\?(\w+=[^&]*(&\w+=[^&]*)*)?)?"
+)
 
 
 def quoted(text: str) -> str:
-    """A URL whose password may hold @ as it is: it ends at the last one before something that can be a host.
+    """A URL whose password may hold @, / and ? as they are: it ends at the first @ before something that can be a host.
 
     >>> quoted("postgresql://user:p@ss/w@host/db"), quoted("postgresql://user:pw@host/db?sslpassword=a@b")
-    ('postgresql://user:p%40ss/w@host/db', 'postgresql://user:pw@host/db?sslpassword=a@b')
+    ('postgresql://user:p%40ss%2Fw@host/db', 'postgresql://user:pw@host/db?sslpassword=a@b')
+    >>> quoted("postgresql://user:p@ss/w?rd@host/db")
+    'postgresql://user:p%40ss%2Fw%3Frd@host/db'
     """
     scheme, found, rest = text.partition("://")
     user, colon, behind = rest.partition(":")
-    before = behind.partition("?")[0]
-    inside = before if "@" in before else behind  # a question mark may be in the password, or begin the options
-    if not found or not colon or "@" in user or inside.count("@") < 2:
+    if not found or not colon or "@" in user or "/" in user:
         return text
-    for i in reversed([i for i, letter in enumerate(inside) if letter == "@"]):
+    for i in (i for i, letter in enumerate(behind) if letter == "@"):
         if HOST.fullmatch(behind[i + 1 :]):
-            return f"{scheme}://{user}:{behind[:i].replace('@', '%40')}{behind[i:]}"
+            password = behind[:i]
+            for letter in "@/?":
+                password = password.replace(letter, f"%{ord(letter):02X}")
+            return f"{scheme}://{user}:{password}{behind[i:]}"
     return text
 
 
 def _sqlite(url: URL) -> Address:
     name = url.database
-    if not name or name == ":memory:" or url.query or url.host:
+    if not name or name == ":memory:" or url.query or url.host or "\0" in name:
         found = url.render_as_string(hide_password=True)
         raise InputError(f"The storage URL '{found}' names no file, and a study must outlive its process. {EXAMPLES}")
     file = Path(os.path.realpath(name))  # whatever links lead to it, its log has one name

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -12,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from roundwise.errors import InputError
 from roundwise.studies.store.address import Address
@@ -48,6 +50,7 @@ class Access:
         self.pid = os.getpid()
         self.users = 0
         self.lost = ""  # why it cannot be used any more
+        self.unwritable: BaseException | None = None  # what a disk said that can only be read
         self._gate, self._finished, self._forsaken = gate, finished, forsaken
         self._lock = threading.RLock()
         self.open: weakref.WeakSet[Opened] = weakref.WeakSet()  # connections of SQLite, whoever holds them
@@ -74,6 +77,8 @@ class Access:
     def writing(self) -> Iterator[Connection]:
         """A transaction that is durable once it is left, or leaves nothing behind."""
         with self._connection() as connection:
+            if self.unwritable is not None:
+                raise self.unwritable
             with connection.execution_options(**{WRITING: True}).begin():
                 self._look()
                 if self.address.file:
@@ -89,6 +94,8 @@ class Access:
 
     def use_wal(self) -> None:
         """SQLite's write-ahead log, in which a writer and readers do not meet; kept in the file once set."""
+        if self.unwritable is not None:
+            return
         with self._gate, sentences(self.address), closing(self.engine.raw_connection()) as connection:
             connection.cursor().execute("pragma journal_mode = wal")
 
@@ -99,7 +106,7 @@ class Access:
                 raise StoreError(self.lost)
             try:
                 with sentences(self.address, connecting=True):
-                    connection = self.engine.connect()
+                    connection = self._connected()
                 with sentences(self.address):
                     try:
                         yield connection
@@ -114,6 +121,22 @@ class Access:
             finally:
                 if self.users == 0:  # the store was closed meanwhile
                     self._finished(self)
+
+    def _connected(self) -> Connection:
+        """A connection; one that only reads, where the disk takes nothing: it is full, or may not be written to."""
+        try:
+            return self.engine.connect()
+        except DBAPIError as error:
+            name = str(getattr(error.orig, "sqlite_errorname", ""))
+            if self.address.file is None or self.unwritable is not None or not takes_nothing(self.address.file, name):
+                raise
+            readable = still_readable(self.address.file)
+            engine = create_engine("sqlite://", creator=readable, poolclass=QueuePool, pool_size=0)
+            connection = engine.connect()
+            connection.exec_driver_sql("select count(*) from sqlite_master").scalar()
+            connection.rollback()
+            self.engine, self.unwritable = engine, error
+            return connection
 
     def _still_open(self, connection: Connection) -> None:
         """Raise an error where there is no transaction any more: Python's `commit` would say nothing."""
@@ -213,6 +236,34 @@ class Access:
                 self._learn(file, mine, connection.exec_driver_sql("pragma journal_mode").scalar())
 
         return engine
+
+
+def takes_nothing(file: Path, error: str) -> bool:
+    """Whether what SQLite complained of is that nothing can be written beside a file."""
+    if error.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHM", "SQLITE_IOERR_WRITE")):
+        return True
+    fixed = not os.access(file.parent, os.W_OK) or bool(os.statvfs(file.parent).f_flag & os.ST_RDONLY)
+    return fixed and error.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN"))
+
+
+def still_readable(file: Path) -> Callable[[], Opened]:
+    """What opens a file beside which nothing can be written: as it is, or a copy where its log holds something.
+
+    Nobody can write to it meanwhile; and every entry is checked against the one before it.
+    """
+    log = beside(file, "-wal")
+    if not log.exists() or not log.stat().st_size:
+        return lambda: opened(file, "ro&immutable=1")
+    folder = Path(tempfile.mkdtemp(prefix="roundwise-"))
+    copy = folder / "copy.db"
+    shutil.copyfile(file, copy)
+    shutil.copyfile(log, beside(copy, "-wal"))
+
+    def connected() -> Opened:
+        return opened(copy, "rw")
+
+    weakref.finalize(connected, shutil.rmtree, folder, ignore_errors=True)  # goes with the last connection
+    return connected
 
 
 class Opened(sqlite3.Connection):

@@ -31,7 +31,7 @@ def sentences(address: Address, connecting: bool = False) -> Iterator[None]:
 
 def _sqlite(address: Address, error: BaseException) -> RoundwiseError:
     place, name = address.place, str(getattr(error, "sqlite_errorname", ""))
-    if name == "SQLITE_FULL":
+    if name in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"):
         return StoreError(
             f"The disk that holds {place} is full. Nothing of this was recorded, everything before is intact. "
             "Make room and repeat."

@@ -10,7 +10,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Hashable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -84,9 +84,13 @@ class Registry:
         else:
             if identity(address.file) is None and not create:
                 raise nothing_there(address)
+            new = identity(address.file) is None
             # layered file systems give a file another number when it is first opened to be written
             with sentences(address), closing(engines.opened(address.file, "rwc" if create else "rw")):
                 home = identity(address.file)
+                if new:  # for its owner alone to read; SQLite's own files beside it take after it
+                    with suppress(OSError):
+                        address.file.chmod(0o600)
             if home in self.spoilt:
                 raise StoreError(
                     f"{address.place} was open in this process when it was forked, or lost its log while in use, and "
