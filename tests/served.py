@@ -1,12 +1,12 @@
 """A server for the tests of the page and the API, and studies to look at."""
 
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from roundwise import Above, BestArm, Binary, Claims, TopK, create_study
+from serving import serving
 
 ARMS = ("Control", "Short form", "Big button", "Guest checkout")
 RATES = dict(zip(ARMS, (0.31, 0.30, 0.345, 0.42), strict=True))
@@ -58,24 +58,10 @@ def examples(storage):
 
 
 @contextmanager
-def served(storage, host="127.0.0.1", tokens=""):
+def served(storage, tokens=""):
     """The address of a server that runs in a thread."""
-    import uvicorn
-
-    from roundwise.cli.serve import _listening
-    from roundwise.web.app import application
-    from roundwise.web.security import doors_of
-
-    with _listening(host, 0) as listening:
-        app = application(storage, doors_of(host, [], tokens))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        try:
-            yield f"http://{host}:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(timeout=20)
+    with serving(storage, tokens) as (address, _):
+        yield address
 
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"

@@ -164,7 +164,7 @@ def seen_of(study: Study, upload: Upload, given: dict[str, str]) -> Seen:
 
 def _changes(study: Study, after: Report) -> list[str]:
     """What would be different after it, in sentences."""
-    before = study._report(study.state)
+    before = study.status()
     was = {each.name: each.place for each in before.arm_rows}
     shown = {each.claim for each in before.claim_rows if each.shown}
     said = []

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from roundwise.errors import RoundwiseError
+from roundwise.errors import InputError, RoundwiseError
 from roundwise.planning import StudyPlan
 from roundwise.planning.candidates import policy_words
-from roundwise.planning.page import fixed_words, power_table
+from roundwise.planning.page import fixed_words, page_of, power_table
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row, Spread
 from roundwise.studies import create_study
@@ -105,7 +105,11 @@ def save(request: Request, sent: Sent) -> Response:
     found = forecasts.made(form, request.app.state.doors.key_of(request.headers), False)
     if given.get("as") == "json":
         return attached(found.json(), "application/json", f"plan of {form.name}", "json")
-    return attached(found.html(), "text/html; charset=utf-8", f"plan of {form.name}", "html")
+    try:
+        text = found.html()
+    except InputError:  # nothing to draw with is installed: the same without its figure
+        text = page_of(found, "")
+    return attached(text, "text/html; charset=utf-8", f"plan of {form.name}", "html")
 
 
 def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:

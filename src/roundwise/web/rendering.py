@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,6 +95,3 @@ Sent = Annotated[FormData, Depends(_own)]  # of a form; read before the work beg
 def texts(sent: FormData) -> dict[str, str]:
     """The fields of a form that are text."""
     return {key: value for key, value in sent.items() if isinstance(value, str)}
-
-
-Handler = Callable[..., Response]

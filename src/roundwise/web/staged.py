@@ -38,19 +38,24 @@ class Staged:
     """Uploads by a random key."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="roundwise-")
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # made for the first upload
         self._held: dict[str, Upload] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Forget all of them."""
-        self._folder.cleanup()
+        with self._lock:
+            if self._folder is not None:
+                self._folder.cleanup()
+            self._folder, self._held = None, {}
 
     def keep(self, name: str, content: bytes, study: str) -> str:
         """Keep an upload; the oldest go where there is no room."""
         key = secrets.token_urlsafe(16)
         plain = PurePath(name.replace("\\", "/")).name or "upload"
-        path = Path(self._folder.name) / f"{secrets.token_hex(8)}{ending(plain)}"
+        with self._lock:
+            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="roundwise-")
+            path = Path(self._folder.name) / f"{secrets.token_hex(8)}{ending(plain)}"
         path.write_bytes(content)
         with self._lock:
             now = time.monotonic()
