@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.model import Facts
-from roundwise.studies.report.words import count, few, sentence, share
+from roundwise.studies.report.words import count, few, share
 
 
 def in_a_hundred(delta: float) -> str:
@@ -26,7 +26,7 @@ def meaning(report: Facts) -> list[str]:
 
 def _known(report: Facts) -> list[str]:
     if report.status == "decided":
-        return [f"This is decided: {sentence(report.headline)}"]
+        return ["It is decided, for good: what stands above is the answer."]
     out = [each.name for each in report.arm_rows if each.place == "out"]
     if not report.results:
         return ["Nothing is known yet: no round is complete."]

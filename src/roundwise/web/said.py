@@ -36,4 +36,5 @@ def on_the_page(text: str) -> str:
     """
     for pattern, words in PATTERNS:
         text = pattern.sub(words, text)
+    text = re.sub(r"; the menu (“\w+”) says so for good", r"; if that is wrong, use the menu \1", text)
     return text.replace("Say the ", "Use the ").replace("say so: the ", "say so with the ")
