@@ -142,9 +142,13 @@ def main() -> None:
         storage = f"sqlite:///{folder}/studies.db"
         compileall.compile_dir(str(SOURCE), quiet=1)  # as an installation does
         prepare(storage)
+        starts = []
+        for _ in range(5):
+            with server(storage) as (url, used):
+                get(url, "/health")
+                starts.append(used())
+        rows.append(("start-up, until it answers (the least of five)", "< 1000 ms", f"{min(starts):.0f} ms"))
         with server(storage) as (url, used):
-            get(url, "/health")
-            rows.append(("start-up, until it answers", "< 1000 ms", f"{used():.0f} ms"))
             get(url, "/studies/large")
             get(url, "/")
 

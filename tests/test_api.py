@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import http.client
+import inspect
 import json
 import re
 import sys
@@ -12,11 +13,11 @@ from urllib.parse import urlsplit
 import pytest
 
 import serving
-from roundwise import BestArm, Binary, create_study, list_studies, load_study
+from roundwise import BestArm, Binary, create_study, list_studies, load_study, plan
 from roundwise.cli import main
 from roundwise.studies.results import Words
 from roundwise.web import events
-from roundwise.web.bodies import Said
+from roundwise.web.bodies import NewStudy, Said, Wished
 from serving import ask, form
 
 ARMS = ["Control", "Big button", "Guest checkout"]
@@ -141,8 +142,12 @@ class TestVerbs:
         assert content.startswith(starts)
         assert ("attachment" in headers.get("content-disposition", "")) == (kind not in ("json", "html"))
 
-    def test_the_options_of_tell_are_all_there(self):
+    def test_every_word_of_python_is_there(self):
         assert Said.model_fields.keys() == Words.__annotations__.keys()
+        words = inspect.signature(create_study).parameters.keys()
+        assert NewStudy.model_fields.keys() == words - {"storage", "load_if_exists"}
+        words = inspect.signature(plan).parameters.keys()
+        assert Wished.model_fields.keys() == words - {"scenario", "progress"}  # no files of the server, nobody to watch
 
 
 class TestProblems:

@@ -188,11 +188,13 @@ class TestCreated:
                 payloads.append(study.state.settings.payload())
             with create_study("words", storage=storage, load_if_exists=True, **words) as again:
                 assert again.state.settings.payload() == payloads[-1]
+            with create_study("items", storage=storage, **words | {"columns": Columns(item="plate")}) as shared:
+                payloads.append(shared.state.settings.payload())
             with pytest.raises(StudyExists, match="already a study called 'words'"):
                 create_study("words", storage=storage, **words)
             with pytest.raises(InputError, match="with other settings"):
                 create_study("words", storage=storage, load_if_exists=True, **words | {"delta": 0.02})
-        assert payloads[0] == payloads[1]
+        assert payloads[:2] == payloads[2:]
 
     def test_what_is_refused_here_is_refused_there(self, both):
         for storage in both:

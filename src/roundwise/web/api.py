@@ -207,12 +207,11 @@ def planned(body: Wished) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
     from roundwise.planning import plan  # it takes a while, and the server should be up soon
 
-    words = body.model_dump(exclude={"question", "noise", "policy", "plan_seed"})
+    words = body.model_dump(exclude={"question", "noise", "policy"})
     found = plan(
         made("question", body.question),
         noise=made("noise", body.noise),
         policy=None if body.policy is None else made("policy", body.policy),
-        seed=body.plan_seed,
         **words,
     )
     return Response(found.json(), media_type="application/json")

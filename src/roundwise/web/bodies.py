@@ -91,7 +91,8 @@ class Wished(Asking):
     deviation: float | None = None
     power: str | float = 0.9
     runs: int = Field(default=400, ge=1, le=2000, description="Simulated studies for each row.")
-    plan_seed: int = Field(default=1, ge=0, lt=2**53, description="The same seed gives the same plan.")
+    quick: bool = Field(default=False, description="The first numbers only.")
+    seed: int = Field(default=1, ge=0, lt=2**53, description="The same seed gives the same plan.")
 
 
 class Said(Body):
