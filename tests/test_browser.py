@@ -169,6 +169,7 @@ def test_from_a_plan_to_a_report(chrome, own):
         page.click("text=Open it")
         assert "Guest checkout is best" in page.inner_text("main")
         assert page.query_selector("text=Back to the study") is None
+        checked(page)
     with load_study("checkout", storage) as study:
         assert study.report().answer == "Guest checkout"
 
@@ -272,3 +273,49 @@ def test_names_do_nothing(chrome, site):
         page.goto("/studies/%3Cb%3Ehostile%3C%2Fb%3E")
         assert "<img src=x onerror=alert(1)>" in page.inner_text("main")
         assert page.inner_text("h1").startswith("<b>hostile</b>")
+
+
+def test_without_any_script(chrome, own):
+    """A file is looked at and recorded, an option taken out: by forms alone."""
+    address, storage = own
+    with opened(chrome, address, java_script_enabled=False) as page:
+        page.goto("/studies/begun")
+        with load_study("begun", storage) as study:
+            text = table_of(study.state.outstanding)
+        page.set_input_files("#file", {"name": "day.csv", "mimeType": "text/csv", "buffer": text.encode()})
+        page.click("text=Look at it")
+        page.click("button.main:has-text('Record')")
+        page.wait_for_selector("[aria-labelledby=files-title] >> text=day.csv")
+        page.click("text=Take an option out")
+        page.select_option("#arm", "Short form")
+        page.fill("#why", "sold out")
+        page.click("text=Take it out")
+        page.wait_for_selector("#effect >> text=Short form")  # another sentence than was on the screen: nothing is done
+        with load_study("begun", storage) as study:
+            assert "Short form" in study.state.settings.arms
+        page.click("text=Take it out")
+        page.wait_for_selector("text=Where it stands")
+    with load_study("begun", storage) as study:
+        assert "Short form" not in study.state.settings.arms
+        assert study.state.trial.record.samples > 0
+
+
+def test_coming_in_with_a_token(chrome, tmp_path):
+    storage = f"sqlite:///{tmp_path}/a.db"
+    example(storage, rounds=0)
+    with served(storage, tokens="look=a-token-to-look-with") as address, opened(chrome, address) as page:
+        page.goto("/studies/checkout")
+        assert page.url.endswith("/login")
+        checked(page)
+        page.fill("#token", "wrong")
+        page.click("button:has-text('Come in')")
+        page.wait_for_selector("[role=alert]")
+        page.fill("#token", "a-token-to-look-with")
+        page.fill("#name", "Ada")
+        page.click("button:has-text('Come in')")
+        page.wait_for_selector("text=You: Ada (look)")
+        page.goto("/studies/checkout")
+        assert page.query_selector("text=Hand in results") is None
+        page.goto("/me")
+        page.click("text=Leave")
+        page.wait_for_selector("#token")

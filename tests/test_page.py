@@ -3,6 +3,7 @@
 import html
 import re
 import shlex
+import socket
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from urllib.parse import quote
@@ -51,6 +52,23 @@ def browsing(storage, tokens=""):
         client.storage = storage
         client.get("/")
         yield client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def offline():
+    """Nothing that the server does may speak to another machine: such a connection is refused, and fails the test."""
+    asked, real = [], socket.socket.connect
+
+    def connect(self, address):
+        if self.family != socket.AF_UNIX and not str(address[0]).startswith(("127.", "::1", "localhost")):
+            asked.append(address)
+            raise OSError("the network is blocked")
+        return real(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", connect)
+        yield
+    assert asked == []
 
 
 @pytest.fixture(scope="module")

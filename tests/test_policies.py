@@ -15,6 +15,7 @@ from roundwise import (
     OptBBAI,
     Pairwise,
     Problem,
+    Rage,
     RoundRobin,
     Statements,
     TopK,
@@ -69,6 +70,7 @@ OWN_RULE = {
     "batch-racing": BatchRacing(batch=53),
     "batch-racing, few of each": BatchRacing(batch=53, most=9),
     "lucb": LUCB(batch=40),
+    "rage": Rage(first_pulls=20),
     "elimination, limited": Limited(Elimination(first_pulls=20), max_batch=30),
     "agarwal, limited": Limited(Agarwal(gap=0.3), max_batch=500),
 }
@@ -138,6 +140,7 @@ def test_who_answers_what():
         "karpov": {"best-arm", "top-k"},
         "batch-racing": {"best-arm", "top-k"},
         "lucb": {"best-arm", "best-arm within", "top-k"},
+        "rage": {"best-arm", "best-arm within", "above"},
     }
     for policy in OWN_RULE.values():
         assert {name for name, question in QUESTIONS.items() if fits(policy, question)} == answers[policy.name]

@@ -16,9 +16,11 @@ from roundwise import (
     Chances,
     Claims,
     Counts,
+    Deviations,
     Gaussian,
     InputError,
     Largest,
+    Linear,
     MinimumBelow,
     OptBBAI,
     Pairwise,
@@ -57,6 +59,8 @@ ASKED = [
     Claims.against_control(3, 1, 0.2, futility=0.4),
     Claims.against_control(3, 1, 1.5, scale="odds-ratio", weights=[1.0, 2.0]),
     Largest([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]], [0.5, 0.0], ("left", "right")),
+    Linear(Above(0.5), [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]),
+    Linear(BestArm(0.25), [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]),
 ]
 
 
@@ -78,6 +82,7 @@ def test_every_question_and_noise_model_is_here():
 
 MODELS = [Binary(), Bounded(-1.0, 3.5), Gaussian(0.1), Poisson(), SubGaussian(2), UnknownVariance()]
 MODELS += [with_items(each) for each in (Binary(), Bounded(-1.0, 3.5), UnknownVariance())]
+MODELS += [Deviations((1.0, 0.5, 2.0))]
 
 
 @pytest.mark.parametrize("noise", MODELS, ids=lambda noise: type(noise).__name__)

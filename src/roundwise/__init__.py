@@ -8,17 +8,38 @@ from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance, with_items
-from roundwise.policies import PET, Chances, OptBBAI, Policy, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Deviations,
+    Gaussian,
+    Noise,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+    with_items,
+)
+from roundwise.policies import PET, Chances, OptBBAI, Policy, Rage, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.problem import Problem
-from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
-from roundwise.simulation.environments import BernoulliArms, GaussianArms, PoissonArms, RandomGaps
+from roundwise.questions import (
+    Above,
+    AnyAbove,
+    BestArm,
+    Claims,
+    Largest,
+    Linear,
+    MinimumBelow,
+    Question,
+    Statements,
+    TopK,
+)
+from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps
 from roundwise.simulation.items import ItemReplay, NormalItems
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, Stopping, Sum
+from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, Stopping, Sum, Volume
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
@@ -70,12 +91,15 @@ __all__ = [
     "Damaged",
     "DataError",
     "Declared",
+    "Deviations",
+    "FamilyArms",
     "Gaussian",
     "GaussianArms",
     "Heuristic",
     "InputError",
     "ItemReplay",
     "Largest",
+    "Linear",
     "MinimumBelow",
     "Mixture",
     "Noise",
@@ -88,6 +112,7 @@ __all__ = [
     "Policy",
     "Problem",
     "Question",
+    "Rage",
     "RandomGaps",
     "Replay",
     "Report",
@@ -111,6 +136,7 @@ __all__ = [
     "UnknownStudy",
     "UnknownVariance",
     "Untimely",
+    "Volume",
     "Wager",
     "__version__",
     "advance",

@@ -173,7 +173,7 @@ def cut(counts: Floats, parts: int) -> Floats:
     return np.expand_dims(np.diff(ends, axis=0).transpose(), -3)
 
 
-def bridged(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int, sigma: float) -> Floats:
+def bridged(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int, sigma: float | Floats) -> Floats:
     """Totals of parts of normal rows given the total of all, dealt so many times: a law free of the means.
 
     Counts of the parts with the parts first, (P, K, 1, ...), totals (K, 1, ...) -> (P, K, M, ...).

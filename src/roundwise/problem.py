@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Floats
 from roundwise.errors import InputError
-from roundwise.noise import Gaussian, Noise, range_of_means
-from roundwise.questions import Question
+from roundwise.noise import Gaussian, Noise, check_arms, deviations_of, range_of_means
+from roundwise.questions import Complexity, Question, besides, uneven
+from roundwise.questions.base import Answer
 from roundwise.questions.besides import check_range
 
 
@@ -30,12 +36,46 @@ class Problem:
         if not float(self.arms).is_integer():
             raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
+        check_arms(self.noise, self.arms)
         check_range(self.question, *range_of_means(self.noise))
 
     @property
     def sigma(self) -> float:
         """The sub-Gaussian constant of the rewards."""
         return self.noise.sigma
+
+    @cached_property
+    def _sigmas(self) -> Floats | None:
+        found = deviations_of(self.noise)
+        return None if found is None else np.array(found)
+
+    def weighed(self, counts: Floats) -> Floats:
+        """Counts in results of deviation sigma: N_i sigma^2/sigma_i^2, where arms have deviations of their own."""
+        return counts if self._sigmas is None else counts * (self.sigma / self._sigmas) ** 2
+
+    def evidence(self, counts: Floats, means: Floats) -> Floats:
+        """The generalised likelihood ratio of the answer with the most evidence."""
+        return self.question.evidence(self.weighed(counts), means, self.sigma)
+
+    def verdict(self, counts: Floats, means: Floats) -> Answer:
+        """The answer that the evidence is for."""
+        return besides.verdict(self.question, self.weighed(counts), means)
+
+    def fitted(self, counts: Floats, means: Floats) -> Floats:
+        """What is known of the means, from those of the arms."""
+        return besides.fitted(self.question, self.weighed(counts), means)
+
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Complexity:
+        """T* and w*, or with a radius their worst case over the ball."""
+        if self._sigmas is None:
+            return self.question.complexity(means, radius, self.sigma)
+        return uneven.complexity(self.question, means, radius, self._sigmas)
+
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Floats:
+        """A cheap lower bound on it."""
+        if self._sigmas is None:
+            return self.question.floor(means, radius, self.sigma)
+        return uneven.floor(self.question, means, radius, self._sigmas)
 
     @property
     def goal(self) -> float:

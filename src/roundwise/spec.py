@@ -23,6 +23,7 @@ from roundwise.fields import Word, hints_of, read_value
 from roundwise.noise import (
     Binary,
     Bounded,
+    Deviations,
     Gaussian,
     Noise,
     PairedBinary,
@@ -33,7 +34,18 @@ from roundwise.noise import (
     UnknownVariance,
 )
 from roundwise.policies import POLICIES, Policy
-from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.questions import (
+    Above,
+    AnyAbove,
+    BestArm,
+    Claims,
+    Largest,
+    Linear,
+    MinimumBelow,
+    Question,
+    Statements,
+    TopK,
+)
 from roundwise.stopping import GLR, THRESHOLDS, Threshold
 
 Kind = Literal["question", "noise", "policy", "threshold"]
@@ -41,13 +53,14 @@ Given = Mapping[str, object] | str
 Thing = Question | Noise | Policy | Threshold
 
 QUESTIONS: dict[str, type[Question]] = {
-    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims)
+    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims, Linear)
 }
 NOISES: dict[str, type[Noise]] = {
     each.name: each
     for each in (
         Binary,
         Bounded,
+        Deviations,
         Gaussian,
         PairedBinary,
         PairedBounded,
@@ -104,6 +117,11 @@ def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
     for key, each in known.items():
         if each.usual is dataclasses.MISSING and key not in fields:
             raise InputError(f"The {what} cannot be made without `{key}`.")
+    for key, value in fields.items():
+        if known[key].hint is Question:  # a question within a question
+            if not isinstance(value, Mapping):
+                raise InputError(f"The {what} cannot be made: `{key}` must be a question with its settings.")
+            fields[key] = made("question", value, trusted=trusted)
     values = {key: read_value(what, key, known[key].hint, value) for key, value in fields.items()}
     if "threshold" in values:
         threshold = values.pop("threshold")
@@ -231,6 +249,8 @@ def _found(module: str, path: str) -> object:
 
 def _written(thing: Thing, key: str, value: object) -> object:
     """The value of a setting as plain data."""
+    if hints_of(type(thing)).get(key) is Question:
+        return plain(value)  # type: ignore[arg-type]
     found = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     if isinstance(found, list | tuple):
         for each in found:

@@ -149,13 +149,16 @@ class CandidateLedger:
         wrong = ~question.correct(answers, np.broadcast_to(means, (*visited.shape, problem.arms)))
         return np.asarray((visited & wrong & lost).any(axis=-1))
 
+    def open_needs(self, problem: Problem, won: Won, choice: Candidate) -> tuple[Bools, Floats]:
+        """Which pieces of the candidate are open, and what is still to be won against each. (P), (P)"""
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        open_ = ~np.take_along_axis(won.lost, choice.number[..., None, None], axis=-2)[..., 0, :]
+        return open_, problem.goal - self._gains(won, choice)
+
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Candidate, known: Known) -> Wanted:
         """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
-        won = _extended(won, int(choice.number.max(initial=0)) + 1)
-        here = choice.number[..., None, None]
-        open_ = ~np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
-        need = problem.goal - self._gains(won, choice)
+        open_, need = self.open_needs(problem, won, choice)
         error = known.error(choice.forecast)
         distance = np.maximum(choice.forecast.value, error)
         limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)

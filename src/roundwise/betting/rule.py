@@ -22,13 +22,15 @@ from roundwise.betting.bounds import Bets, Kept, Placed
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
+from roundwise.betting.linear import LinearLedger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
 from roundwise.noise.paired import check_forms, items_of
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.questions.besides import cells_of, level_of, tolerance_of
+from roundwise.questions.besides import cells_of, features_of, level_of, tolerance_of
+from roundwise.questions.design import basis
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing
 
@@ -47,6 +49,7 @@ class Betting:
         if items_of(problem.noise) is not None and cells_of(problem.question) == "candidates":
             answer = problem.question.answer(np.zeros(problem.arms))
             check_forms(problem.question.halfspaces(answer, problem.arms))
+        ledger_of(problem)
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing seen, nothing won."""
@@ -140,6 +143,7 @@ LEDGERS: dict[str, Callable[[Problem, float, float], Ledger]] = {
     "sides of a level": lambda problem, level, near: _above(problem, level, near),
     "some above a level": lambda problem, level, near: ExtremeLedger(level, True, near),
     "some below a level": lambda problem, level, near: ExtremeLedger(level, False, near),
+    "arms with features": lambda problem, level, near: LinearLedger(_orthonormal(problem)),
     "candidates": lambda problem, level, near: CandidateLedger(_compares(problem)),
 }
 
@@ -155,6 +159,16 @@ def ledger_of(problem: Problem) -> Ledger:
     question = problem.question
     level = level_of(question)
     return LEDGERS[cells_of(question)](problem, math.nan if level is None else level, tolerance_of(question))
+
+
+def _orthonormal(problem: Problem) -> Floats:
+    """Features that span the same means; an InputError without a sigma, and where arms are tried on the same items."""
+    _ = problem.sigma
+    if items_of(problem.noise) is not None:
+        raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
+    features = features_of(problem.question)
+    assert features is not None
+    return basis(features)
 
 
 def _compares(problem: Problem) -> bool:

@@ -13,6 +13,7 @@ from roundwise.cli.options import (
     Against,
     Control,
     Delta,
+    FeaturesFile,
     FormsFile,
     Futility,
     Json,
@@ -21,6 +22,7 @@ from roundwise.cli.options import (
     Means,
     QuestionName,
     Sigma,
+    Sigmas,
     Tolerance,
     TopSize,
     TwoSided,
@@ -29,11 +31,11 @@ from roundwise.cli.options import (
 )
 from roundwise.cli.output import number, print_json, print_table
 from roundwise.errors import InputError
-from roundwise.noise import SubGaussian
+from roundwise.noise import Deviations, SubGaussian
 from roundwise.problem import Problem
 from roundwise.questions import Complexity, Question, divergence
-from roundwise.questions.besides import one_by_one, several_right
-from roundwise.questions.families import BinaryFamily, ExponentialFamily, Family, NormalFamily, PoissonFamily
+from roundwise.questions.besides import check_means, one_by_one, several_right
+from roundwise.questions.families import BinaryFamily, ExponentialFamily, Family, PoissonFamily
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
 
@@ -58,9 +60,8 @@ def complexity(
     binary: Annotated[bool, typer.Option("--binary", help="0/1 rewards; --means are rates.")] = False,
     poisson: Annotated[bool, typer.Option("--poisson", help="Counts; --means are rates.")] = False,
     exponential: Annotated[bool, typer.Option("--exponential", help="Exponential waiting times.")] = False,
-    sigmas: Annotated[
-        str | None, typer.Option("--sigmas", help="Normal rewards with a deviation for each arm.", metavar="LIST")
-    ] = None,
+    sigmas: Sigmas = None,
+    features: FeaturesFile = None,
     as_json: Json = False,
 ) -> None:
     """How hard a question is for given means, and in which proportions to sample.
@@ -69,14 +70,17 @@ def complexity(
     """
     values = numbers(means)
     against = Against(control, margin, futility, two_sided)
-    asked = question_from(question, k, level, file, tolerance, against, numbered(len(values)))
+    asked = question_from(question, k, level, file, tolerance, against, numbered(len(values)), features)
+    check_means(asked, values)
     if not (radius >= 0 and math.isfinite(radius)):
         raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")
-    problem = Problem(asked, len(values), delta, SubGaussian(sigma))
-    family = _family(binary, poisson, exponential, sigmas, radius)
-    found = asked.complexity(values, radius, problem.sigma) if family is None else _own(asked, values, family)
+    apart = None if sigmas is None else Deviations(tuple(numbers(sigmas, "--sigmas").tolist()))
+    problem = Problem(asked, len(values), delta, SubGaussian(sigma) if apart is None else apart)
+    family = _family(binary, poisson, exponential, apart, features is not None or radius > 0)
+    found = problem.complexity(values, radius) if family is None else _own(asked, values, family)
     answer = asked.answer(values)
-    bound = float(lower_bound_at(asked, values, delta, problem.sigma))
+    smallest = problem.sigma if apart is None else min(apart.sigmas)
+    bound = float(lower_bound_at(asked, values, delta, smallest, problem.complexity(values).value))
     if family is not None and (own := own_lower_bound(asked, values, delta, family)) is not None:
         bound = float(own[1])
     if as_json:
@@ -123,19 +127,17 @@ def complexity(
     print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")
 
 
-def _family(binary: bool, poisson: bool, exponential: bool, sigmas: str | None, radius: float) -> Family | None:
-    """The rewards whose own divergences are asked for; None for normal rewards with one sigma."""
-    if binary + poisson + exponential + (sigmas is not None) > 1:
+def _family(binary: bool, poisson: bool, exponential: bool, apart: Deviations | None, quadratic: bool) -> Family | None:
+    """The rewards whose own divergences are asked for; None for normal rewards, with features or over a ball."""
+    if binary + poisson + exponential + (apart is not None) > 1:
         raise InputError("Give one of --binary, --poisson, --exponential and --sigmas: rewards are of one kind.")
-    if sigmas is not None:
-        family: Family = NormalFamily(numbers(sigmas, "--sigmas"))
-    elif binary or poisson or exponential:
-        family = BinaryFamily() if binary else PoissonFamily() if poisson else ExponentialFamily()
-    else:
-        return None
-    if radius:
-        raise InputError("A worst case over --radius is for normal rewards with one --sigma; leave one of them out.")
-    return family
+    if not (binary or poisson or exponential):
+        return None if apart is None or quadratic else apart.family
+    if quadratic:
+        raise InputError(
+            "--radius and --features are for normal rewards, not for --binary, --poisson and --exponential."
+        )
+    return BinaryFamily() if binary else PoissonFamily() if poisson else ExponentialFamily()
 
 
 def _own(question: Question, means: Floats, family: Family) -> Complexity:

@@ -12,9 +12,9 @@ import typer
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.fields import quantity
-from roundwise.questions import Claims, Question
+from roundwise.questions import Claims, Linear, Question
 from roundwise.questions.claim_words import SCALES, Scale
-from roundwise.simulation.tables import read_forms
+from roundwise.simulation.tables import read_features, read_forms
 from roundwise.spec import QUESTIONS, made, worded
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
@@ -59,6 +59,16 @@ Tolerance = Annotated[
         parser=per_cent,
         metavar="NUMBER",
     ),
+]
+FeaturesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--features",
+        help="CSV of features that means are linear in: a row for each arm, in their order (or a column `arm`).",
+    ),
+]
+Sigmas = Annotated[
+    str | None, typer.Option("--sigmas", help="Noise: exactly normal, with a deviation for each arm.", metavar="LIST")
 ]
 Means = Annotated[str | None, typer.Option("--means", help="The true means, for example 1,0.9,0.8.", metavar="LIST")]
 Sigma = Annotated[float, typer.Option("--sigma", help="The sub-Gaussian constant of the rewards.")]
@@ -152,8 +162,12 @@ def question_from(
     tolerance: float | None = None,
     against: Against | None = None,
     arms: Sequence[str] = (),
+    features: Path | None = None,
 ) -> Question:
     """The question that the words and the options describe."""
+    if features is not None:
+        asked = question_from(text, k, level, file, tolerance, against, arms)
+        return Linear(asked, read_features(features, arms))
     said = worded("question", text)
     if against is not None and against.given and said["name"] != Claims.name:
         raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")

@@ -18,6 +18,7 @@ from roundwise.cli.options import (
     Control,
     Delta,
     EventCounts,
+    FeaturesFile,
     FormsFile,
     Futility,
     Json,
@@ -27,6 +28,7 @@ from roundwise.cli.options import (
     NoiseName,
     NoiseSigma,
     Normal,
+    Sigmas,
     Tolerance,
     TopSize,
     TwoSided,
@@ -81,12 +83,14 @@ def plan(
     level: Level = None,
     file: FormsFile = None,
     tolerance: Tolerance = None,
+    features: FeaturesFile = None,
     control: Control = None,
     margin: Margin = None,
     futility: Futility = None,
     two_sided: TwoSided = False,
     margin_is: MarginIs = "difference",
     sigma: NoiseSigma = None,
+    sigmas: Sigmas = None,
     normal: Normal = False,
     value_range: ValueRange = None,
     binary: ZeroOne = False,
@@ -127,12 +131,12 @@ def plan(
         raise InputError("Give --question (for a new study), or --study NAME (for one that is running).")
     names = arm_names(_arm_list(arms, arms_file))
     against = Against(control, margin, futility, two_sided, margin_is)
-    asked = _question(question, names, k, level, file, tolerance, against)
+    asked = _question(question, names, k, level, file, tolerance, against, features)
     with _refined() as progress:
         found = planned(
             asked,
             arms=names,
-            noise=_noise(sigma, normal, value_range, binary, counts, noise),
+            noise=_noise(sigma, normal, value_range, binary, counts, noise, sigmas),
             delta=delta,
             policy=None if policy is None else made("policy", policy, trusted=True),
             max_batch=max_batch,

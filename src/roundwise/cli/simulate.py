@@ -17,6 +17,7 @@ from roundwise.cli.options import (
     Budget,
     Control,
     Delta,
+    FeaturesFile,
     FormsFile,
     Futility,
     Json,
@@ -26,6 +27,7 @@ from roundwise.cli.options import (
     Means,
     QuestionName,
     RoundSize,
+    Sigmas,
     Split,
     Tolerance,
     TopSize,
@@ -36,10 +38,10 @@ from roundwise.cli.options import (
 )
 from roundwise.cli.output import console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
-from roundwise.noise import Noise, SubGaussian
+from roundwise.noise import Deviations, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.questions.besides import line_words, one_by_one
-from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, assumed
+from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms, assumed
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
@@ -84,6 +86,7 @@ def simulate(
     level: Level = None,
     file: FormsFile = None,
     tolerance: Tolerance = None,
+    features: FeaturesFile = None,
     control: Control = None,
     margin: Margin = None,
     futility: Futility = None,
@@ -99,6 +102,7 @@ def simulate(
         float | None,
         typer.Option("--sigma", help="Standard deviation of normal rewards (1), or what is assumed of other data."),
     ] = None,
+    sigmas: Sigmas = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same numbers.")] = 1,
     workers: Annotated[int, typer.Option("--workers", help="Processes to use; the numbers stay the same.")] = 1,
     cluster: Cluster = None,
@@ -115,9 +119,9 @@ def simulate(
 
     Example: roundwise simulate --question best-arm --means 1,0.9,0.8 --policy pet --policy track-and-stop
     """
-    world, known = _world(means, data, instance, without_replacement, binary, noise, sigma)
+    world, known = _world(means, data, instance, without_replacement, binary, noise, sigma, sigmas)
     against = Against(control, margin, futility, two_sided, margin_is)
-    asked = question_from(question, k, level, file, tolerance, against, world.names)
+    asked = question_from(question, k, level, file, tolerance, against, world.names, features)
     asked.check(world.arms)
     chosen = {text: made("policy", text, trusted=True) for text in policy or [usual_policy(asked).name]}
     check_output(out)
@@ -222,6 +226,7 @@ def _world(
     binary: bool,
     noise: str | None,
     sigma: float | None,
+    sigmas: str | None = None,
 ) -> tuple[Environment, Noise | None]:
     """The world that the options describe, and what is assumed of it unless that is all that is true."""
     if (means is None) == (data is None):
@@ -231,6 +236,10 @@ def _world(
             raise InputError(f"{option} goes with --data.")
     if binary and data is not None:
         raise InputError("--binary goes with --means; a table of --data says itself what its outcomes are.")
+    if sigmas is not None:
+        if data is not None or binary or noise is not None or sigma is not None:
+            raise InputError("--sigmas goes with --means, and says all of the noise: leave out the other options.")
+        return FamilyArms(numbers(means), Deviations(tuple(numbers(sigmas, "--sigmas").tolist()))), None
     if data is not None:
         world: Environment = Replay.from_csv(data, instance, not without_replacement)
     elif binary:

@@ -1,8 +1,20 @@
 """What is assumed of the rewards, and the bets that it allows: one file a model, each a section of the proof page."""
 
-from roundwise.noise.base import Needs, Noise, Outcome, doubt, family_of, known_sigma, range_of_means, variances
+from roundwise.noise.base import (
+    Needs,
+    Noise,
+    Outcome,
+    check_arms,
+    deviations_of,
+    doubt,
+    family_of,
+    known_sigma,
+    range_of_means,
+    variances,
+)
 from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
+from roundwise.noise.deviations import Deviations
 from roundwise.noise.gaussian import Gaussian, SubGaussian
 from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, items_of, with_items, without_items
 from roundwise.noise.poisson import Poisson
@@ -11,6 +23,7 @@ from roundwise.noise.unknown_variance import UnknownVariance
 __all__ = [
     "Binary",
     "Bounded",
+    "Deviations",
     "Gaussian",
     "Needs",
     "Noise",
@@ -21,6 +34,8 @@ __all__ = [
     "Poisson",
     "SubGaussian",
     "UnknownVariance",
+    "check_arms",
+    "deviations_of",
     "doubt",
     "family_of",
     "items_of",

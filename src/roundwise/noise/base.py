@@ -157,6 +157,18 @@ def odds_bet(noise: Noise) -> OddsBet:
     return own
 
 
+def deviations_of(noise: Noise) -> tuple[float, ...] | None:
+    """The known deviation of each arm, where they differ."""
+    found: tuple[float, ...] | None = getattr(noise, "sigmas", None)
+    return found
+
+
+def check_arms(noise: Noise, arms: int) -> None:
+    """Raise an InputError if the model does not fit so many arms."""
+    if hasattr(noise, "check_arms"):
+        noise.check_arms(arms)
+
+
 def known_sigma(noise: Noise) -> float | None:
     """The sigma of a noise model, None where there is none."""
     try:

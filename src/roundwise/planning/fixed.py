@@ -90,6 +90,8 @@ def fixed_design(
 ) -> FixedDesign | None:
     """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
     mu = np.asarray(means, dtype=np.float64)
+    if besides.features_of(problem.question) is not None:
+        return None
     control = besides.against(problem.question)
     try:
         answer = problem.question.answer(mu)
@@ -140,7 +142,7 @@ def _variances(
     """Of each comparison, times the results in all: with these means, and at its offset. (P)"""
     against = forms**2 @ _each(noise, means, shares, deviation)
     family = family_of(noise)
-    if family is None:
+    if family is None or noise.outcome.normal:  # deviations do not depend on means
         return against, against
     null = against.copy()
     for j, (form, offset) in enumerate(zip(forms, offsets, strict=True)):

@@ -14,6 +14,7 @@ from roundwise.policies.karpov import Karpov
 from roundwise.policies.lucb import LUCB
 from roundwise.policies.opt_bbai import OptBBAI
 from roundwise.policies.pet import PET
+from roundwise.policies.rage import Rage
 from roundwise.policies.round_robin import RoundRobin
 from roundwise.policies.rounds import Rounds
 from roundwise.policies.top_two import TopTwo
@@ -28,7 +29,7 @@ POLICIES: dict[str, type[Policy]] = {
     for each in (
         *(Wager, Chances),
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
-        *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing),
+        *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
         *(ClassicTrackAndStop, LUCB, TopTwo),
     )
 }
@@ -53,6 +54,7 @@ __all__ = [
     "Karpov",
     "OptBBAI",
     "Policy",
+    "Rage",
     "RoundRobin",
     "Rounds",
     "TopTwo",

@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, take, total, zeros
 from roundwise.errors import InputError
+from roundwise.noise import family_of
 from roundwise.problem import Problem
-from roundwise.questions import Complexity, Question
+from roundwise.questions import Complexity, divergence
+from roundwise.questions.base import quiet
 from roundwise.state import Declaration, Memory, Plan, Trial
 from roundwise.stopping import Stopping
 
@@ -58,16 +60,45 @@ def undeclared(problem: Problem, runs: tuple[int, ...]) -> Declaration:
     return Declaration(np.zeros(runs, dtype=np.bool_), problem.question.answer(nothing))
 
 
-def complexity_within(
-    question: Question, means: Floats, radius: ArrayLike, sigma: float, limit: ArrayLike
-) -> Complexity:
+def complexity_within(problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike) -> Complexity:
     """The complexity where it may be at most `limit`; infinity where a cheap bound says that it is not."""
-    may = question.floor(means, radius, sigma) <= np.asarray(limit, dtype=np.float64)
+    may = problem.floor(means, radius) <= np.asarray(limit, dtype=np.float64)
     value = np.full(may.shape, np.inf)
     weights = np.full(means.shape, 1.0 / means.shape[-1])
     if may.any():
         radius = np.broadcast_to(np.asarray(radius), may.shape)
-        value[may], weights[may] = question.complexity(means[may], radius[may], sigma)
+        value[may], weights[may] = problem.complexity(means[may], radius[may])
+    return Complexity(value, weights)
+
+
+def best_weights(problem: Problem, means: Floats, own: bool) -> Floats:
+    """w* at these means: for normal rewards, or with the divergences of the noise model's own family, if it has one."""
+    family = family_of(problem.noise) if own else None
+    if family is None:
+        return problem.complexity(means).weights
+    return divergence.complexity(problem.question, np.clip(means, family.low, family.high), family).weights
+
+
+@quiet
+def within_by_own(problem: Problem, means: Floats, radius: ArrayLike, limit: ArrayLike) -> Complexity:
+    """w* with the divergences of the family, and how many samples with it make the evidence 1 all over the ball.
+
+    That is max_j 2 sigma^2 sum_i a_ji^2/w_i / (a_j.mu - b_j - radius |a_j|_1)^2 over the half-spaces of the answer.
+    Where there are none, or no family, as `complexity_within`.
+    """
+    if family_of(problem.noise) is None or problem.question.pieces(problem.arms) is None:
+        return complexity_within(problem, means, radius, limit)
+    may = problem.floor(means, radius) <= np.asarray(limit, dtype=np.float64)
+    value, weights = np.full(may.shape, np.inf), np.full(means.shape, 1.0 / means.shape[-1])
+    if may.any():
+        mine, near = means[may], np.broadcast_to(np.asarray(radius), may.shape)[may]
+        shares = best_weights(problem, mine, True)
+        pieces = problem.question.halfspaces(problem.question.answer(mine), problem.arms)
+        forms = pieces.dense(problem.arms)
+        away = total(forms * mine[:, None, :]) - pieces.offsets - near[:, None] * np.abs(forms).sum(axis=-1)
+        spread = total(np.where(forms != 0, forms**2 / shares[:, None, :], 0.0))
+        needs = np.where(away > 0, 2 * problem.sigma**2 * spread / away**2, np.inf).max(axis=-1)
+        value[may], weights[may] = needs, shares
     return Complexity(value, weights)
 
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.noise import family_of
-from roundwise.policies.base import check_sigma, checked, everywhere
+from roundwise.policies.base import best_weights, check_sigma, checked, everywhere
 from roundwise.problem import Problem
-from roundwise.questions import divergence
 from roundwise.state import Plan, Trial
 from roundwise.stopping import GLR, Stopping
 
@@ -49,18 +47,12 @@ class ClassicTrackAndStop:
 
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """So many single pulls, one after the other, towards the same weights."""
-        weights = self.weights(problem, trial.record.means)
+        means = problem.fitted(trial.record.counts, trial.record.means)
+        weights = best_weights(problem, means, self.own)
         counts = np.array(trial.record.counts)
         for _ in range(int(self.batch)):
             counts += _next_pull(counts, weights)
         return Plan(counts - trial.record.counts, trial.plan.may_stop)
-
-    def weights(self, problem: Problem, means: Floats) -> Floats:
-        """w* at these means, for normal rewards or for those of the noise model. (K)->(K)"""
-        family = family_of(problem.noise) if self.own else None
-        if family is None:
-            return problem.question.complexity(means, sigma=problem.sigma).weights
-        return divergence.complexity(problem.question, np.clip(means, family.low, family.high), family).weights
 
 
 def _next_pull(counts: Floats, weights: Floats) -> Floats:

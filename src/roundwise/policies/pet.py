@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole
+from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole, within_by_own
 from roundwise.problem import Problem
 from roundwise.state import Plan, Trial
 from roundwise.stopping import GLR, Threshold
@@ -41,6 +41,7 @@ class PET:
     exploration: float = 32.0
     growth: float = 2.0
     test_every_batch: bool = False  # the paper tests at the end of a phase only
+    own: bool = False  # weights with the divergences of the noise model's own family, where it has one (0/1, counts)
     name = "pet"
 
     def __post_init__(self) -> None:
@@ -66,9 +67,9 @@ class PET:
         """Line 4 of the next phase, or line 7 of this one."""
         r, second, tracked = trial.plan.memory
         guess = self.guess * self.growth**r  # T_r
-        worst = complexity_within(
-            problem.question, trial.record.means, self.radius(problem, r), problem.sigma, guess
-        )  # lines 5 and 6
+        within = within_by_own if self.own else complexity_within
+        means = problem.fitted(trial.record.counts, trial.record.means)
+        worst = within(problem, means, self.radius(problem, r), guess)  # lines 5 and 6
         enter = ~second & (worst.value <= guess)
         pulls = np.maximum(np.ceil(self.explored(problem, r + 1))[..., None] - trial.record.counts, 0.0)
         if enter.any():

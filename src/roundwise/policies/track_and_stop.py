@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.policies.base import check_sigma, checked, everywhere, filled, grid_step, whole
+from roundwise.policies.base import best_weights, check_sigma, checked, everywhere, filled, grid_step, whole
 from roundwise.policies.round_robin import Step, checked_grid
 from roundwise.problem import Problem
 from roundwise.state import Plan, Trial
@@ -29,6 +29,7 @@ class TrackAndStop:
     forced: bool = True
     first_time: float = 900.0
     growth: float = 2.0
+    own: bool = False  # weights with the divergences of the noise model's own family, where it has one (0/1, counts)
     name = "track-and-stop"
 
     def __post_init__(self) -> None:
@@ -50,7 +51,7 @@ class TrackAndStop:
         record = trial.record
         step = grid_step(self.first_time, self.growth, trial.plan.memory.step, record.samples)
         time = self.first_time * self.growth**step
-        weights = problem.question.complexity(record.means, sigma=problem.sigma).weights
+        weights = best_weights(problem, problem.fitted(record.counts, record.means), self.own)
         goal = self._goal(problem, record.counts, weights, time)
         return Plan(whole(goal - record.counts), trial.plan.may_stop, Step(step))
 

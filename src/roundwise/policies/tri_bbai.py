@@ -79,12 +79,12 @@ def second_stage(problem: Problem, record: Record, alpha: float) -> Floats:
         return np.full(record.counts.shape, few)
     leads = np.arange(problem.arms) == record.means.argmax(axis=-1)[..., None]
     moved = np.where(leads, record.means - eps, record.means + eps)
-    found = problem.question.complexity(moved, sigma=problem.sigma)
+    found = problem.complexity(moved)
     return np.minimum(whole(alpha * goal * np.minimum(found.value, 1e300)[..., None] * found.weights), few)
 
 
 def passes(problem: Problem, record: Record, alpha: float) -> Bools:
     """Stage III: whether the evidence is at least beta(t) = ln(L t^alpha / delta)."""
-    evidence = problem.question.evidence(record.counts, record.means, problem.sigma)
+    evidence = problem.evidence(record.counts, record.means)
     bar = math.log(problem.goal / problem.delta) + alpha * np.log(np.maximum(record.samples, 1.0))
     return np.asarray(evidence >= bar)

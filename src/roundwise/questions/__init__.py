@@ -7,6 +7,7 @@ from roundwise.questions.claims import Claims
 from roundwise.questions.largest import Largest
 from roundwise.questions.linear import Statements
 from roundwise.questions.minimum import AnyAbove, MinimumBelow
+from roundwise.questions.structured import Linear
 from roundwise.questions.top_k import TopK
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Claims",
     "Complexity",
     "Largest",
+    "Linear",
     "MinimumBelow",
     "Pieces",
     "Question",

@@ -54,6 +54,7 @@ class Above:
     name = "above"
     cells = "sides of a level"
     open_to_arms = True
+    nearest_first = True
 
     def __post_init__(self) -> None:
         checked_level(self.level)

@@ -39,6 +39,7 @@ Cells = Literal[  # what the means fall into, each with its answer: bets are mad
     "some above a level",  # one for each arm, and one for none
     "some below a level",
     "claims",  # one for each claim: that it is false; several may be true at once (`betting.claims`)
+    "arms with features",  # the same, where the means are linear in features of the arms
     "candidates",  # any answers that are intersections of half-spaces
 ]
 

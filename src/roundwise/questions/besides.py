@@ -11,6 +11,10 @@
 - `flags(names)`                      the options that ask it on the command line; None if it takes a file
 - `open_to_arms`                      that arms may leave and join, because it speaks of none by itself
 - `check_range(low, high)`            raises an InputError if means between these alone answer it
+- `fitted(counts, means)`             the means as the question knows them, if arms teach about each other
+- `nearest_first`                     that of its right answers the first has the largest distances, one by one
+- `features`                          of the arms, (K, d), if their means are linear in them
+- `check_means(means)`                raises an InputError for true means that cannot be
 - `true_shown(answer, means)`         of claims that are shown one by one: how many of those are true
 - `centre(means, constant)`           the point on the border of every wrong answer nearest to the means, or None
                                       (`theory.bounds.affine`; `halfspaces.border_point` serves half-spaces)
@@ -144,6 +148,32 @@ def verdict(question: Question, counts: Floats, means: Floats) -> Answer:
     """The answer that the evidence is for: that at the means, or where several may be right the one with the most."""
     may = tolerant(question)
     return question.answer(means) if may is None else may.verdict(counts, means)
+
+
+def fitted(question: Question, counts: Floats, means: Floats) -> Floats:
+    """What is known of the means: those of the arms, unless arms teach about each other."""
+    own: Callable[[Floats, Floats], Floats] | None = getattr(question, "fitted", None)
+    return means if own is None else own(counts, means)
+
+
+def candidates_at(question: Question, means: Floats, most: int) -> tuple[Answer, Bools]:
+    """Right answers of which one has the most evidence, on the first axis, and which a run has. (A,...),(A)"""
+    may = tolerant(question)
+    if may is None or not tolerance_of(question):
+        return question.answer(means)[None], np.ones((1, *means.shape[:-1]), dtype=np.bool_)
+    return may.right_answers(means, 1 if getattr(question, "nearest_first", False) else most)
+
+
+def features_of(question: Question) -> Floats | None:
+    """Features of the arms that their means are linear in, if there are any. (K, d)"""
+    found: Floats | None = getattr(question, "features", None)
+    return found
+
+
+def check_means(question: Question, means: ArrayLike) -> None:
+    """Raise an InputError for true means that cannot be."""
+    if hasattr(question, "check_means"):
+        question.check_means(means)
 
 
 def true_shown(question: Question, answer: Answer, means: Floats) -> Floats | None:

@@ -22,7 +22,7 @@ from roundwise.questions.base import (
 from roundwise.questions.besides import cells_of, tolerance_of, tolerant
 from roundwise.questions.families import Family
 from roundwise.questions.interior import least_pulls
-from roundwise.questions.projection import costs_of, sides_of
+from roundwise.questions.projection import Nearest, costs_of, sides_of
 from roundwise.questions.several import MOST
 
 
@@ -48,6 +48,8 @@ def complexity(question: Question, means: ArrayLike, family: Family) -> Complexi
     """T~* and w*; where several answers are right, those of the easiest."""
     values = family.inside(finite(means))
     cells = cells_of(question)
+    if cells == "arms with features":
+        raise InputError("Arms with features have no divergences of their own.")
     if cells == "sides of a level":
         return _every_arm(_from_level(question, values, family).max(axis=0))
     if cells in SIGNS:
@@ -104,7 +106,7 @@ def _solved(question: Question, answer: Answer, means: Floats, family: Family, r
     value, weights = np.where(certain, 0.0, np.inf), np.full(means.shape, 1.0 / arms)
     wanted &= ~certain
     if wanted.any():
-        total_pulls, pulls = least_pulls(sides.only(wanted), means[wanted], family)
+        total_pulls, pulls = least_pulls(Nearest(sides.only(wanted), arms, means[wanted], family))
         value[wanted], weights[wanted] = total_pulls, pulls / total_pulls[:, None]
     return complexity_where(np.asarray(np.isfinite(value)), value, weights)
 

@@ -1,22 +1,20 @@
-"""The least pulls that tell an answer from all wrong ones, in the divergence of a family of rewards, certified.
+"""The least pulls that tell an answer from all wrong ones, certified.
 
-min sum_i n_i subject to C_j(n) >= 1 for all half-spaces j (`projection`), a convex programme. n / min_j C_j(n) is
-enough; and for any prices y >= 0 and any lambda^j on the wrong sides, sum_j y_j / max_i sum_j y_j KL(mu_i, lambda_i^j)
-is needed. A primal-dual interior point brings the two together, for many runs at once; no step mixes runs.
+min sum_i n_i subject to C_j(n) >= 1 for all j, where each C_j, what it costs to make the answer wrong in the way j, is
+concave and of degree 1 in n: a convex programme (`Costs`). n / min_j C_j(n) is enough; and for any prices y >= 0
+sum_j y_j / max_i sum_j y_j dC_j/dn_i is needed, because C_j(n) <= sum_i n_i dC_j/dn_i at any other point. A primal-dual
+interior point brings the two together, for many runs at once; no step mixes runs.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import RoundwiseError
-from roundwise.questions import program
 from roundwise.questions.base import quiet
-from roundwise.questions.families import Family
-from roundwise.questions.projection import Bent, Sides, bent_of, dense
 
 STEPS = 200  # of Newton's method: 10 to 30 are usual
 EXACT = 1e-8  # certified relative gap at which a run is done
@@ -32,6 +30,31 @@ class Pace(NamedTuple):
 BOLD, CAREFUL = Pace(2.0, 1e-4), Pace(0.2, 0.3)  # the second where the first does not come to an end
 
 
+class Bent(NamedTuple):
+    """C_j at some pulls with its derivatives: the gradient, and minus the Hessian of sum_j y_j C_j."""
+
+    costs: Floats  # (P)
+    gradient: Floats  # (P, K)
+    curvature: Floats  # (K, K)
+
+
+class Costs(Protocol):
+    """The C_j of several runs, which are on the first axis."""
+
+    @property
+    def possible(self) -> Bools:
+        """Which of them there are. (R, P)"""
+
+    def bent(self, pulls: Floats, prices: Floats) -> Bent:
+        """At these pulls, with these prices y. (R, K), (R, P)"""
+
+    def rough(self) -> Floats:
+        """Proportions of pulls to begin with, all positive. (R, K)"""
+
+    def only(self, runs: Bools) -> Self:
+        """Those of these runs."""
+
+
 class Iterate(NamedTuple):
     """Where the interior point stands."""
 
@@ -41,45 +64,46 @@ class Iterate(NamedTuple):
     prices: Floats  # (P), y
 
 
-def least_pulls(sides: Sides, means: Floats, family: Family) -> tuple[Floats, Floats]:
-    """The least pulls with C_j >= 1 for all j, certified. Runs are on the first axis. (R)->(R),(R,K)"""
-    least, best, most = _searched(sides, means, family, BOLD)
-    again = ~(least <= (1 + EXACT) * most)
+def least_pulls(problem: Costs, exact: float = EXACT) -> tuple[Floats, Floats]:
+    """The least pulls with C_j >= 1 for all j, certified. (R)->(R),(R,K)"""
+    least, best, most = _searched(problem, BOLD, exact)
+    again = ~(least <= (1 + exact) * most)
     if again.any():
-        careful = _searched(sides.only(again), means[again], family, CAREFUL)
+        careful = _searched(problem.only(again), CAREFUL, exact)
         better = careful[0] < least[again]
         least[again], most[again] = np.fmin(careful[0], least[again]), np.fmax(careful[2], most[again])
         best[again] = np.where(better[:, None], careful[1], best[again])
     gap = float((least / most - 1).max(initial=0.0))
-    if not gap <= 1e-6:
+    if not gap <= max(1e-6, 2 * exact):
         raise RoundwiseError(f"The complexity could be computed only to a relative gap of {gap:.1e}; please report it.")
     return least, best
 
 
 @quiet
-def _searched(sides: Sides, means: Floats, family: Family, pace: Pace) -> tuple[Floats, Floats, Floats]:
+def _searched(problem: Costs, pace: Pace, exact: float) -> tuple[Floats, Floats, Floats]:
     """Enough pulls: how many, which, and how many are needed at least. (R)->(R),(R,K),(R)
 
-    A primal-dual interior point: 1 = sum_j y_j KL(mu_i, lambda_i^j) + x_i, C_j(n) - 1 = s_j, s_j y_j -> 0 and
-    x_i n_i -> 0 by Newton's method.
+    A primal-dual interior point: 1 = sum_j y_j dC_j/dn_i + x_i, C_j(n) - 1 = s_j, s_j y_j -> 0 and x_i n_i -> 0 by
+    Newton's method.
     """
-    arms = means.shape[-1]
-    best, least, most = np.ones(means.shape), np.full(len(means), np.inf), np.zeros(len(means))
-    at, now = np.arange(len(means)), _start(sides, means, family)
+    now = _start(problem)
+    runs = len(now.pulls)
+    best, least, most = np.ones(now.pulls.shape), np.full(runs, np.inf), np.zeros(runs)
+    at = np.arange(runs)
     for _ in range(STEPS):
-        bent = bent_of(sides, now.pulls, family, arms)
+        bent = problem.bent(now.pulls, now.prices)
         weakest = bent.costs.min(axis=-1)
         amount = total(now.pulls) / weakest
         better = amount < least[at]
         least[at[better]], best[at[better]] = amount[better], (now.pulls / weakest[:, None])[better]
         dual = (now.prices[:, None, :] @ bent.gradient)[:, 0, :]
         most[at] = np.fmax(most[at], now.prices.sum(axis=-1) / dual.max(axis=-1))
-        going = least[at] > (1 + EXACT) * most[at]
+        going = least[at] > (1 + exact) * most[at]
         at, now, bent = at[going], Iterate(*(x[going] for x in now)), Bent(*(x[going] for x in bent))
         if not at.size:
             break
-        sides = sides.only(going)
-        now = _newton(now, bent, dual[going], sides.possible, pace)
+        problem = problem.only(going)
+        now = _newton(now, bent, dual[going], problem.possible, pace)
     return least, best, most
 
 
@@ -88,10 +112,11 @@ def _newton(now: Iterate, bent: Bent, dual: Floats, possible: Bools, pace: Pace)
     pulls, unused, spare, prices = now
     number = possible.sum(axis=-1, keepdims=True) + pulls.shape[-1]
     short = np.where(possible, bent.costs - 1 - spare, 0.0)
-    by, rank = bent.gradient * pulls[:, None, :], bent.crossed * pulls[:, None, :]
-    matrix = by.swapaxes(1, 2) @ ((prices / spare)[..., None] * by) - rank.swapaxes(1, 2) @ (prices[..., None] * rank)
+    by = bent.gradient * pulls[:, None, :]
+    matrix = by.swapaxes(1, 2) @ ((prices / spare)[..., None] * by)
+    matrix += bent.curvature * pulls[:, :, None] * pulls[:, None, :]
     entries = np.arange(pulls.shape[-1])
-    matrix[:, entries, entries] += total((prices[..., None] * bent.curves).swapaxes(1, 2)) * pulls**2 + unused * pulls
+    matrix[:, entries, entries] += unused * pulls
     scale = 1 / np.sqrt(np.maximum(matrix[:, entries, entries], 1e-300))
     matrix = matrix * scale[:, :, None] * scale[:, None, :]
     matrix[:, entries, entries] += 1e-15
@@ -125,17 +150,13 @@ def _reach(values: Floats, change: Floats) -> Floats:
     return np.asarray(0.95 / np.maximum(steepest, 0.95))
 
 
-def _start(sides: Sides, means: Floats, family: Family) -> Iterate:
-    """Twice the pulls that are enough in the proportions for normal rewards, with the variances at the means."""
-    squares = dense(sides, sides.pieces.coefficients**2, means.shape[-1]) * family.variance(means)[:, None, :]
-    limits = np.where(sides.possible, sides.distances**2 / 2, np.inf)
-    q = squares / np.where(np.isinf(limits), 1.0, limits)[..., None]
-    pulls = program.general(q, np.where(np.isinf(limits), np.inf, 1.0), program.ROUGH).pulls
-    pulls = np.maximum(pulls, 1e-3 * pulls.max(axis=-1, keepdims=True))
-    bent = bent_of(sides, pulls, family, means.shape[-1])
+def _start(problem: Costs) -> Iterate:
+    """Twice the pulls that are enough in the proportions to begin with."""
+    possible, pulls = problem.possible, problem.rough()
+    bent = problem.bent(pulls, np.ones(possible.shape))
     factor = 2 / bent.costs.min(axis=-1, keepdims=True)
-    spare = np.where(sides.possible, bent.costs * factor - 1, 1.0)
-    prices = np.where(sides.possible, 1 / spare, 0.0)
+    spare = np.where(possible, bent.costs * factor - 1, 1.0)
+    prices = np.where(possible, 1 / spare, 0.0)
     prices /= np.maximum((prices[:, None, :] @ bent.gradient)[:, 0, :].max(axis=-1), 1e-300)[:, None]
     pulls = pulls * factor
     return Iterate(pulls, (prices * spare).max(axis=-1, keepdims=True) / pulls, spare, prices)

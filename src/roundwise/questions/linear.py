@@ -50,6 +50,7 @@ class Statements:
     names: tuple[str, ...] = ()
     tolerance: float = 0.0  # epsilon, in units of the forms
     name = "statements"
+    nearest_first = True
 
     def __post_init__(self) -> None:
         forms, names = checked_forms(self.forms, self.names, "statement")

@@ -14,8 +14,10 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
+from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, Question, quiet, range_of_forms
 from roundwise.questions.families import Family
+from roundwise.questions.interior import Bent
 
 
 class Sides(NamedTuple):
@@ -37,15 +39,6 @@ class Sides(NamedTuple):
         return Sides(
             chosen, self.means[runs], self.distances[runs], self.possible[runs], self.single[runs], self.even[runs]
         )
-
-
-class Bent(NamedTuple):
-    """C_j at some pulls with its derivatives: the gradient, and the Hessian -diag(curves) + crossed crossed'."""
-
-    costs: Floats  # (P)
-    gradient: Floats  # (P, K), KL(mu_i, lambda_i)
-    curves: Floats  # (P, K)
-    crossed: Floats  # (P, K)
 
 
 def sides_of(question: Question, answer: Answer, means: Floats, family: Family) -> Sides:
@@ -128,19 +121,54 @@ def _on_border(sides: Sides, weights: Floats, family: Family) -> Floats:
     return np.where(todo[..., None], steps, 0.0)
 
 
-def bent_of(sides: Sides, pulls: Floats, family: Family, arms: int) -> Bent:
-    """C_j and its derivatives. With h_i = 1/(n_i KL''), t_i = KL'^2 h_i and r_i = a_i KL' h_i / sqrt(sum a^2 h)."""
-    costs, each, steps = costs_of(sides, pulls, family)
-    own, pieces = family.only(sides.pieces.arms), sides.pieces
-    weights = np.take_along_axis(np.broadcast_to(pulls[..., None, :], _wide(pieces, pulls)), pieces.arms, axis=-1)
-    first, second = own.bends(sides.means, steps)
-    ease = 1 / (np.maximum(weights, 1e-300) * second)
-    factors = pieces.coefficients
-    together = np.sqrt(np.maximum(total(factors**2 * ease), 1e-300))[..., None]
-    live = sides.possible[..., None] & (factors != 0)
-    curves, crossed = first**2 * ease, factors * first * ease / together
-    found = (dense(sides, np.where(live & np.isfinite(x), x, 0.0), arms) for x in (each, curves, crossed))
-    return Bent(np.where(sides.possible, costs, np.inf), *found)
+class Nearest(NamedTuple):
+    """C_j of half-spaces in the divergence of a family, for the least pulls (`interior.Costs`)."""
+
+    sides: Sides
+    arms: int
+    means: Floats  # (K)
+    family: Family
+
+    @property
+    def possible(self) -> Bools:
+        """Which half-spaces means of the family can be beyond."""
+        return self.sides.possible
+
+    def only(self, runs: Bools) -> Nearest:
+        """Those of these runs."""
+        return self._replace(sides=self.sides.only(runs), means=self.means[runs])
+
+    def rough(self) -> Floats:
+        """The proportions for normal rewards with the variances at the means."""
+        sides = self.sides
+        squares = dense(sides, sides.pieces.coefficients**2, self.arms) * self.family.variance(self.means)[:, None, :]
+        limits = np.where(sides.possible, sides.distances**2 / 2, np.inf)
+        q = squares / np.where(np.isinf(limits), 1.0, limits)[..., None]
+        pulls = program.general(q, np.where(np.isinf(limits), np.inf, 1.0), program.ROUGH).pulls
+        return np.maximum(pulls, 1e-3 * pulls.max(axis=-1, keepdims=True))
+
+    def bent(self, pulls: Floats, prices: Floats) -> Bent:
+        """dC_j/dn_i = KL(mu_i, lambda_i); -C_j'' = diag(t) - r r'.
+
+        h_i = 1/(n_i KL''), t_i = KL'^2 h_i and r_i = a_i KL' h_i / sqrt(sum a^2 h).
+        """
+        sides, family = self.sides, self.family
+        costs, each, steps = costs_of(sides, pulls, family)
+        own, pieces = family.only(sides.pieces.arms), sides.pieces
+        weights = np.take_along_axis(np.broadcast_to(pulls[..., None, :], _wide(pieces, pulls)), pieces.arms, axis=-1)
+        first, second = own.bends(sides.means, steps)
+        ease = 1 / (np.maximum(weights, 1e-300) * second)
+        factors = pieces.coefficients
+        together = np.sqrt(np.maximum(total(factors**2 * ease), 1e-300))[..., None]
+        live = sides.possible[..., None] & (factors != 0)
+        bends = first**2 * ease, factors * first * ease / together
+        gradient, curves, crossed = (
+            dense(sides, np.where(live & np.isfinite(x), x, 0.0), self.arms) for x in (each, *bends)
+        )
+        curvature = -crossed.swapaxes(1, 2) @ (prices[..., None] * crossed)
+        entries = np.arange(self.arms)
+        curvature[:, entries, entries] += total((prices[..., None] * curves).swapaxes(1, 2))
+        return Bent(np.where(sides.possible, costs, np.inf), gradient, curvature)
 
 
 def dense(sides: Sides, values: Floats, arms: int) -> Floats:

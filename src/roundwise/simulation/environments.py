@@ -165,12 +165,14 @@ class FamilyArms(Arms):
 
     def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One draw for the total of each arm."""
-        totals = self.family.drawn(rng, pulls.transpose(), world.means.transpose())
+        family = self.family.only(np.arange(self.arms)[:, None])
+        totals = family.drawn(rng, pulls.transpose(), world.means.transpose())
         return Batch(pulls, totals.transpose()), world
 
     def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
         """One draw for each part of each arm, and other dealings of the same rows."""
-        totals = self.family.drawn(rng, counts.transpose(), world.means.transpose()[:, None])
+        family = self.family.only(np.arange(self.arms).reshape(-1, *[1] * (counts.ndim - 2)))
+        totals = family.drawn(rng, counts.transpose(), world.means.transpose()[:, None])
         return _redealt(rng, self.noise, counts, totals, dealings), world
 
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from roundwise.arrays import Array, stacked, take
 from roundwise.dealing import FIRST_PARTS
 from roundwise.errors import InputError, whole_number
-from roundwise.noise import family_of, items_of, known_sigma
+from roundwise.noise import deviations_of, family_of, items_of, known_sigma
 from roundwise.policies import Policy
 from roundwise.policies.rounds import within
 from roundwise.problem import Problem
-from roundwise.questions.besides import complexity_at, true_shown
+from roundwise.questions.besides import check_means, complexity_at, true_shown
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import Environment, Now, mismatch, pulled_in_parts
 from roundwise.simulation.summary import Runs
@@ -144,8 +144,11 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
     assumed = known_sigma(problem.noise)
     sigma = environment.sigma if assumed is None else assumed
     question = problem.question
-    complexity = complexity_at(question, truth, sigma)
-    bound = lower_bound_at(problem.question, truth, problem.delta, sigma, complexity)
+    check_means(question, truth)
+    apart = deviations_of(problem.noise)
+    complexity = complexity_at(question, truth, sigma) if apart is None else problem.complexity(truth).value
+    least = sigma if apart is None else min(apart)  # of all arms: then it is a bound, too, where several are right
+    bound = lower_bound_at(problem.question, truth, problem.delta, least, complexity)
     exact = environment.noise.outcome.normal and sigma == environment.sigma
     family = family_of(environment.noise)
     if family is not None and (own := own_lower_bound(question, truth, problem.delta, family)) is not None:

@@ -56,6 +56,22 @@ def read_forms(path: Path, level: str, needed: bool) -> tuple[list[str], list[li
     return [row["name"] for _, row in rows], forms, levels
 
 
+def read_features(path: Path, arms: Sequence[str]) -> Floats:
+    """Features of arms from a table of numbers: one row each, in the order of the arms or with a column `arm`. (K,d)"""
+    head, rows = read_rows(path, [])
+    columns = [word for word in head if word != "arm"]
+    found = [[number_in(path, line, f"feature '{word}',", row[word]) for word in columns] for line, row in rows]
+    if "arm" in head:
+        places = {row["arm"]: i for i, (_, row) in enumerate(rows)}
+        for arm in arms:
+            if arm not in places:
+                raise DataError(f"{path}: there is no row for the arm '{arm}' in the column 'arm'.")
+        found = [found[places[arm]] for arm in arms]
+    if len(found) != len(arms):
+        raise DataError(f"{path} has {len(found)} rows of features, but there are {len(arms)} arms: give one row each.")
+    return np.array(found)
+
+
 def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Floats, Floats]:
     """The arms, outcomes and counts of a table `[instance,]arm,outcome,count`: how often each arm had each outcome."""
     head, rows = read_rows(path, ("arm", "outcome", "count"))

@@ -4,7 +4,7 @@ from roundwise.stopping.base import Exacting, Stopping, anytime, carrying, exact
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.explained import About, Claim, Explained, explained
 from roundwise.stopping.glr import GLR
-from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold
+from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold, Volume
 
 __all__ = [
     "GLR",
@@ -21,6 +21,7 @@ __all__ = [
     "Stopping",
     "Sum",
     "Threshold",
+    "Volume",
     "anytime",
     "carrying",
     "exacting",

@@ -132,6 +132,6 @@ def rule_notes(rule: Stopping, problem: Problem, trial: Trial) -> list[str]:
 def deviations(problem: Problem, record: Record, threshold: Threshold) -> Interval:
     """Means within the deviation of all arms together that a threshold bounds, all of it on one arm."""
     bar = float(threshold.value(problem, record.counts))
-    radius = problem.sigma * np.sqrt(2 * bar / np.maximum(record.counts, 1e-300))
+    radius = problem.sigma * np.sqrt(2 * bar / np.maximum(problem.weighed(record.counts), 1e-300))
     low, high = range_of_means(problem.noise)
     return Interval(np.maximum(record.means - radius, low), np.minimum(record.means + radius, high))

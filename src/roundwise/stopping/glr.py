@@ -11,7 +11,6 @@ from roundwise.arrays import Bools
 from roundwise.noise.paired import DEPENDENT, items_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.questions.besides import verdict
 from roundwise.state import Batch, Plan, Record, Trial
 from roundwise.stopping.explained import Bounds, Claim, Standing, deviations
 from roundwise.stopping.thresholds import Counts, Mixture, Threshold
@@ -45,7 +44,7 @@ class GLR:
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether the evidence exceeds the threshold, where the policy asks for a test."""
         record = trial.record
-        evidence = problem.question.evidence(record.counts, record.means, problem.sigma)
+        evidence = problem.evidence(record.counts, record.means)
         least = self.threshold.value(problem, np.zeros(problem.arms))  # it never falls: most batches are below it
         stops = np.asarray(trial.plan.may_stop & (evidence > least))
         stops[stops] = evidence[stops] > self.threshold.value(problem, record.counts[stops])
@@ -53,7 +52,7 @@ class GLR:
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The answer that the evidence is for."""
-        return verdict(problem.question, trial.record.counts, trial.record.means)
+        return problem.verdict(trial.record.counts, trial.record.means)
 
     def doubt(self, problem: Problem) -> str | None:
         """What the threshold says of itself; arms that share items are not what it is proved for."""
@@ -62,7 +61,7 @@ class GLR:
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """One: the evidence for the answer against the threshold."""
         question, record = problem.question, trial.record
-        evidence = float(question.evidence(record.counts, record.means, problem.sigma))
+        evidence = float(problem.evidence(record.counts, record.means))
         bar = float(self.threshold.value(problem, record.counts))
         answer = question.words(self.answer(problem, trial), names)
         return [Claim(f"{answer}, against every other answer", evidence, bar, evidence > bar)]

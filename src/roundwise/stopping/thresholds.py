@@ -10,9 +10,9 @@ Arms without results count as pulled once: they add nothing to the deviation tha
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,10 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats, total
 from roundwise.errors import InputError
 from roundwise.problem import Problem
+from roundwise.questions.besides import features_of
+from roundwise.questions.design import basis
+
+_PRIOR = 0.1  # a, of the threshold `volume`
 
 
 class Threshold(Protocol):
@@ -151,6 +155,53 @@ class Sum:
 
 
 @dataclass(frozen=True)
+class Volume:
+    """By the volume of the ellipsoid of what is known: for arms with features, whose d may be far below K.
+
+    (1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2), V = sum_i N_i x_i x_i'/sigma_i^2 and V_0 the same with every arm
+    pulled once (docs/linear.md); with a/k in place of the first a where V is only k < 1 times V_0, because arms have no
+    results. Without features x_i are the unit vectors.
+    """
+
+    name = "volume"
+    joint = True
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """(1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2)."""
+        if features_of(problem.question) is None:  # arms without results count as pulled once
+            return np.asarray((1 + _PRIOR) * (problem.goal + total(np.log1p(np.maximum(counts, 1.0) / _PRIOR)) / 2))
+        rows = _whitened(problem)
+        sizes = np.maximum(np.linalg.eigvalsh((rows.T * counts[..., None, :]) @ rows), 0.0)  # of V_0^-1 V
+        sizes = np.where((counts > 0).any(axis=-1, keepdims=True), sizes, 1.0)  # nothing yet: no less than ever after
+        with np.errstate(divide="ignore"):
+            factor = 1 + _PRIOR / np.minimum(sizes.min(axis=-1), 1.0)
+        return np.asarray(factor * (problem.goal + total(np.log1p(sizes / _PRIOR)) / 2))
+
+    def at(self, problem: Problem, samples: float) -> float:
+        """det is at most ((trace)/d)^d, and the trace at most the samples times the largest leverage."""
+        each = max(samples / problem.arms, 1.0)
+        if features_of(problem.question) is None:
+            return (1 + _PRIOR) * (problem.goal + problem.arms * math.log1p(each / _PRIOR) / 2)
+        rows = _whitened(problem)
+        leverage, size = float((rows**2).sum(axis=-1).max()), rows.shape[-1]
+        trace = max(samples, float(problem.arms)) * leverage / _PRIOR
+        return (1 + _PRIOR) * (problem.goal + size * math.log1p(trace / size) / 2)
+
+    def doubt(self, problem: Problem) -> None:
+        """None: it is proved."""
+        return
+
+
+@lru_cache(maxsize=64)
+def _whitened(problem: Problem) -> Floats:
+    """Features in which V_0 is the identity. (K, d)"""
+    features = features_of(problem.question)
+    assert features is not None
+    scaled = features * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
+    return basis(scaled)
+
+
+@dataclass(frozen=True)
 class Heuristic:
     """ln((1 + ln t)/delta), popular and unproved: for researchers only, without guarantee."""
 
@@ -169,7 +220,9 @@ class Heuristic:
         return "no guarantee: the threshold ln((1 + ln t)/delta) has no proof"
 
 
-THRESHOLDS: dict[str, Threshold] = {each.name: each for each in (Mixture(), Counts(), Pairwise(), Sum(), Heuristic())}
+THRESHOLDS: dict[str, Threshold] = {
+    each.name: each for each in (Mixture(), Counts(), Pairwise(), Sum(), Volume(), Heuristic())
+}
 
 
 def wbar(x: ArrayLike) -> Floats:
@@ -185,7 +238,7 @@ def wbar(x: ArrayLike) -> Floats:
     return np.asarray(y)
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def gaussian_calibration(x: float) -> float:
     """C_G(x) = min over 1/2 < l <= 1 of (g(l) + x)/l, with g(l) = 2l - 2l ln(4l) + ln zeta(2l) - ln(1 - l)/2.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from roundwise.studies.report.charts import Axis
 from roundwise.studies.report.model import Facts
 
 LINES = 8  # options whose means are followed
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640.0, 220.0, 52.0, 175.0, 10.0, 26.0
+HEIGHT, TOP, BOTTOM, LEFT = 200.0, 10.0, 26.0, 12.0  # the last in per cent of the width
 
 
 class Line(NamedTuple):
@@ -23,36 +24,35 @@ class Line(NamedTuple):
 
 
 def means_by_round(report: Facts) -> str:
-    """The mean of each option over all rounds up to each, with the name at its end."""
+    """The mean of each option over all rounds up to each, with a legend below."""
     lines = _lines(report)
     if not lines or max(len(each.points) for each in lines) < 2:
         return ""
     rounds = sorted({at for each in lines for at, _ in each.points})
     axis = Axis.over([value for each in lines for _, value in each.points])
-    parts = [_grid(axis, report), _rounds(rounds)]
-    names = _apart([(_y(axis, each.points[-1][1]), each) for each in lines])
-    beside = WIDTH - RIGHT + 8
-    for end, each in names:
-        drawn = " ".join(f"{_x(rounds, at)},{_y(axis, value)}" for at, value in each.points)
-        last = _esc(report.units.value(each.points[-1][1], "near"))
-        parts.append(
-            f'<polyline class="line {each.kind}" points="{drawn}"><title>{_esc(each.name)}: {last}</title></polyline>'
-            f'<text class="{each.kind}" x="{beside}" y="{end + 4:.1f}">{_esc(_short(each.name))} {last}</text>'
-        )
+    parts, legend = [_grid(axis, report), _rounds(rounds)], []
+    for each in reversed(lines):
+        ends = [(_x(rounds, at), _y(axis, value)) for at, value in each.points]
+        parts += [
+            f'<line class="line {each.kind}" x1="{x1}%" y1="{y1}" x2="{x2}%" y2="{y2}"/>'
+            for (x1, y1), (x2, y2) in itertools.pairwise(ends)
+        ]
+        parts.append(f'<circle class="dot {each.kind}" cx="{ends[-1][0]}%" cy="{ends[-1][1]}" r="4"/>')
+        last = report.units.value(each.points[-1][1], "near")
+        swatch = f'<rect class="dot {each.kind}" width="18" height="4" y="2"/>'
+        swatch = f'<svg class="swatch" width="18" height="8">{swatch}</svg>'
+        legend.append(f"<li>{swatch}{_esc(_short(each.name))}: {_esc(last)}</li>")
     more = len({each.arm for each in report.cells}) - len(lines)
-    label = f"{report.units.mean} of each option by round" + (
-        f"; {more} more options are not drawn" if more > 0 else ""
-    )
-    return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{_esc(label)}">'
-        f"{''.join(parts)}</svg>"
-    )
+    legend = [*reversed(legend), *([f"<li>{more} more options are not drawn</li>"] if more > 0 else [])]
+    label = _esc(f"{report.units.mean} of each option by round")
+    size = f'width="100%" height="{HEIGHT:g}"'
+    chart = f'<svg class="by-round" {size} role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    return f'{chart}<ul class="legend">{"".join(legend)}</ul>'
 
 
 def _lines(report: Facts) -> list[Line]:
     """The means so far of the options that are ahead, round by round."""
     ranked = [each for each in report.ranked if each.mean is not None][:LINES]
-    out = {each.name for each in ranked if each.place == "out"}
     found = []
     for place, arm in enumerate(ranked):
         n, total, points = 0, 0.0, []
@@ -61,13 +61,12 @@ def _lines(report: Facts) -> list[Line]:
                 n, total = n + cell.results, total + cell.results * cell.mean
                 points.append((cell.round, total / n))
         if points:
-            kind = "out" if arm.name in out else "first" if not place else "second" if place == 1 else "rest"
-            found.append(Line(arm.name, points, kind))
+            found.append(Line(arm.name, points, "out" if arm.place == "out" else f"n{place}"))
     return found
 
 
 def _x(rounds: Sequence[int], at: int) -> float:
-    return round(LEFT + (WIDTH - LEFT - RIGHT) * rounds.index(at) / max(len(rounds) - 1, 1), 1)
+    return round(LEFT + (98 - LEFT) * rounds.index(at) / max(len(rounds) - 1, 1), 2)
 
 
 def _y(axis: Axis, value: float) -> float:
@@ -76,33 +75,22 @@ def _y(axis: Axis, value: float) -> float:
 
 def _grid(axis: Axis, report: Facts) -> str:
     return "".join(
-        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{_y(axis, tick)}" y2="{_y(axis, tick)}"/>'
-        f'<text class="tick" x="{LEFT - 6}" y="{_y(axis, tick) + 4}" text-anchor="end">'
-        f"{_esc(report.units.given(tick))}</text>"
+        f'<line class="grid" x1="{LEFT}%" x2="100%" y1="{_y(axis, tick)}" y2="{_y(axis, tick)}"/>'
+        f'<text x="{LEFT - 1}%" y="{_y(axis, tick) + 4}" text-anchor="end">{_esc(report.units.given(tick))}</text>'
         for tick in axis.ticks
     )
 
 
 def _rounds(rounds: Sequence[int]) -> str:
-    every = max(1, -(-len(rounds) // 10))
+    every = max(1, -(-len(rounds) // 8))
     return "".join(
-        f'<text class="tick" x="{_x(rounds, at)}" y="{HEIGHT - 6}" text-anchor="middle">'
-        f"{'round ' if not i else ''}{at}</text>"
+        f'<text x="{_x(rounds, at)}%" y="{HEIGHT - 6}" text-anchor="middle">{at}</text>'
         for i, at in enumerate(rounds)
         if i % every == 0
     )
 
 
-def _apart(ends: list[tuple[float, Line]], least: float = 15.0) -> list[tuple[float, Line]]:
-    """Where the names stand: beside the ends of their lines, but not on each other."""
-    found: list[tuple[float, Line]] = []
-    for y, each in sorted(ends, key=lambda end: end[0]):
-        found.append((max(y, found[-1][0] + least) if found else y, each))
-    over = found[-1][0] - (HEIGHT - BOTTOM) if found else 0.0
-    return [(y - max(over, 0.0), each) for y, each in found]
-
-
-def _short(name: str, longest: int = 14) -> str:
+def _short(name: str, longest: int = 40) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 

@@ -14,6 +14,7 @@ from roundwise.studies.report import Report, report_of
 
 Made = TypeVar("Made")
 MOST = 200  # reports that are kept
+MANY = 40  # arms from which on a forecast takes so long that it is made only when somebody asks for it
 
 
 class Kept:
@@ -45,7 +46,8 @@ class Kept:
 
     def ahead(self, study: Study) -> Report:
         """Everything, with bounds and what is still to come: what is kept and shown to others."""
-        return replace(self.whole(study), forecast=self.forecast(study) or None)
+        found = self.whole(study)
+        return found if len(found.arm_rows) > MANY else replace(found, forecast=self.forecast(study) or None)
 
     def best(self, study: Study) -> tuple[Report, bool]:
         """The report with bounds where it is at hand, else the brief one; and whether it has bounds."""

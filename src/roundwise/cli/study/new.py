@@ -14,6 +14,7 @@ from roundwise.cli.options import (
     Against,
     Delta,
     EventCounts,
+    FeaturesFile,
     FormsFile,
     Futility,
     Json,
@@ -23,19 +24,32 @@ from roundwise.cli.options import (
     NoiseName,
     NoiseSigma,
     Normal,
+    Sigmas,
     Tolerance,
     TopSize,
     TwoSided,
     ValueRange,
     ZeroOne,
+    numbers,
     question_from,
 )
 from roundwise.cli.output import recorded
 from roundwise.cli.reading import ArmColumn, IdColumn, ItemColumn, OutcomeColumn, TimeColumn, columns_of
 from roundwise.cli.study.common import Name, Storage, show
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance, with_items
-from roundwise.questions import Question, Statements
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Deviations,
+    Gaussian,
+    Noise,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+    with_items,
+)
+from roundwise.questions import Linear, Question, Statements
+from roundwise.simulation.tables import read_features
 from roundwise.spec import made
 
 
@@ -54,6 +68,7 @@ def new(
     level: Level = None,
     file: FormsFile = None,
     tolerance: Tolerance = None,
+    features: FeaturesFile = None,
     control: Annotated[
         str | None,
         typer.Option("--control", help="claims (or statements, instead of --file): who beats this arm?"),
@@ -63,6 +78,7 @@ def new(
     two_sided: TwoSided = False,
     margin_is: MarginIs = "difference",
     sigma: NoiseSigma = None,
+    sigmas: Sigmas = None,
     normal: Normal = False,
     value_range: ValueRange = None,
     binary: ZeroOne = False,
@@ -110,9 +126,9 @@ def new(
         forecast = None
         against = Against(control, margin, futility, two_sided, margin_is)
         words = {
-            "question": _question(question, names, k, level, file, tolerance, against),
+            "question": _question(question, names, k, level, file, tolerance, against, features),
             "arms": names,
-            "noise": _noise(sigma, normal, value_range, binary, counts, noise),
+            "noise": _noise(sigma, normal, value_range, binary, counts, noise, sigmas),
             "delta": delta,
             "policy": None if policy is None else made("policy", policy, trusted=True),
             "max_batch": max_batch,
@@ -178,12 +194,14 @@ def _question(
     file: Path | None,
     tolerance: float | None,
     against: Against,
+    features: Path | None = None,
 ) -> Question:
     if name == Statements.name and against.control is not None and file is None:
         if against != Against(against.control, against.margin):
             raise InputError("--futility, --two-sided and --margin-is go with --question claims.")
-        return Statements.against_control(names, against.control, against.margin or 0.0)
-    return question_from(name, k, level, file, tolerance, against, names)
+        asked = Statements.against_control(names, against.control, against.margin or 0.0, tolerance or 0.0)
+        return asked if features is None else Linear(asked, read_features(features, names))
+    return question_from(name, k, level, file, tolerance, against, names, features)
 
 
 def _noise(
@@ -193,13 +211,16 @@ def _noise(
     binary: bool,
     counts: bool,
     named: str | None,
+    sigmas: str | None = None,
 ) -> Noise:
     chosen = [sigma is not None, value_range is not None, binary, counts, normal and sigma is None, named is not None]
-    if sum(chosen) != 1 or (named is not None and normal):
+    if sum(chosen) + (sigmas is not None) != 1 or (named is not None and normal):
         raise InputError(
             "Say what results look like with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
-            "--normal (deviation unknown), --counts, --noise NAME."
+            "--sigmas LIST, --normal (deviation unknown), --counts, --noise NAME."
         )
+    if sigmas is not None:
+        return Deviations(tuple(numbers(sigmas, "--sigmas").tolist()))
     if named is not None:
         return made("noise", named, trusted=True)
     if sigma is not None:

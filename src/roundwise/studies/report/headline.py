@@ -198,4 +198,5 @@ ANSWERS: dict[str, Callable[[Findings], str | None]] = {  # by the cells of the 
     "some below a level": _some,
     "claims": claims_words,
     "candidates": _other,
+    "arms with features": lambda found: None,
 }

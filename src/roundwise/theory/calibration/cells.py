@@ -74,7 +74,7 @@ class Simulated:
     def problem(self) -> tuple[Problem, Floats]:
         """What is asked, and the true means."""
         question, means = self.shape.asked(self.law)
-        problem = Problem(question, self.shape.arms, self.delta, self.law.noise)
+        problem = Problem(question, self.shape.arms, self.delta, self.law.assumed(self.shape.arms))
         self.policy.check(problem)
         self.law.made(means)  # refuses means that the noise cannot have
         return problem, means

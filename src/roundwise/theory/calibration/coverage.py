@@ -47,7 +47,7 @@ class Covered:
     def __call__(self, runs: int, rng: Generator) -> int:
         """To the horizon, also past the end of a run."""
         question, means = self.shape.asked(self.law)
-        problem = Problem(question, self.shape.arms, DELTA, self.law.noise)
+        problem = Problem(question, self.shape.arms, DELTA, self.law.assumed(self.shape.arms))
         environment = self.law.made(means)
         world, trial, batches = environment.world(rng, runs), begin(problem, POLICY, (runs,)), []
         for _ in range(10):

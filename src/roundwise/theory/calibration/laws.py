@@ -16,6 +16,7 @@ from roundwise.arrays import Floats, zeros
 from roundwise.noise import (
     Binary,
     Bounded,
+    Deviations,
     Gaussian,
     Needs,
     Noise,
@@ -50,7 +51,12 @@ class Law:
     centre: float
     unit: float
     made: Callable[[Floats], Environment]
+    each: Callable[[int], Noise] | None = None  # what is assumed, for so many arms, where arms differ
     covers: str = "everything"  # or "one arm at a time" (levels), or "differences" (with bets that cancel shifts)
+
+    def assumed(self, arms: int) -> Noise:
+        """What is assumed of so many arms."""
+        return self.noise if self.each is None else self.each(arms)
 
 
 class Moved(NamedTuple):
@@ -145,6 +151,11 @@ def _uneven(means: Floats) -> NormalArms:
     return NormalArms(means, np.where(np.arange(len(means)) == 0, 3.0, 0.1))
 
 
+def _deviations(arms: int) -> tuple[float, ...]:
+    """Known ones, thirty times apart."""
+    return tuple(3.0 if arm % 3 == 0 else 0.1 if arm % 3 == 1 else 1.0 for arm in range(arms))
+
+
 def _items(means: Floats) -> NormalItems:
     """Normal results on shared items, of which one arm varies five times as much as the others."""
     return NormalItems(means, np.where(np.arange(len(means)) == 0, 2.5, 0.5), 0.6)
@@ -166,11 +177,19 @@ def _values(low: float, high: float, rare: float) -> Callable[[Floats], Environm
 LAWS: tuple[Law, ...] = (
     Law("normal, sigma known", Gaussian(1.0), 0.0, 0.5, _normal(1.0)),
     Law("normal, sigma 2.5", Gaussian(2.5), 10.0, 1.25, _normal(2.5)),
+    Law(
+        "normal, deviations known",
+        Deviations(_deviations(3)),
+        0.0,
+        0.5,
+        lambda means: NormalArms(means, np.array(_deviations(len(means)))),
+        each=lambda arms: Deviations(_deviations(arms)),
+    ),
     Law("sub-Gaussian: normal", SubGaussian(1.0), 0.0, 0.5, _normal(1.0)),
     Law("sub-Gaussian: two points", SubGaussian(1.0), 0.0, 0.5, TwoPoint),
-    Law("normal, all arms move", SubGaussian(1.0), 0.0, 0.5, _normal(1.0, shifts=3.0), "differences"),
+    Law("normal, all arms move", SubGaussian(1.0), 0.0, 0.5, _normal(1.0, shifts=3.0), covers="differences"),
     Law("sigma unknown", UnknownVariance(), 0.0, 3.0, _normal(7.0)),
-    Law("sigma unknown, unequal", UnknownVariance(), 0.0, 0.5, _uneven, "one arm at a time"),
+    Law("sigma unknown, unequal", UnknownVariance(), 0.0, 0.5, _uneven, covers="one arm at a time"),
     Law("0/1, rate .5", Binary(), 0.5, 0.2, BernoulliArms),
     Law("0/1, rate .02", Binary(), 0.02, 0.01, BernoulliArms),
     Law("0/1, rate .001", Binary(), 0.001, 0.0005, BernoulliArms),

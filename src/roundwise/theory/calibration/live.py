@@ -190,7 +190,9 @@ class Lived:
         names = tuple(f"arm {i}" for i in range(shape.arms))
         policy = within_limits(self.way.policy, *self.way.limits)
         seed = int(rng.integers(2**32))
-        return means, Settings(question, names, self.source.law.noise, self.delta, policy, seed, self.way.budget)
+        return means, Settings(
+            question, names, self.source.law.assumed(len(names)), self.delta, policy, seed, self.way.budget
+        )
 
     def rows(self, table: Sequence[tuple[str, int]], means: Floats, rng: Generator) -> Rows:
         """Results of a batch, in random order; more or fewer than asked by chance alone."""
@@ -213,7 +215,9 @@ def paths() -> Iterator[Cell | Refused]:
                 for shape in ASKED:
                     question, _ = shape.asked(source.law)
                     policy = within_limits(way.policy, *way.limits)
-                    Settings(question, tuple(map(str, range(shape.arms))), source.law.noise, 0.05, policy, 0)
+                    Settings(
+                        question, tuple(map(str, range(shape.arms))), source.law.assumed(shape.arms), 0.05, policy, 0
+                    )
             except InputError as error:
                 yield Refused("live", way.name, source.law.name, str(error))
                 continue

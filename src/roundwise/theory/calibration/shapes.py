@@ -12,7 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.questions import Above, AnyAbove, BestArm, Claims, Largest, MinimumBelow, Question, Statements, TopK
+from roundwise.questions import (
+    Above,
+    AnyAbove,
+    BestArm,
+    Claims,
+    Largest,
+    Linear,
+    MinimumBelow,
+    Question,
+    Statements,
+    TopK,
+)
 from roundwise.theory.calibration.laws import Law
 
 TINY = 1e-6
@@ -94,6 +105,16 @@ def _largest(
     return asked
 
 
+def _features(question: Callable[[Law], Question], *rows: tuple[float, float]) -> Callable[[Law], Asked]:
+    """Arms with three features, a constant and two numbers, whose sum is how many units the mean is off the centre."""
+
+    def asked(law: Law) -> Asked:
+        features = np.array([(1.0, *row) for row in rows])
+        return Linear(question(law), features), features @ np.array([law.centre, law.unit, law.unit])
+
+    return asked
+
+
 def _spread(number: int, first: float = 0.0) -> list[float]:
     """One arm a hair ahead of all others."""
     return [first, *[first - TINY] * (number - 1)]
@@ -164,6 +185,29 @@ SHAPES: tuple[Shape, ...] = (
     Shape("minimum within a tolerance", 3, _level(MinimumBelow, -BEYOND, 1, 1, near=0.5), separate=True),
     Shape("none of 10 above, within a tolerance", 10, _level(AnyAbove, *[-BEYOND] * 10, near=0.5), separate=True),
     Shape("control within a tolerance", 5, _control(0.0, 0, BEYOND, -BEYOND, 0, 0.2, near=0.5), compares=True),
+    Shape(
+        "features, best of 5, tie",
+        5,
+        _features(lambda law: BestArm(), (1, 0), (0, 1 - TINY), (-1, 0.5), (0.5, -1), (0, 0)),
+    ),
+    Shape(
+        "features, best of 4 within a tolerance",
+        4,
+        _features(lambda law: BestArm(0.5 * law.unit), (1, 0), (0, 0.5 - TINY), (-1, 1.5 - TINY), (0.4, 0.4)),
+    ),
+    Shape(
+        "features, above, 4 just below",
+        6,
+        _features(
+            lambda law: Above(law.centre),
+            (1, -1 - TINY),
+            (-1, 1 - TINY),
+            (0, -TINY),
+            (0.5, -0.5 - TINY),
+            (1, 0),
+            (0, 1),
+        ),
+    ),
     Shape(
         "largest within a tolerance",
         3,

@@ -1,0 +1,263 @@
+"""Any question whose answers are intersections of half-spaces, asked of arms with features: mu = X theta.
+
+A pull of one arm then teaches about others. All is as without features, with the least-squares estimate in place of the
+means and a.lambda > b of the means read as (X'a).theta > b (docs/linear.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.errors import InputError
+from roundwise.questions import besides
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    Question,
+    Wording,
+    column,
+    finite,
+    quiet,
+)
+from roundwise.questions.design import basis, best_design, estimate
+from roundwise.questions.several import MOST
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A question asked of arms with features: the mean of arm i is features[i] . theta, theta unknown.
+
+    >>> from roundwise.questions import BestArm
+    >>> question = Linear(BestArm(), [[1, 0], [0, 1], [0.9, 0.2]])
+    >>> [round(float(x), 3) for x in question.fitted(np.array([10.0, 10.0, 0.0]), np.array([1.0, 0.5, 0.0]))]
+    [1.0, 0.5, 1.0]
+    """
+
+    question: Question
+    features: Floats  # X, (K, d)
+    name = "linear"
+    cells = "arms with features"
+
+    def __post_init__(self) -> None:
+        try:
+            features = np.asarray(self.features, dtype=np.float64)
+        except ValueError:
+            features = np.zeros(0)
+        if features.ndim != 2 or len(features) < 2 or not features.shape[1]:
+            raise InputError("`features` must have one row of numbers for each of at least two arms.")
+        if not np.isfinite(features).all() or not features.any():
+            raise InputError("`features` must be finite numbers, and not all 0.")
+        self.question.check(len(features))
+        object.__setattr__(self, "features", features)
+        try:
+            self.question.halfspaces(self.question.answer(np.zeros(len(features))), len(features))
+            fits = besides.cells_of(self.question) not in ("claims", self.cells)
+        except InputError:
+            fits = False
+        if not fits:
+            raise InputError(f"The question '{self.question.name}' cannot be asked of arms with features.")
+
+    @cached_property
+    def basis(self) -> Floats:
+        """Orthonormal features that span the same means. (K, r)"""
+        return basis(self.features)
+
+    @property
+    def tolerance(self) -> float:
+        """That of the question."""
+        return besides.tolerance_of(self.question)
+
+    def check(self, arms: int) -> None:
+        """As many arms as features."""
+        if arms != len(self.features):
+            raise InputError(f"There are {arms} arms, but features of {len(self.features)}: give one row each.")
+
+    def check_range(self, low: float, high: float) -> None:
+        """Means must be unbounded: a linear model does not keep them in a range."""
+        if np.isfinite([low, high]).any():
+            raise InputError(
+                "Arms with features go with normal or sub-Gaussian results (--sigma): a linear model does not keep "
+                f"means between {low:g} and {high:g}."
+            )
+
+    def check_means(self, means: ArrayLike) -> None:
+        """Raise an InputError unless the means are linear in the features."""
+        values = finite(means)
+        off = float(np.abs(values - self._projected(values)).max(initial=0.0))
+        if off > 1e-6 * max(1.0, float(np.abs(values).max(initial=0.0))):
+            raise InputError(f"The means are not linear in the features: they are off by up to {off:g}.")
+
+    @quiet
+    def fitted(self, counts: ArrayLike, means: ArrayLike) -> Floats:
+        """The least-squares estimate of all means. (K),(K)->(K)"""
+        values, pulls, runs = self._flat(counts, means)
+        theta, _ = estimate(self.basis, pulls, values)
+        return (theta[:, None, :] @ self.basis.T)[:, 0, :].reshape((*runs, -1))
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """The answer at the means of the model nearest to these."""
+        return self.question.answer(self._projected(finite(means)))
+
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """As the question has it."""
+        return self.question.correct(answer, means)
+
+    def ways(self, means: ArrayLike) -> Floats:
+        """How many answers are right."""
+        may = besides.tolerant(self.question)
+        return np.ones(np.shape(means)[:-1]) if may is None else may.ways(means)
+
+    def right_answers(self, means: ArrayLike, most: int = MOST) -> tuple[Answer, Bools]:
+        """Right answers on the first axis, and whether a run has that one."""
+        may = besides.tolerant(self.question)
+        return (
+            besides.candidates_at(self.question, finite(means), most) if may is None else may.right_answers(means, most)
+        )
+
+    def verdict(self, counts: ArrayLike, means: ArrayLike) -> Answer:
+        """The right answer at the estimate with the most evidence."""
+        fitted = self.fitted(counts, means)
+        answers, _ = self._candidates(fitted)
+        most = self._supports(counts, means).argmax(axis=0)
+        index = most.reshape((1, *most.shape, *[1] * (answers.ndim - 1 - most.ndim)))
+        return np.take_along_axis(answers, np.broadcast_to(index, (1, *answers.shape[1:])), axis=0)[0]
+
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """max over answers of min_j (c_j.theta - b_j)_+^2 / (2 sigma^2 c_j'V^-1 c_j), c_j = X'a_j, at least squares."""
+        return np.asarray(self._supports(counts, means).max(axis=0) / (2 * sigma**2))
+
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """As `own_complexity`, with one sigma for all arms."""
+        return self.own_complexity(means, radius, np.full(1, sigma))
+
+    @quiet
+    def own_complexity(self, means: ArrayLike, radius: ArrayLike, sigmas: Floats) -> Complexity:
+        """T* = min_w max_j 2 sigma^2 c_j'V(w)^-1 c_j / d_j^2; over a ball distances shrink by radius |a_j|_1.
+
+        Where several answers are right, that of the easiest. With a sigma for each arm results of arm i count as
+        1/sigma_i^2.
+        """
+        rows = self.basis / sigmas[:, None]
+        values, runs = self._projected(finite(means)), np.broadcast_shapes(np.shape(means)[:-1], np.shape(radius))
+        values = np.broadcast_to(values, (*runs, values.shape[-1])).reshape(-1, values.shape[-1])
+        radii = np.broadcast_to(column(radius)[..., 0], runs).reshape(-1)
+        best, weights = np.full(len(values), np.inf), np.full(values.shape, 1.0 / values.shape[-1])
+        for answer, there in zip(*self._candidates(values), strict=True):
+            forms, distances, lengths = self._pieces(answer, values)
+            distances = distances - radii[:, None] * lengths
+            solved = np.flatnonzero(there & (distances > 0).all(axis=-1))
+            if solved.size:
+                amount, pulls = best_design(rows, forms[solved], distances[solved] ** 2 / 2)
+                less = amount < best[solved]
+                best[solved[less]], weights[solved[less]] = amount[less], pulls[less] / amount[less, None]
+        return Complexity(best.reshape(runs), weights.reshape((*runs, -1)))
+
+    @quiet
+    def complexities(self, means: ArrayLike, sigma: float = 1.0, most: int = MOST) -> Floats:
+        """T_i of right answers i."""
+        values = self._projected(finite(means))
+        rows = values.reshape(-1, values.shape[-1])
+        found = []
+        for answer, there in zip(*self.right_answers(rows, most), strict=True):
+            forms, distances, _ = self._pieces(answer, rows)
+            needs = np.full(len(rows), np.nan)
+            needs[there] = np.inf
+            solved = there & (distances > 0).all(axis=-1)
+            if solved.any():
+                needs[solved], _ = best_design(self.basis, forms[solved], distances[solved] ** 2 / (2 * sigma**2))
+            found.append(needs)
+        return np.stack(found, axis=-1).reshape((*values.shape[:-1], -1))
+
+    @quiet
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """max_j 2 sigma^2 |c_j|^2 / d_j^2 in orthonormal features: c'V(w)^-1 c >= |c|^2 for any weights."""
+        values, runs = self._projected(finite(means)), np.broadcast_shapes(np.shape(means)[:-1], np.shape(radius))
+        values = np.broadcast_to(values, (*runs, values.shape[-1])).reshape(-1, values.shape[-1])
+        radii = np.broadcast_to(column(radius)[..., 0], runs).reshape(-1)
+        least = np.full(len(values), np.inf)
+        for answer, there in zip(*self._candidates(values), strict=True):
+            forms, distances, lengths = self._pieces(answer, values)
+            distances = distances - radii[:, None] * lengths
+            needs = np.where(distances > 0, 2 * sigma**2 * total(forms * forms) / distances**2, np.inf).max(axis=-1)
+            least = np.where(there, np.minimum(least, needs), least)
+        return least.reshape(runs)
+
+    def pieces(self, arms: int) -> Pieces:
+        """What strays counts over all arms, once: every estimate is made of all of them."""
+        return Pieces(1, arms)
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """Those of the question, of the means."""
+        return self.question.halfspaces(answer, arms)
+
+    def words(self, answer: Answer, names: Sequence[str]) -> str:
+        """As the question has it."""
+        return self.question.words(answer, names)
+
+    def asks(self, names: Sequence[str], wording: Wording) -> str:
+        """The question, and how many features there are."""
+        return f"{besides.asks(self.question, names, wording)} (Arms have {self.features.shape[1]} features.)"
+
+    def piece_words(self, answer: Answer, names: Sequence[str]) -> list[str]:
+        """As the question has it."""
+        return besides.piece_words(self.question, answer, names)
+
+    def plain(self, answer: Answer) -> object:
+        """As the question has it."""
+        return self.question.plain(answer)
+
+    def flags(self, names: Sequence[str]) -> None:
+        """It takes a file."""
+        return
+
+    def centre(self, means: Floats, constant: bool) -> None:
+        """None is known."""
+        return
+
+    @quiet
+    def _supports(self, counts: ArrayLike, means: ArrayLike) -> Floats:
+        """The evidence for each right answer at the estimate, for 2 sigma^2 = 1. (A, ...)"""
+        values, pulls, runs = self._flat(counts, means)
+        theta, inverse = estimate(self.basis, pulls, values)
+        fitted = (theta[:, None, :] @ self.basis.T)[:, 0, :]
+        found = []
+        for answer, there in zip(*self._candidates(fitted), strict=True):
+            forms, distances, _ = self._pieces(answer, fitted)
+            spread = total((forms @ inverse) * forms)
+            found.append(np.where(there, (np.square(np.maximum(distances, 0.0)) / spread).min(axis=-1), 0.0))
+        return np.stack(found).reshape((-1, *runs))
+
+    def _candidates(self, means: Floats) -> tuple[Answer, Bools]:
+        """Right answers of which one has the most evidence."""
+        return besides.candidates_at(self.question, means, MOST)
+
+    def _pieces(self, answer: Answer, means: Floats) -> tuple[Floats, Floats, Floats]:
+        """Of each half-space: c in orthonormal features, its distance, and |a|_1. (R,P,r), (R,P), (R,P)"""
+        pieces = self.question.halfspaces(answer, means.shape[-1])
+        dense = pieces.dense(means.shape[-1])
+        dense = np.broadcast_to(dense, (len(means), *dense.shape[-2:]))
+        terms = dense * means[:, None, :]
+        distances = total(terms) - pieces.offsets
+        rounding = 1e-13 * (np.abs(terms).sum(axis=-1) + np.abs(pieces.offsets))  # ties must stay ties
+        distances = np.where(np.abs(distances) <= rounding, 0.0, distances)
+        return dense @ self.basis, distances, np.abs(dense).sum(axis=-1)
+
+    def _projected(self, means: Floats) -> Floats:
+        """The means of the model nearest to these."""
+        self.check(means.shape[-1])
+        rows = means.reshape(-1, 1, means.shape[-1])
+        return ((rows @ self.basis) @ self.basis.T).reshape(means.shape)
+
+    def _flat(self, counts: ArrayLike, means: ArrayLike) -> tuple[Floats, Floats, tuple[int, ...]]:
+        values, pulls = np.broadcast_arrays(finite(means), np.asarray(counts, dtype=np.float64))
+        self.check(values.shape[-1])
+        arms = values.shape[-1]
+        return values.reshape(-1, arms), pulls.reshape(-1, arms), values.shape[:-1]
