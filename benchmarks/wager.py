@@ -4,6 +4,7 @@ Times are CPU times of one process, the least of several; never a test, because 
 """
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
+    Chances,
+    Claims,
     Gaussian,
     GaussianArms,
     MinimumBelow,
@@ -26,6 +29,7 @@ from roundwise import (
     Problem,
     Replay,
     RoundRobin,
+    Statements,
     SubGaussian,
     TopK,
     TrackAndStop,
@@ -34,7 +38,10 @@ from roundwise import (
     simulate,
 )
 from roundwise.dealing import dealt_sums
+from roundwise.simulation.environments import pulled_in_parts
+from roundwise.simulation.lockstep import DEALINGS, FIRST_DEALINGS
 from roundwise.state import Batch
+from roundwise.theory.figures.canvas import new_figure, save
 from roundwise.trial import advance, begin
 from run import PAPER, SIGMA_1, cpu, row
 
@@ -105,17 +112,33 @@ def dearest(problem, policy, start, end, dealings):
     return worst
 
 
-def beside_pet(runs=1000):
+def beside_pet(runs=1000, repeats=8, only=""):
     print(f"\n{runs} runs in one process, CPU time of PET and Wager, and their ratio (limit 12)")
     cases = {name: (*INSTANCES[name], SIGMA_1) for name in INSTANCES if "0.01" not in name}
     cases |= {name: (*HELD_OUT[name], SIGMA_1) for name in HELD_OUT}
     cases["paper's, exactly Gaussian"] = (BestArm(), PAPER, Gaussian(1.0))
     cases["best within 0.1 (10)"] = (BestArm(0.1), GaussianArms([0.3, 0.25] + [0.0] * 8), SIGMA_1)
+    cases["statements (3)"] = (
+        Statements([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]], [0.0, 0.0]),
+        GaussianArms([0.5, 0.3, 0.0]),
+        SIGMA_1,
+    )
+    unknown = [name for name in cases if name in INSTANCES and "100" not in name]
+    cases |= {f"{name}, unknown variance": (*INSTANCES[name], UnknownVariance()) for name in unknown}
+    normal = GaussianArms([0.0, 0.0, 0.1, 0.2, 0.3, 0.5])
+    cases["claims against a control (6), without a budget"] = (Claims.against_control(6, 0), normal, SIGMA_1)
     for name, (question, world, noise) in cases.items():
+        if only not in name:
+            continue
         spent = [np.inf, np.inf]
-        for _ in range(8):  # in turns, so that both see the same machine
-            for i, (policy, model) in enumerate(((PET(), SIGMA_1), (Wager(), noise))):
-                work = cpu(lambda p=policy, n=model, q=question, w=world: simulate(q, w, [p], runs=runs, noise=n), 1)
+        claims = "claims" in name  # which PET cannot answer: beside it looking for the best arm
+        ways = (
+            (BestArm() if claims else question, PET(), SIGMA_1),
+            (question, Chances() if claims else Wager(), noise),
+        )
+        for _ in range(repeats):  # in turns, so that both see the same machine
+            for i, (asked, policy, model) in enumerate(ways):
+                work = cpu(lambda p=policy, n=model, q=asked, w=world: simulate(q, w, [p], runs=runs, noise=n), 1)
                 spent[i] = min(spent[i], work)
         print(f"  {name:42s} {1e3 * spent[0]:8.1f} ms {1e3 * spent[1]:8.1f} ms  {spent[1] / spent[0]:6.2f}")
 
@@ -223,13 +246,12 @@ def front(seed):
     """Samples against batches on the paper's instances: what the dial gives, and the others."""
     bound = simulated(BestArm(), PAPER, [Wager()], runs=1000, seed=seed)[0].summary.lower_bound
     header("policy", "setting: samples over the lower bound / mean batches")
-    prices = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-    ours = {str(p): Wager(batch_price=p * bound) for p in prices}
+    ours = {str(p): Wager(batch_price=p * bound) for p in PRICES}
     for label, noise in (("Wager", SIGMA_1), ("Wager, exactly Gaussian", Gaussian(1.0))):
         found = simulated(BestArm(), PAPER, ours, noise, runs=1000, seed=seed)
         row(
             f"**{label}**, a batch is worth x lower bounds",
-            ", ".join(f"{p:g}: {cell(r)}" for p, r in zip(prices, found, strict=True)),
+            ", ".join(f"{p:g}: {cell(r)}" for p, r in zip(PRICES, found, strict=True)),
         )
     times = (100, 300, 900, 2700, 8100, 24300)
     groups = {"PET, T0": {g: PET(guess=g) for g in (1, 4, 16, 64, 256)}}
@@ -243,6 +265,99 @@ def front(seed):
     for label, group in groups.items():
         found = simulated(BestArm(), PAPER, {str(k): p for k, p in group.items()}, runs=500, seed=seed)
         row(label, ", ".join(f"{k}: {cell(r)}" for k, r in zip(group, found, strict=True)))
+
+
+PRICES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of a batch, in lower bounds
+
+
+def along_the_dial(name, seed, runs):
+    """Wager at each price, and without one."""
+    question, world = INSTANCES[name]
+    few = runs // 4 if "100" in name else runs
+    bound = simulated(question, world, [Wager()], runs=few, seed=seed)[0].summary.lower_bound
+    policies = {str(p): Wager(batch_price=p * bound) for p in PRICES} | {"none": Wager()}
+    return simulated(question, world, policies, runs=few, seed=seed)
+
+
+def dial(seed, runs=1000):
+    """Samples against batches as the price of a batch moves, for few arms and for many."""
+    header("a batch is worth x lower bounds", *(f"{p:g}" for p in PRICES), "no price")
+    for name in INSTANCES:
+        row(name, *map(cell, along_the_dial(name, seed, runs)))
+
+
+def figure(seed, path, runs=1000):
+    """The same as a figure: a line for an instance, a star for no price."""
+    drawing, axes = new_figure()
+    shown = ("gap 0.1 (2)", "paper's random instances (10 arms)", "above 0.5, three groups (10)", "linear means (100)")
+    for name in shown:
+        found = [each.summary for each in along_the_dial(name, seed, runs)]
+        points = [(each.batches_mean, each.samples_over_lower_bound) for each in found]
+        (line,) = axes.plot(*zip(*points[:-1], strict=True), "o-", markersize=3, linewidth=1, label=name)
+        axes.plot(*points[-1], "*", markersize=11, color=line.get_color())
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks([1, 2, 3, 5, 10, 20], ["1", "2", "3", "5", "10", "20"])
+    axes.set_yticks([1, 2, 3, 5, 10], ["1", "2", "3", "5", "10"])
+    axes.minorticks_off()
+    axes.set_xlabel("mean batches")
+    axes.set_ylabel("mean samples over the lower bound")
+    axes.set_title("One price moves along the front (star: no price)", loc="left", fontsize=10)
+    axes.legend(fontsize=8)
+    save(drawing, path)
+
+
+EASY = {
+    "gap 2 (3)": GaussianArms([2.0, 0.0, 0.0]),
+    "gap 1 (2)": GaussianArms([1.0, 0.0]),
+    "gap 1.5 (10)": GaussianArms([1.5] + [0.0] * 9),
+    "equal gaps 0.3 (100)": GaussianArms([0.3] + [0.0] * 99),
+    "1, 0.9, 0.8 and 97 times 0 (100)": GaussianArms([1.0, 0.9, 0.8] + [0.0] * 97),
+    "linear means (1000)": GaussianArms(np.linspace(1, 0, 1000)),
+}
+
+
+def easy(seed):
+    """Where the first batch is much of what is needed, and where there are many arms: mean samples / batches."""
+    header("instance", "lower bound", "mean samples", "samples over the bound / mean batches")
+    for name, world in EASY.items():
+        (found,) = simulated(BestArm(), world, [Wager()], runs=100 if "1000" in name else 1000, seed=seed)
+        row(name, f"{found.summary.lower_bound:.0f}", f"{found.samples.mean():.0f}", cell(found))
+
+
+HARD = {
+    "best arm, two arms 10^-6 apart": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(), 20),
+    "best arm, ten arms, the best by 10^-6": (BestArm(), GaussianArms([1e-6] + [0.0] * 9), SIGMA_1, Wager(), 8),
+    "minimum on the level": (MinimumBelow(0.0), GaussianArms([0.0, 0.0]), SIGMA_1, Wager(), 12),
+    "top-2 of 4, a tie at the cut": (TopK(2), GaussianArms([1.0, 1e-6, 0.0, -1.0]), SIGMA_1, Wager(), 10),
+    "above, one of four arms on the level": (Above(0.0), GaussianArms([0.0, 0.5, -0.5, 1.0]), SIGMA_1, Wager(), 12),
+    "0/1, two rates of 0.1, first 8": (BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), Binary(), Wager(first_pulls=8), 12),
+    "the same with sigma = 1/2": (
+        BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), SubGaussian(0.5), Wager(first_pulls=8), 12),
+    "two arms, unknown variance": (BestArm(), GaussianArms([1e-6, 0.0]), UnknownVariance(), Wager(), 12),
+    "two arms, batches dear (X = 12)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=600), 12),
+    "two arms, batches cheap (X = 1.5)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=30), 20),
+}  # fmt: skip
+
+
+def hard_points(seed=7, runs=20_000, block=2000):
+    """How often a true statement is ever struck off where that is likeliest, also past the end of the search."""
+    header("where", "batches", "ever struck off", "delta")
+    for name, (question, world, noise, policy, batches) in HARD.items():
+        problem, times, means = Problem(question, world.arms, 0.05, noise), 0, np.asarray(world.means)
+        for start in range(0, runs, block):
+            rng = np.random.default_rng([seed, start])
+            drawn, trial = world.world(rng, block), begin(problem, policy, (block,))
+            ever = np.zeros(block, dtype=bool)
+            for number in range(batches):
+                plan = trial.plan
+                batch, drawn = pulled_in_parts(
+                    world, rng, drawn, plan.pulls, plan.parts, DEALINGS if number else FIRST_DEALINGS, noise.needs
+                )
+                trial = advance(problem, policy, trial, batch)
+                ever |= policy.stopping.struck(problem, trial, means)
+            times += int(ever.sum())
+        row(name, batches, f"{times / runs:.4f}", "0.05")
 
 
 def tails(seed, runs=100_000):
@@ -277,8 +392,11 @@ def tables(seed):
         ("What is asked for, five seeds", seeds),
         ("Noise models", lambda: noises(seed)),
         ("The front", lambda: front(seed)),
+        ("The dial", lambda: dial(seed)),
+        ("Easy problems, and many arms", lambda: easy(seed)),
         ("As delta falls", lambda: small_deltas(seed)),
         ("Tails", lambda: tails(seed)),
+        ("Where an error is likeliest", hard_points),
     ):
         print(f"\n{title} (seed {seed})\n", flush=True)
         table()
@@ -288,8 +406,11 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--tables", action="store_true", help="the tables of docs/wager.md, about ten minutes")
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--figure", type=Path, help="draw the dial into this file (docs/figures/dial.svg)")
     chosen = options.parse_args()
-    if chosen.tables:
+    if chosen.figure is not None:
+        figure(chosen.seed, chosen.figure)
+    elif chosen.tables:
         tables(chosen.seed)
     else:
         decisions()

@@ -6,7 +6,7 @@ import numpy as np
 
 from roundwise import create_study
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson
-from roundwise.planning.worlds import bounded_world
+from roundwise.planning.worlds import limited_world
 
 
 def values_of(noise, mean, deviation, number, rng):
@@ -14,7 +14,7 @@ def values_of(noise, mean, deviation, number, rng):
     if isinstance(noise, Poisson):
         return rng.poisson(mean, number)
     if isinstance(noise, Bounded):
-        world = bounded_world(noise, np.array([mean]), deviation)
+        world = limited_world(noise, np.array([mean]), deviation)
         return rng.choice(world.values, size=number, p=world.shares[0])
     sigma = noise.sigma if isinstance(noise, Gaussian) else deviation or 1.0
     return rng.normal(mean, sigma, number)

@@ -1,12 +1,26 @@
 """Dealing: orders of the rows that have nothing to do with their values, the law of parts given sums, one verdict."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from roundwise import Above, BestArm, Binary, Bounded, Gaussian, Poisson, Problem, SubGaussian, TopK, Wager
+from roundwise import (
+    Above,
+    BestArm,
+    Binary,
+    Bounded,
+    DataError,
+    Gaussian,
+    Poisson,
+    Problem,
+    SubGaussian,
+    TopK,
+    Wager,
+)
 from roundwise.dealing import Rows, cut, dealt_rows, dealt_sums, edges, shares_of_rest
 from roundwise.state import Batch
+from roundwise.studies.results import Results, batch_of, read_results
 from roundwise.trial import advance, begin
 
 
@@ -133,3 +147,21 @@ def test_forty_seeds_give_one_verdict(question) -> None:
         trial = advance(problem, policy, plan, Batch(counts, totals, parts=one))
         single.append(float(np.max(trial.kept.won.above if isinstance(question, Above) else trial.kept.won.gains)))
     assert np.std(single) > 2 * np.std(evidence)
+
+
+def test_sums_of_exactly_normal_results_are_dealt_in_a_study_and_of_others_not() -> None:
+    """Two files of one batch: their parts add up to the sums; of a mere bound on the deviation nothing is known."""
+    arms = ("a", "b")
+    frames = [pd.DataFrame({"arm": arms, "count": [40, 40], "sum": [s, 1.0]}) for s in (3.0, 9.0)]
+    exact, bounded_ = ([read_results(f, arms, noise=noise, parts=4, seed=5) for f in frames]
+                       for noise in (Gaussian(0.5), SubGaussian(0.5)))  # fmt: skip
+    batch = batch_of([Results.from_payload(each.payload()) for each in exact])
+    assert batch.parts is not None
+    np.testing.assert_allclose(batch.parts.totals.sum(axis=-1), np.broadcast_to([12.0, 2.0], (256, 2)))
+    spread = batch.parts.totals[:, 0, 0].std()
+    assert spread == pytest.approx(0.5 * np.sqrt(35 * 45 / 80), rel=0.15)  # of 80 rows, 35 are in the first part
+    assert not exact[0].notes
+    assert batch_of(bounded_).parts is None
+    assert "only teaches" in bounded_[0].notes[0]
+    with pytest.raises(DataError, match="a deviation of what is not normal"):
+        Results.from_payload({**exact[0].payload(), "law": None})

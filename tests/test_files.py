@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, create_study
+from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, create_study
 from roundwise.errors import at_the_shell
 from roundwise.studies.results import Columns, Earlier, Options, Results, read_results
 from roundwise.studies.results.books import excel_sheet
@@ -641,13 +641,14 @@ def test_where_sums_only_teach_it_is_said(tell):
 
     sums = {"arm": ARMS, "count": [9, 9, 9], "total": [3, 2, 1]}
     wins = {"arm": ARMS, "count": [9, 9, 9], "successes": [3, 2, 1]}
-    assert notes(sums, Gaussian(1.0)) == (
+    assert notes(sums, SubGaussian(1.0)) == (
         "data frame: sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a "
         "row of its own.",
     )
     for text, noise in (
         (sums, Binary()),
         (sums, Poisson()),
+        (sums, Gaussian(1.0)),
         (wins, Binary()),
         (wins, Gaussian(1.0)),
         (wins, Bounded(0, 1)),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import Above, BestArm, Binary, Gaussian, Poisson, Problem, Statements, TopK, UnknownVariance
+from roundwise import Above, BestArm, Binary, Claims, Gaussian, Poisson, Problem, Statements, TopK, UnknownVariance
 from roundwise.planning.fixed import dunnett, fixed_design, obrien_fleming
 
 
@@ -62,7 +62,7 @@ class TestLooks:
     def test_only_where_it_is_standard(self):
         rates = [0.35, 0.3, 0.3]
         assert fixed_design(Problem(BestArm(), 3, 0.05, Binary()), rates, looks=5).sequential is None
-        control = fixed_design(Problem(Statements.against_control(3), 3, 0.05, Binary()), [0.3, 0.3, 0.4], looks=5)
+        control = fixed_design(Problem(Claims.against_control(3), 3, 0.05, Binary()), [0.3, 0.3, 0.4], looks=5)
         assert control.sequential.expected < control.samples < control.sequential.most
 
 
@@ -78,10 +78,34 @@ class TestSeveral:
             assert 1 - inside == pytest.approx(level, abs=2e-5)
         assert stats.norm.isf(level) < z < stats.norm.isf(level / others)
 
+    # mvtnorm 1.1-3: uniroot(function(z) pmvnorm(upper=rep(z, 4), corr=S, algorithm=Miwa(128))[1] - 0.975, c(1.9, 3)),
+    # S with rho off the diagonal; n = 2 (z + qnorm(0.9))^2/0.4^2 an arm; pnorm(0.4 sqrt(174/2) - z)
+    def test_dunnett_as_in_r(self):
+        assert dunnett(0.025, (np.sqrt(1 / 2),) * 4) == pytest.approx(2.441774908, rel=1e-7)
+        assert dunnett(0.025, (np.sqrt(1 / 3),) * 4) == pytest.approx(2.471088781, rel=1e-7)
+        doses = Problem(Claims.against_control(5), 5, 0.025, Gaussian())
+        assert fixed_design(doses, [0, 0, 0.2, 0.3, 0.4]).samples == pytest.approx(866.4475019, rel=1e-7)
+        whole = fixed_design(doses, [0, 0, 0.2, 0.3, 0.4], power=0.901331671)
+        assert whole.samples == pytest.approx(5 * 174, rel=1e-7)
+
+    def test_claims_are_one_by_one_and_statements_all_together(self):
+        """A claim that is not true holds nothing up; statements must be settled, whichever way."""
+        rates = [0.3, 0.28, 0.4]
+        claims = fixed_design(Problem(Claims.against_control(3), 3, 0.05, Binary()), rates)
+        both = fixed_design(Problem(Claims.against_control(3, sides="two"), 3, 0.05, Binary()), rates)
+        assert claims == both  # at any means only one of a claim and its opposite can be false
+        settled = fixed_design(Problem(Statements.against_control(3), 3, 0.05, Binary()), rates)
+        assert settled.samples > 10 * claims.samples
+        ratio = fixed_design(Problem(Claims.against_control(3, 0, 1.1, scale="ratio"), 3, 0.05, Binary()), rates)
+        assert ratio.method == "one look, Bonferroni"
+        assert ratio.samples > claims.samples
+        odds = Claims.against_control(3, 0, 1.1, scale="odds-ratio")
+        assert fixed_design(Problem(odds, 3, 0.05, Binary()), rates) is None
+
     def test_the_power_of_dunnett(self):
         """With so many results the claim of the largest effect is shown as often as it says."""
         rates = np.array([0.36, 0.34, 0.47, 0.465, 0.537])
-        problem = Problem(Statements.against_control(5), 5, 0.025, Binary())
+        problem = Problem(Claims.against_control(5), 5, 0.025, Binary())
         found = fixed_design(problem, rates, power=0.9)
         each = round(found.samples / 5)
         wins = np.random.default_rng(1).binomial(each, rates, (100_000, 5)) / each

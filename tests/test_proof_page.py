@@ -69,7 +69,11 @@ def _slopes_at_ten() -> np.ndarray:
         (r"the larger of $120\sqrt K$ and $0.2\,N$", (wager.PRICE, wager.OF_ALL), (120, 0.2)),
         (r"$g=\min(\max(3\sqrt{\lambda/N},\,0.25),\,\bar g)$", (wager.WIDTH, wager.NARROWEST), (3.0, 0.25)),
         ("$2$ times the chance", wager.UNSURE, 2.0),
-        ("4 parts of the first batch, 12 of every later one", (dealing.FIRST_PARTS, dealing.PARTS), (4, 12)),
+        (
+            "4 parts of the first batch, 12 of every later one (8 for t bets;",
+            (dealing.FIRST_PARTS, dealing.PARTS, UnknownVariance.most_parts),
+            (4, 12, 8),
+        ),
         ("A live study deals 256 times (fewer, but at least 8,", (dealing.DEALINGS, dealing.FEWEST), (256, 8)),
         ("4 times in the first batch and once later", (lockstep.FIRST_DEALINGS, lockstep.DEALINGS), (4, 1)),
         (r"$\pi\in[0.001,0.999]$", slopes.LEAST, 0.001),

@@ -488,7 +488,7 @@ class TestFront:
     def test_cheap_batches_are_more_and_smaller(self, bound):
         problem = Problem(BestArm(), 10)
         first = [Wager(batch_price=price).first(problem, ()).pulls for price in (1.0, bound, 10 * bound)]
-        assert first[0].tolist() == [10.0] * 10
+        assert first[0].tolist() == [30.0] * 10
         assert first[1].tolist() == [math.ceil(bound / 10)] * 10
         assert first[2].tolist() == [math.ceil(bound)] * 10
 
@@ -497,7 +497,7 @@ class TestFront:
         problem, rng = Problem(BestArm(), 10), np.random.default_rng(1)
         means = np.array([0.02, *[0.0] * 9])
         for price, pulls, bold, growth in (
-            (50.0, 10, -1, 3 * math.sqrt(0.5)),
+            (50.0, 30, -1, 3 * math.sqrt(1 / 6)),
             (1000.0, 100, 0, 3.0),
             (5000.0, 500, 1, 3.0),
         ):

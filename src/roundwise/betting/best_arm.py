@@ -214,8 +214,8 @@ def _played(
         x *= extra
         before += x
     error = np.sqrt(before)
-    if variances.size == 1:
-        error *= math.sqrt(variances.item())
+    if variances.shape[1] == 1:
+        error *= np.sqrt(variances)
     else:
         spread = np.broadcast_to(variances, error.shape)
         error *= np.sqrt((spread + leading(np.ascontiguousarray(spread))) / 2)

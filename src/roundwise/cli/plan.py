@@ -122,7 +122,7 @@ def plan(
     from roundwise.studies.settings import arm_names
 
     if study is not None:
-        _from_here(study, storage, runs, seed, as_json)
+        _from_here(study, storage, runs, seed, (sample_cost, batch_cost, batch_days), as_json)
         return
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise InputError(f"'{out}' must end in {', '.join(ENDINGS)}.")
@@ -183,12 +183,16 @@ def _write(found: StudyPlan, out: Path) -> None:
     write_file(out, text + "\n")
 
 
-def _from_here(study: str, storage: str | None, runs: int, seed: int, as_json: bool) -> None:
+def _from_here(
+    study: str, storage: str | None, runs: int, seed: int, prices: tuple[str | None, str, str | None], as_json: bool
+) -> None:
     from roundwise.planning import replan
+    from roundwise.planning.costs import costs_of
     from roundwise.studies import load_study
 
     with load_study(study, storage) as loaded:
-        found = replan(loaded.state, runs=runs, seed=seed)
+        state = loaded.state
+        found = replan(state, runs=runs, seed=seed, costs=costs_of(*prices, state.settings.arms))
     if as_json:
         print_json(found.plain())
     else:

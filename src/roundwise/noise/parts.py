@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,7 +177,6 @@ class OfPairs(Protocol):
         """
 
 
-@runtime_checkable
 class InParts(Protocol):
     """A noise model that has bets on parts; the batches of one that has not are bet on as a whole."""
 
@@ -192,7 +191,12 @@ def of_pairs(tilts: Tilts) -> OfPairs | None:
 
 def in_parts(noise: object) -> InParts | None:
     """The model, if it has bets on parts."""
-    return noise if isinstance(noise, InParts) else None
+    return cast(InParts, noise) if callable(getattr(noise, "tilts", None)) else None
+
+
+def most_parts(noise: object, usual: int) -> int:
+    """Into how many parts a batch is cut: fewer than usual where the model says so."""
+    return min(usual, int(getattr(noise, "most_parts", usual)))
 
 
 def tilts_of(noise: object, seen: Seen) -> Tilts:

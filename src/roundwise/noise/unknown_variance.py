@@ -20,7 +20,7 @@ from .base import UNTRUE, Needs, Noise, Outcome, Steady
 from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
 from .gaussian import standardised
 from .horizon import MOST_NEED, normal_horizon_bet
-from .mixture import HUGE, flat, log_gaussian_mixture, log_total
+from .mixture import HUGE, added, flat, log_gaussian_mixture, log_total
 from .parts import Form, Index, Places, Seen, Tilt, Tilts
 
 NODES = 8  # of the quadrature
@@ -39,6 +39,7 @@ class UnknownVariance:
     name: ClassVar[str] = "unknown-variance"
     moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
     needs: ClassVar[Needs] = "squares"
+    most_parts: ClassVar[int] = 8  # of a batch: each has its own deviation, from rows enough to tell
     outcome: ClassVar[Outcome] = Outcome()
     flags: ClassVar[tuple[str, ...]] = ("--normal",)
     words: ClassVar[str] = "Results are normal with the same, unknown standard deviation for every arm."
@@ -121,8 +122,7 @@ class UnknownVariance:
 class StudentTilts:
     """Bets of one size on parts: over the part's own deviation, pooled for forms of several arms, an arm's for a level.
 
-    The rule for chi is that of the next smaller number of degrees of freedom in a list, which is valid, too: its
-    moments are no larger.
+    A rule of one node takes the place of chi: parts have small drifts, for which it loses next to nothing.
     """
 
     seen: Seen
@@ -130,7 +130,7 @@ class StudentTilts:
     @cached_property
     def variances(self) -> Floats:
         """That of all arms. (P, 1, n)"""
-        scatter, freedom = (total(each.swapaxes(-1, -2))[:, None] for each in self.seen.scatter_so_far)
+        scatter, freedom = (_over_arms(each) for each in self.seen.scatter_so_far)
         return _variance(scatter, freedom)
 
     def level_variances(self, level: float) -> Floats:
@@ -139,7 +139,8 @@ class StudentTilts:
 
     def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """From the difference in each part, over the part's pooled deviation."""
-        return self._tilt(difference, leverage, *(each.reshape(-1).take(places()[0]) for each in self._pooled))
+        arm, _ = places()
+        return self._tilt(difference, leverage, *(each.reshape(-1).take(arm) for each in self._pooled))
 
     def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
         """From the form of the means of each part, over the part's pooled deviation, or the one arm's own."""
@@ -154,8 +155,7 @@ class StudentTilts:
 
     @cached_property
     def _pooled(self) -> list[Floats]:
-        shape = self.seen.counts.shape
-        return [np.broadcast_to(total(each.swapaxes(-1, -2))[:, None], shape) for each in self._within]
+        return [np.broadcast_to(_over_arms(each), self.seen.counts.shape) for each in self._within]
 
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
         """From the distance in each part, over the arm's own deviation."""
@@ -167,31 +167,34 @@ class StudentTilts:
         return scatter, np.maximum(self.seen.counts - 1.0, 0.0)
 
     def _tilt(self, value: Floats, leverage: Floats, scatter: Floats, freedom: Floats) -> Tilt:
-        possible = (freedom >= 1) & (scatter > 0)
-        dof = np.where(possible, freedom, 1.0)
-        t = np.clip(value / np.sqrt(np.where(possible, scatter, 1.0) / dof * leverage), -HUGE, HUGE)
-        rho, most = t / np.hypot(np.sqrt(dof), t), np.where(possible, BOLD * np.sqrt(dof + 1.0), 0.0)
-        distinct, which = np.unique(_listed(dof), return_inverse=True)
-        nodes, log_weights = chi_rule(distinct)
-        which = which.reshape(dof.shape)
+        """The value is used up."""
+        dof = np.maximum(freedom, 1.0)
+        error = leverage * scatter
+        error /= dof
+        np.maximum(error, 1e-300, out=error)
+        t = np.divide(value, np.sqrt(error, out=error), out=value)
+        np.clip(t, -HUGE, HUGE, out=t)
+        dof += 1.0
+        rho = t / np.sqrt(dof - 1.0 + t * t)
+        most = np.sqrt(dof, out=dof)
+        rho *= most  # the one node of the rule for chi
+        most *= BOLD * ((freedom >= 1) & (scatter > 0))
 
         def tilt(p: int, q: Floats) -> Floats:
             q = np.minimum(q, most[p])
-            rows = log_weights[which[p]].T + q * (rho[p] * nodes[which[p]].T - q / 2)
-            return log_total(rows)
+            return q * (rho[p] - 0.5 * q)
 
         return tilt
+
+
+def _over_arms(values: Floats) -> Floats:
+    """The sum over the arms, in the same order however many columns there are. (P, K, n)->(P, 1, n)"""
+    return added(values.swapaxes(0, 1))[:, None]
 
 
 def _variance(scatter: Floats, freedom: Floats) -> Floats:
     """Infinite (z is 0) as long as there is none."""
     return np.where(freedom > 0, np.maximum(scatter, 1e-300) / np.maximum(freedom, 1.0), np.inf)
-
-
-def _listed(dof: Floats) -> Floats:
-    """The next smaller number of a list: all whole numbers up to 64, then 64 to an octave."""
-    step = np.exp2(np.floor(np.log2(np.maximum(dof, 64.0))) - 6.0)
-    return np.floor(dof / step) * step
 
 
 def _within(batch: Batch) -> tuple[Floats, Floats]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from roundwise.arrays import Bools, Plain
+from roundwise.arrays import Bools
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.noise import range_of_means
 from roundwise.planning.ahead import MOST_ROUNDS, Ends, Start, ahead
 from roundwise.planning.allowed import Data, allowed_world
+from roundwise.planning.costs import Costs
 from roundwise.planning.expected import ladder
-from roundwise.planning.quantities import exact, share, whole
+from roundwise.planning.outlook import Outlook
+from roundwise.planning.quantities import share, whole
 from roundwise.planning.rows import Spread, quantile, spread
-from roundwise.planning.worlds import world_of
-from roundwise.questions.besides import level_of, one_by_one
+from roundwise.planning.worlds import Unreliable, world_of
+from roundwise.questions.besides import level_of, line_words, one_by_one
 from roundwise.state import Batch
 from roundwise.studies import Study
 from roundwise.studies.report import Report
@@ -30,107 +31,55 @@ QUICK = 5000  # runs times arms of that line
 MANY_ARMS = 500
 LONG = 60  # rounds that are followed
 BETWEEN = (0.2, 0.8)  # "about 1 to 3 more rounds"
+MOST_MISSING = 0.9
+NOTHING = Spread(typical=0.0, p95=0.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outlook:
-    """What a running study will still take."""
+def replan(state: State, *, runs: int = AGAIN, seed: int = 1, costs: Costs | None = None) -> Outlook:
+    """What the study will still take: means are drawn from what its data allow, and it goes on from where it stands.
 
-    study: str
-    results: int  # counted so far
-    rounds: int
-    budget: int | None
-    ended: str | None  # why nothing more is asked for
-    runs: int
-    samples: Spread  # still to come
-    batches: Spread
-    between: tuple[float, float]  # rounds that three of five studies lie between
-    next_is_last: float  # chance that the next round decides
-    within_budget: float | None  # chance of an answer with what is left; of claims, of one that is true
-    of_claims: bool = False
-
-    def plain(self) -> Plain:
-        """As JSON."""
-        return {
-            "study": self.study,
-            "results": self.results,
-            "rounds": self.rounds,
-            "budget": self.budget,
-            "ended": self.ended,
-            "runs": self.runs,
-            "samples": self.samples.plain(),
-            "batches": self.batches.plain() | {"low": self.between[0], "high": self.between[1]},
-            "next_is_last": self.next_is_last,
-            "within_budget": self.within_budget,
-            "words": self.words,
-        }
-
-    @property
-    def line(self) -> str:
-        """One line, for a status: "about 1 to 3 more rounds"."""
-        if self.ended is not None:
-            return f"nothing more is to come: {self.ended}"
-        low, high = self.between
-        if math.isinf(low):
-            return "no end in sight"
-        most = f" to {whole(high)}" if math.isfinite(high) and high > low else " or many more" if high > low else ""
-        plural = "" if high == 1 else "s"
-        said = f"about {whole(low)}{most} more round{plural}"
-        if self.within_budget is not None and self.within_budget < 0.995:
-            what = "a true claim is shown" if self.of_claims else "an answer"
-            said += f"; {what} within the budget in {share(self.within_budget)} of such studies"
-        return said
-
-    @property
-    def words(self) -> str:
-        """A few sentences."""
-        if self.ended is not None:
-            return f"'{self.study}': {self.line}."
-        plural = "" if self.rounds == 1 else "s"
-        said = f"'{self.study}' has {exact(self.results)} results in {exact(self.rounds)} round{plural}."
-        said += f" {_sentence(self.line)}."
-        if math.isfinite(self.samples.typical):
-            nearly = f", {whole(self.samples.p95)} in 19 of 20" if math.isfinite(self.samples.p95) else ""
-            said += f" Typically {whole(self.samples.typical)} more results{nearly}."
-        else:
-            said += " More than half of the worlds that the data allow have no answer in sight."
-        return f"{said} The next round is the last with probability {share(self.next_is_last)}."
-
-    def text(self) -> str:
-        """For a terminal."""
-        next_ = (
-            "`roundwise ask` says what to do next." if self.ended is None else "`roundwise report` says what it shows."
-        )
-        what = "A forecast, with means drawn from what the data allow; no verdict rests on it."
-        return f"{self.words}\n{what}\nNext: {next_}"
-
-
-def replan(state: State, *, runs: int = AGAIN, seed: int = 1) -> Outlook:
-    """What the study will still take: means are drawn from what its data allow, and it goes on from where it stands."""
-    settings, record = state.settings, state.trial.record
-    ended = _ended(state)
-    if ended is not None:
-        nothing = Spread(typical=0.0, p95=0.0)
-        ends, samples, batches, between = None, nothing, nothing, (0.0, 0.0)
-    else:
-        ends = _ahead(state, runs, seed)
-        samples, batches = spread(ends.samples), spread(ends.batches)
-        low, high = quantile(ends.batches, np.array(BETWEEN))
-        between = (float(low), float(high))
-    return Outlook(
+    As many results are expected to be missing as were so far.
+    """
+    settings, record, prices = state.settings, state.trial.record, costs or Costs()
+    found = Outlook(
         study=state.name,
         results=int(record.samples),
         rounds=int(record.batches),
         budget=settings.budget,
-        ended=ended,
-        runs=0 if ends is None else runs,
-        samples=samples,
-        batches=batches,
-        between=between,
-        next_is_last=0.0 if ends is None else float((ends.decided & (ends.batches == 1)).mean()),
-        within_budget=None if settings.budget is None or ends is None else float(_answered(settings, ends).mean()),
-        of_claims=one_by_one(settings.question),
+        ended=_ended(state),
+        runs=0,
+        samples=NOTHING,
+        batches=NOTHING,
+        between=(0.0, 0.0),
+        next_is_last=0.0,
+        within_budget=None,
     )
+    if found.ended is not None:
+        return found
+    missing = missing_so_far(state)
+    ends = _ahead(state, runs, seed, missing)
+    low, high = quantile(ends.batches, np.array(BETWEEN))
+    claims = line_words(settings.question, settings.arms) if one_by_one(settings.question) else ()
+    return dataclasses.replace(
+        found,
+        runs=runs,
+        samples=spread(ends.samples),
+        batches=spread(ends.batches),
+        between=(float(low), float(high)),
+        next_is_last=float((ends.batches == 1).mean()),
+        within_budget=None if settings.budget is None else float(_answered(settings, ends).mean()),
+        claims=tuple(zip(claims, ends.shown.mean(axis=0).tolist(), strict=True)) if claims else (),
+        missing=missing,
+        days=None if prices.days is None else spread(ends.batches * prices.days),
+        cost=spread(prices.of(ends.counts, ends.batches)) if prices.known else None,
+    )
+
+
+def missing_so_far(state: State) -> float:
+    """The share of results that were asked for in rounds that are over, and did not come back."""
+    over = [each for each in state.asked if each.counted]
+    asked = sum(float(each.pulls.sum()) for each in over)
+    return min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
 
 
 def outlook_line(state: State, *, runs: int = BRIEF) -> str | None:
@@ -167,27 +116,26 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
         return None
     ends = ahead(settings.problem, settings.acting, world, runs=runs, seed=1, most_rounds=LONG)
     answered = float(_answered(settings, ends).mean())
+    given = f"if the {row.noun} is {row.label.removeprefix('+')}"
     if one_by_one(question) and settings.budget is not None:
-        lead = row.label.removeprefix("+")
-        return f"if the largest effect is {lead}, a true claim is shown in {share(answered)} of such studies"
+        return f"{given}, a true claim is shown with probability {share(answered)}"
     if settings.budget is not None and answered < 0.5:
-        lead = row.label.removeprefix("+")
-        return f"if the lead is {lead}, an answer within the budget in {share(answered)} of such studies"
+        return f"{given}, there is an answer within the budget with probability {share(answered)}"
     samples, rounds = spread(ends.samples), spread(ends.batches)
     if not math.isfinite(samples.typical):
         return None
     plural = "" if rounds.typical == 1 else "s"
-    lead = row.label.removeprefix("+")
-    return f"if the lead is {lead}, about {whole(samples.typical)} results in {whole(rounds.typical)} round{plural}"
+    return f"{given}, about {whole(samples.typical)} results in {whole(rounds.typical)} round{plural}"
 
 
-def _ahead(state: State, runs: int, seed: int) -> Ends:
+def _ahead(state: State, runs: int, seed: int, missing: float) -> Ends:
     settings = state.settings.alone
     told = None if state.outstanding is None or not state.outstanding.files else state.outstanding.batch
+    world = allowed_world(settings.noise, data_of(state, told), seed)
     return ahead(
         settings.problem,
         settings.acting,
-        allowed_world(settings.noise, data_of(state, told), seed),
+        Unreliable(world, missing) if missing else world,
         runs=runs,
         seed=seed,
         start=Start(state.trial, told),
@@ -225,7 +173,3 @@ def _ended(state: State) -> str | None:
     if state.decided is not None or bool(state.trial.done):
         return "it is decided"
     return state.over
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

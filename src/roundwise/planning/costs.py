@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
+from roundwise.fields import quantity
+from roundwise.planning.quantities import one_for_each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,3 +44,17 @@ class Costs:
         """A round in results of average price: what the policy is to weigh it with."""
         mean = float(np.mean(self.sample)) if self.sample else 0.0
         return self.batch / mean if mean > 0 and self.batch > 0 else None
+
+
+def costs_of(
+    sample: str | float | Sequence[float] | Mapping[str, float] | None,
+    batch: str | float,
+    days: str | float | None,
+    names: Sequence[str],
+) -> Costs:
+    """Prices as people write them: of a result, one for all arms or one each; of a round; and its days."""
+    return Costs(
+        sample=None if sample is None else tuple(one_for_each(sample, names, "sample cost").tolist()),
+        batch=quantity(batch, "batch_cost"),
+        days=None if days is None else quantity(days, "batch_days"),
+    )

@@ -15,7 +15,7 @@ from roundwise.noise import Noise, family_of, range_of_means
 from roundwise.planning.quantities import amount
 from roundwise.planning.worlds import deviations
 from roundwise.questions import Question
-from roundwise.questions.besides import led, level_of, one_by_one, tolerance_of
+from roundwise.questions.besides import against, led, level_of, one_by_one, tolerance_of
 from roundwise.simulation.tables import read_rows
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
@@ -28,6 +28,7 @@ class Expected:
     label: str  # "ahead by 2 points", or the name of a scenario
     means: tuple[float, ...]
     lead: float | None = None  # by how much what is sought is ahead; None where means were given
+    noun: str = "lead"  # what that number is: a lead, a distance from a level, the largest effect
 
 
 def ladder(
@@ -39,7 +40,13 @@ def ladder(
     deviation: float | None = None,
 ) -> tuple[Expected, ...]:
     """Rows from the smallest lead to the largest, and last that there is nothing to find."""
-    centre = level_of(question) if around is None else around
+    level = level_of(question)
+    if level is not None and around not in (None, level):
+        raise InputError(
+            f"Means are compared with the level {level:g}, and leads are distances from it: leave out `around`, "
+            "or give the means that are expected."
+        )
+    centre = level if around is None else around
     if centre is None:
         raise InputError("Say what is expected: around=0.3 (`--around 30%`), means, or a table of scenarios.")
     low, high = range_of_means(noise)
@@ -49,11 +56,12 @@ def ladder(
     found = sorted(chosen_leads(noise, deviation_there, question) if leads is None else {float(each) for each in leads})
     if not found or found[0] < 0:
         raise InputError("The leads must be positive numbers, for example 1%,2%,5%.")
+    noun = "distance" if level is not None else "lead" if against(question) is None else "largest effect"
     rows = []
     for lead in [*found, 0.0] if leads is None else found:
         means = led(question, np.full(len(names), centre), lead)
         if low <= means.min() and means.max() <= high:
-            rows.append(Expected(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead))
+            rows.append(Expected(label=lead_words(lead, noise), means=tuple(means.tolist()), lead=lead, noun=noun))
     if not rows:
         raise InputError(f"With {centre:g} around and these leads the means leave their range, {low:g} to {high:g}.")
     return tuple(rows)

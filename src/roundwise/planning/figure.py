@@ -8,8 +8,10 @@ import math
 import numpy as np
 
 from roundwise.errors import InputError
+from roundwise.planning.front import Setting
 from roundwise.planning.page import Shown
 from roundwise.planning.quantities import exact
+from roundwise.planning.words import what_if
 from roundwise.theory.figures.canvas import Axes, Figure
 
 BLUE, RED, GREY = "#3a6ea5", "#b22222", "#8a8a8a"
@@ -52,22 +54,29 @@ def drawing_of(figure: Figure) -> str:
 
 
 def _front(plan: Shown, axes: Axes) -> None:
-    front = [each for each in plan.front if each.front]
-    axes.plot([each.mean_batches for each in front], [each.mean_samples for each in front], "-o", color=BLUE, ms=4)
+    """Results against rounds; of claims, which end with the budget, the chance that one is shown."""
+    power = plan.front[0].power is not None
+
+    def height(each: Setting) -> float:
+        return 100 * (each.power or 0.0) if power else each.mean_samples
+
+    front = sorted((each for each in plan.front if each.front), key=lambda each: each.mean_batches)
+    others = [each for each in plan.front if not each.front]
+    style = {"color": BLUE, "ms": 4, "label": "nothing needs fewer of both" if not power else None}
+    axes.plot([each.mean_batches for each in front], [height(each) for each in front], "-o", **style)
+    axes.plot([each.mean_batches for each in others], [height(each) for each in others], "x", color=GREY)
     for each in plan.front:
         if each.recommended:
-            axes.plot(each.mean_batches, each.mean_samples, "o", ms=10, mfc="none", mec=RED, mew=2, label="recommended")
-        elif not each.front:
-            axes.plot(each.mean_batches, each.mean_samples, "x", color=GREY, label=f"{each.words} (as given)")
-    if plan.row.lower_bound is not None:
-        axes.axhline(plan.row.lower_bound, color=GREY, linestyle=":", linewidth=1, label="no method needs fewer")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
+            axes.plot(each.mean_batches, height(each), "o", ms=10, mfc="none", mec=RED, mew=2, label="recommended")
+    if plan.row.lower_bound is not None and not power:
+        axes.axhline(plan.row.lower_bound, color=GREY, linestyle=":", linewidth=1, label="lower bound of any method")
+    axes.set_ylim(0, 105 if power else 1.1 * max(height(each) for each in plan.front))
+    axes.set_xlim(0, 1.1 * max(each.mean_batches for each in plan.front))
     axes.set_xlabel("rounds, on average")
-    axes.set_ylabel("results, on average")
+    axes.set_ylabel("a true claim is shown, %" if power else "results, on average")
     axes.yaxis.set_major_formatter(lambda value, _: exact(value))
-    axes.set_title(f"Settings, {plan.row.expected.label}", loc="left", fontsize=10)
-    axes.legend(frameon=False, fontsize=8)
+    axes.set_title(f"Settings, for {what_if(plan.row)}", loc="left", fontsize=10)
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
 
 
 def _results(plan: Shown, axes: Axes) -> None:
@@ -85,12 +94,12 @@ def _results(plan: Shown, axes: Axes) -> None:
     if plan.wish.budget is not None:
         label = f"budget {exact(plan.wish.budget)}"
         axes.axvline(plan.wish.budget, color=RED, linestyle="--", linewidth=1, label=label)
-    if seen and max(seen) > 15 * min(seen):
-        axes.set_xscale("log")
-        axes.xaxis.set_minor_formatter(lambda value, _: "")
+    if seen and max(seen) > 6 * min(seen):
+        _logarithmic(axes, "x", max(seen) > 100 * min(seen))
     axes.set_ylim(0, 100)
     axes.xaxis.set_major_formatter(lambda value, _: exact(value))
-    axes.set_xlabel("results")
+    lost = ", also those that never come back" if plan.wish.missing else ""
+    axes.set_xlabel(f"results asked for{lost}")
     axes.set_ylabel(f"studies {'that ended' if plan.row.claims else 'with an answer'}, %")
     axes.set_title(f"Results until the {'end' if plan.row.claims else 'answer'}", loc="left", fontsize=10)
     axes.legend(frameon=False, fontsize=8)
@@ -110,21 +119,23 @@ def _rounds(plan: Shown, axes: Axes) -> None:
             axes.set_xticks(range(first, last + 1))
     axes.set_xlabel("rounds")
     axes.set_ylabel("studies, %")
-    axes.set_title(
-        f"Rounds until the {'end' if row.claims else 'answer'}, {row.expected.label}", loc="left", fontsize=10
-    )
+    axes.set_title(f"Rounds until the {'end' if row.claims else 'answer'}, for {what_if(row)}", loc="left", fontsize=10)
 
 
 def _by_lead(plan: Shown, axes: Axes) -> None:
     """The chance of an answer within the budget, or of each claim; without a budget, the results by lead."""
     rows = sorted(plan.rows, key=lambda row: row.expected.lead or 0.0)
     places = range(len(rows))
+    axes.set_xlim(-0.4, len(rows) - 0.6)
     axes.set_xticks(list(places), [row.expected.label.removeprefix("nothing, ") for row in rows], fontsize=8)
     if rows[0].claims:
         for j, claim in enumerate(rows[0].claims):
             axes.plot(places, [100 * row.claims[j].power for row in rows], "-o", ms=4, label=claim.claim)
-        axes.legend(frameon=False, fontsize=7)
-        axes.set_ylabel("power, %")
+        axes.plot(
+            places, [100 * (row.at_least_one or 0.0) for row in rows], ":", color="0.3", label="at least one true"
+        )
+        axes.legend(frameon=False, fontsize=7, loc="upper left")
+        axes.set_ylabel("chance to be shown, %")
         axes.set_ylim(0, 105)
         axes.set_title("Power of each claim", loc="left", fontsize=10)
     elif plan.wish.budget is not None:
@@ -139,8 +150,18 @@ def _by_lead(plan: Shown, axes: Axes) -> None:
         fixed = [(i, row.fixed.samples) for i, row in known if row.fixed is not None]
         if fixed:
             axes.plot(*zip(*fixed, strict=True), "s", color=RED, ms=4, label="a fixed design")
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda value, _: exact(value))
+        _logarithmic(axes, "y", False)
         axes.set_ylabel("results")
         axes.legend(frameon=False, fontsize=8)
         axes.set_title("Results by lead", loc="left", fontsize=10)
+
+
+def _logarithmic(axes: Axes, which: str, wide: bool) -> None:
+    """A scale of logarithms whose ticks are round numbers: 1, 2, 5, ..., or powers of ten where that is many."""
+    from matplotlib.ticker import LogLocator
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    getattr(axes, f"set_{which}scale")("log")
+    axis.set_major_locator(LogLocator(base=10, subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=12))
+    axis.set_major_formatter(lambda value, _: exact(value))
+    axis.set_minor_formatter(lambda value, _: "")

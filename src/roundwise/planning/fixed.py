@@ -92,43 +92,53 @@ def fixed_design(
     mu = np.asarray(means, dtype=np.float64)
     if besides.features_of(problem.question) is not None:
         return None
-    control = besides.against(problem.question)
-    try:
-        answer = problem.question.answer(mu)
-        pieces = problem.question.halfspaces(np.ones_like(answer) if control is not None else answer, problem.arms)
-    except InputError:
+    claims = besides.one_by_one(problem.question)
+    found = _comparisons(problem, mu)
+    if found is None:
         return None
-    forms, offsets = pieces.dense(problem.arms), np.asarray(pieces.offsets)
+    forms, offsets = found
     gaps = forms @ mu - offsets
     weights = np.full(problem.arms, 1 / problem.arms) if shares is None else np.asarray(shares) / np.sum(shares)
     number = len(gaps)
     against, null = _variances(problem.noise, mu, forms, offsets, weights, deviation)
-    if control is not None:
-        best = int(gaps.argmax())
-        if gaps[best] <= 0:
-            return None
-        critical = dunnett(problem.delta, tuple(_correlations(forms, weights, control)))
-        samples = float(
-            ((critical * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]) ** 2
-        )
-        method = "one look, Dunnett" if number > 1 else "one look"
-    elif not (gaps > 0).all():
+    best = int((gaps / np.sqrt(np.maximum(against, 1e-300))).argmax())
+    if gaps[best] <= 0 or not (claims or (gaps > 0).all()):
         return None
+    critical, method = float(-ndtri(problem.delta / number)), "one look, Bonferroni"
+    if claims:
+        control = besides.control_of(problem.question)
+        if control is not None:
+            critical, method = (
+                dunnett(problem.delta, tuple(_correlations(forms, weights, control))),
+                "one look, Dunnett",
+            )
+        root = (critical * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]
+        samples = float(root**2)
     else:
-        critical = float(-ndtri(problem.delta / number))
-        method = "one look, Bonferroni" if number > 1 else "one look"
         samples = _enough(critical, gaps, forms, null, _each(problem.noise, mu, weights, deviation), power)
-    alone = control is not None or number == 1
     sequential = None
-    if looks is not None and looks > 1 and alone:
+    if looks is not None and looks > 1 and (claims or number == 1):
         level = problem.delta / number
-        where = int(gaps.argmax())
-        once = (-ndtri(level) * math.sqrt(null[where]) + ndtri(power) * math.sqrt(against[where])) / gaps[where]
+        once = (-ndtri(level) * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]
         inflation, expected = obrien_fleming(min(looks, 20), level, power)
         sequential = Looks(looks=min(looks, 20), most=float(once**2 * inflation), expected=float(once**2 * expected))
+    method = method if number > 1 else "one look"
     return FixedDesign(
         samples=samples, critical=critical, comparisons=number, power=power, method=method, sequential=sequential
     )
+
+
+def _comparisons(problem: Problem, means: Floats) -> tuple[Floats, Floats] | None:
+    """Forms and offsets of what must be shown: every claim, or all that the right answer consists of. (P, K), (P)"""
+    question = problem.question
+    if besides.one_by_one(question):  # odds are no linear form of the means
+        forms, levels = getattr(question, "forms", None), getattr(question, "levels", None)
+        return None if forms is None or getattr(question, "odds", False) else (np.asarray(forms), np.asarray(levels))
+    try:
+        pieces = question.halfspaces(question.answer(means), problem.arms)
+    except InputError:
+        return None
+    return pieces.dense(problem.arms), np.asarray(pieces.offsets)
 
 
 def _each(noise: Noise, means: Floats, shares: Floats, deviation: float | None) -> Floats:

@@ -15,7 +15,7 @@ from roundwise.planning.fixed import FixedDesign, fixed_design
 from roundwise.planning.rows import Row, row_of
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy
-from roundwise.questions.besides import against, line_words, one_by_one
+from roundwise.questions.besides import line_words, one_by_one
 
 FIRST = 40  # runs of the first numbers
 FOLLOWED = 150  # runs at least, however many rounds there are
@@ -37,7 +37,7 @@ class Lots:
         self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
         self.fixed = self._fixed()
         one = self.fixed is not None and self.fixed.comparisons == 1
-        self.sequential = one or against(wish.question) is not None  # designs with several looks are standard there
+        self.sequential = one or one_by_one(wish.question)  # designs with several looks are standard there
 
     @property
     def idle(self) -> bool:
@@ -54,8 +54,7 @@ class Lots:
     def run(self, runs: int) -> None:
         """So many more, or fewer where rounds are many."""
         steps = max((each.steps for each in [*self.limited, *self.needed]), default=1)
-        work = WORK // (6 if one_by_one(self.wish.question) else 1)  # their bets are slower
-        number = min(runs, max(int(work * min(1.0, FEW_ARMS / len(self.wish.names))) // steps, FOLLOWED))
+        number = min(runs, max(int(WORK * self._ease / steps), FOLLOWED))
         if number <= 0 or self.idle:
             return
         if self.rough:
@@ -64,6 +63,17 @@ class Lots:
         if self.open:
             followed = number if steps <= CHEAP else min(number, max(FOLLOWED, number // 4))
             self.needed.append(self._ahead(without_budget(self.wish.acting), followed, len(self.needed)))
+
+    @property
+    def _ease(self) -> float:
+        """The work of a step against that of a usual one: many arms, and bets towards a budget of many 0/1 results."""
+        ease = min(1.0, FEW_ARMS / len(self.wish.names))
+        if not one_by_one(self.wish.question):
+            return ease
+        if self.wish.budget is None:
+            return ease / 3
+        events = self.wish.budget * max(1.0, *self.expected.means) if self.wish.noise.needs == "sums" else 0.0
+        return ease / (1 + events / 2000)
 
     def _ahead(self, policy: Policy, runs: int, block: int) -> Ends:
         world = self.wish.world(self.expected.means)

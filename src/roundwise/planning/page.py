@@ -11,9 +11,14 @@ from roundwise.planning.front import Setting
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.planning.words import asked
+from roundwise.planning.words import asked, what_if
 
 Table = list[list[str]]
+HEADS = {
+    "lead": "if it is ahead by",
+    "distance": "if they are off the level by",
+    "largest effect": "if the largest effect is",
+}
 
 
 class Shown(Protocol):
@@ -57,11 +62,17 @@ def text_of(plan: Shown) -> str:
     blocks = [heading(plan) + "\n", *_aligned(row_table(plan)), ""]
     if any(row.claims for row in plan.rows):
         blocks += ["Power" + _within(plan) + ":", *_aligned(power_table(plan)), ""]
-    blocks += [*textwrap.wrap(f"In words. {plan.words}", 100), ""]
+    blocks += [*_wrapped(f"In words. {plan.words}"), ""]
+    beside = beside_words(plan)
+    blocks += [*_wrapped(f"Beside it. {beside}"), ""] if beside else []
     if len(plan.front) > 1:
-        blocks += [f"Settings, for {plan.row.expected.label}:", *_aligned(front_table(plan)), ""]
-    blocks += [*textwrap.wrap(f"For a protocol. {plan.protocol}", 100), ""]
+        blocks += [f"Settings, for {what_if(plan.row)}:", *_aligned(front_table(plan)), ""]
+    blocks += [*_wrapped(f"For a protocol. {plan.protocol}"), ""]
     return "\n".join([*blocks, f"Create it: {plan.command}"])
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 100, break_on_hyphens=False, break_long_words=False)
 
 
 def heading(plan: Shown) -> str:
@@ -81,8 +92,8 @@ def row_table(plan: Shown) -> Table:
     wish, rows = plan.wish, plan.rows
     days, cost = wish.costs.days is not None, wish.costs.known
     head = [
-        "if it is ahead by" if rows[0].expected.lead is not None else "if",
-        "results",
+        HEADS[rows[0].expected.noun] if rows[0].expected.lead is not None else "if",
+        "typical results",
         "19 in 20",
         "rounds",
         "19 in 20",
@@ -91,7 +102,7 @@ def row_table(plan: Shown) -> Table:
     head += ["cost", "19 in 20"] if cost else []
     what = "a true claim" if rows[0].claims else "answer"
     head += [] if wish.budget is None else [f"{what} within {exact(wish.budget)}"]
-    head += ["a fixed design", "at least"]
+    head += ["a fixed design", "lower bound"]
     table = [head]
     for i, row in enumerate(rows):
         line = [("> " if i == plan.target and len(rows) > 1 else "") + row.expected.label]
@@ -103,7 +114,7 @@ def row_table(plan: Shown) -> Table:
         ]
         line += [_or(row, row.days.typical), _or(row, row.days.p95)] if row.days is not None else []
         line += [_or(row, row.cost.typical), _or(row, row.cost.p95)] if row.cost is not None else []
-        line += [] if row.within_budget is None else [share(row.within_budget)]
+        line += [] if row.within_budget is None else [_chance(row.at_least_one if row.claims else row.within_budget)]
         line += ["-" if row.fixed is None else whole(row.fixed.samples)]
         line += ["-" if row.lower_bound is None else whole(row.lower_bound)]
         table.append(line)
@@ -127,12 +138,14 @@ def front_table(plan: Shown) -> Table:
     """What other settings take."""
     days = any(each.mean_days is not None for each in plan.front)
     cost = any(each.mean_cost is not None for each in plan.front)
+    power = any(each.power is not None for each in plan.front)
     head = [
-        "policy",
+        "settings",
         "results on average",
         "rounds on average",
         *(["days"] if days else []),
         *(["cost"] if cost else []),
+        *(["a true claim"] if power else []),
         "",
     ]
     table = [head]
@@ -140,37 +153,46 @@ def front_table(plan: Shown) -> Table:
         line = [each.words, whole(each.mean_samples), f"{each.mean_batches:.1f}"]
         line += [whole(each.mean_days or 0.0)] if days else []
         line += [whole(each.mean_cost or 0.0)] if cost else []
+        line += [share(each.power or 0.0)] if power else []
         table.append([*line, "recommended" if each.recommended else ""])
     return table
 
 
 def html_of(plan: Shown) -> str:
     """The plan as a piece of a page, in classes without styles of its own."""
-    esc = html.escape
+    esc = _escaped
     parts = [f"<h2>{esc(heading(plan))}</h2>", _table(row_table(plan), plan.target)]
     if any(row.claims for row in plan.rows):
         parts += [f"<h3>Power{esc(_within(plan))}</h3>", _table(power_table(plan))]
     parts.append(f'<p class="words"><b>In words.</b> {esc(plan.words)}</p>')
-    if plan.row.fixed is not None:
-        parts.append(f'<p class="fixed">{esc(fixed_words(plan.row))}</p>')
+    if beside_words(plan):
+        parts.append(f'<p class="fixed">{esc(beside_words(plan))}</p>')
     if len(plan.front) > 1:
-        parts += [f"<h3>Settings, for {esc(plan.row.expected.label)}</h3>", _table(front_table(plan))]
+        parts += [f"<h3>Settings, for {esc(what_if(plan.row))}</h3>", _table(front_table(plan))]
     parts.append(f'<h3>Protocol</h3><p class="protocol">{esc(plan.protocol)}</p>')
     parts.append(f"<h3>Create it</h3><pre>{esc(plan.command)}</pre>")
     return f'<div class="roundwise-plan">{"".join(parts)}</div>'
 
 
+def beside_words(plan: Shown) -> str:
+    """What others need in the row that matters: a fixed design, one with looks, and any method at all."""
+    row = plan.row
+    said = [] if row.fixed is None else [fixed_words(row)]
+    if row.lower_bound is not None:
+        said.append(f"No method with this error needs fewer than {whole(row.lower_bound)} on average.")
+    return " ".join(said)
+
+
 def fixed_words(row: Row) -> str:
-    """What a fixed design needs, in a sentence."""
+    """What a fixed design needs, in a sentence or two."""
     assert row.fixed is not None
-    said = (
-        f"A fixed design ({row.fixed.method}, power {share(row.fixed.power)}) needs {whole(row.fixed.samples)} results."
-    )
-    looks = row.fixed.sequential
+    fixed, looks = row.fixed, row.fixed.sequential
+    how = f"{fixed.method}, power {share(fixed.power)}"
+    said = f"For {what_if(row)} a fixed design ({how}) needs {whole(fixed.samples)} results."
     if looks is not None:
         said += (
-            f" With {looks.looks} looks (O'Brien-Fleming) at most {whole(looks.most)}, "
-            f"and {whole(looks.expected)} on average."
+            f" With {looks.looks} looks (O'Brien-Fleming) it needs at most {whole(looks.most)}, and "
+            f"{whole(looks.expected)} on average."
         )
     return said
 
@@ -181,15 +203,22 @@ table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .8r
 th { text-align: left; } td { text-align: right; } td:first-child { text-align: left; }
 tr.target { background: #fbfbe6; font-weight: bold; }
 .words { background: #ecf3fd; border-left: 3px solid #3a6ea5; padding: .8rem; }
-.protocol { font-style: italic; } pre { white-space: pre-wrap; } svg { max-width: 100%; height: auto; }
+.protocol { font-style: italic; } pre { white-space: pre-wrap; }
+.wide { overflow-x: auto; } .wide svg { width: 100%; min-width: 40rem; height: auto; }
+@media (max-width: 34rem) { body { margin: .5rem auto; padding: 0 .6rem; } h2 { font-size: 1.2rem; }
+  table { font-size: .85rem; } th, td { padding: .25rem .4rem; } }
+@media print { .wide svg { min-width: 0; } }
 """
 
 
 def page_of(plan: Shown, drawing: str) -> str:
     """The plan as a page of its own, with its figure as SVG."""
+    title = html.escape(heading(plan))
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(heading(plan))}</title>'
-        f"<style>{STYLE}</style></head><body>{html_of(plan)}{drawing}</body></html>\n"
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{STYLE}</style></head><body>{html_of(plan)}"
+        f'<div class="wide">{drawing}</div></body></html>\n'
     )
 
 
@@ -209,15 +238,20 @@ def _or(row: Row, value: float) -> str:
     return whole(value) if math.isfinite(value) or row.answerable else ""
 
 
+def _escaped(text: str) -> str:
+    """Text that a page only shows; a number stays with its per cent."""
+    return html.escape(text).replace(" %", "&nbsp;%")
+
+
 def _table(table: Table, target: int | None = None) -> str:
-    esc = html.escape
+    esc = _escaped
     head = "".join(f"<th>{esc(cell)}</th>" for cell in table[0])
     lines = []
     for i, row in enumerate(table[1:]):
         mark = ' class="target"' if i == target else ""
         cells = "".join(f"<td>{esc(cell.removeprefix('> '))}</td>" for cell in row)
         lines.append(f"<tr{mark}>{cells}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
 
 
 def _aligned(table: Table) -> list[str]:

@@ -6,7 +6,6 @@ what could be asked instead.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,12 +13,13 @@ from pathlib import Path
 from roundwise.errors import InputError, whole_number
 from roundwise.fields import quantity
 from roundwise.noise import Noise
-from roundwise.planning.costs import Costs
+from roundwise.planning.candidates import guessed
+from roundwise.planning.costs import costs_of
 from roundwise.planning.expected import Expected, given, ladder, scenarios
-from roundwise.planning.front import RUNS, Setting, front_of, guessed
+from roundwise.planning.front import Setting, front_of, settled
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.lots import FIRST, Lots, answerable, first_lots
-from roundwise.planning.quantities import one_for_each, quantities
+from roundwise.planning.quantities import quantities
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, usual_policy
@@ -91,11 +91,7 @@ def plan(
         budget=None if budget is None else whole_number("budget", budget, 1),
         round=None if round is None else whole_number("round", round, 1),
         split=shares(split, len(names)),
-        costs=Costs(
-            sample=None if sample_cost is None else tuple(one_for_each(sample_cost, names, "sample cost").tolist()),
-            batch=quantity(batch_cost, "batch_cost"),
-            days=None if batch_days is None else quantity(batch_days, "batch_days"),
-        ),
+        costs=costs_of(sample_cost, batch_cost, batch_days, names),
         missing=lost,
         deviation=deviation,
         power=strength,
@@ -159,15 +155,17 @@ def _planned(
     if progress is not None:
         progress(making.plan(), 0.02)
     front = _front(wish, guess, expected[target])
-    chosen = next((each.policy for each in front if each.recommended), guess.policy)
-    if chosen != guess.policy:
-        making = _Making(dataclasses.replace(wish, policy=chosen), expected, target)
+    chosen = next((each.wish for each in front if each.recommended), guess)
+    if chosen != guess:
+        making = _Making(chosen, expected, target)
         making.begin(min(FIRST, runs))
     making.front = front
     for number, each in enumerate(making.easy_first):
         if progress is not None:
             progress(making.plan(), (number + 1) / (len(expected) + 2))
         each.run(runs)
+    row = making.lots[target].row
+    making.front = tuple(settled(each, row) if each.recommended else each for each in front)
     return making.plan(_others(making.wish, making.plan()))
 
 
@@ -196,9 +194,9 @@ class _Making:
 
 
 def _front(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
-    if not answerable(wish, expected) or one_by_one(wish.question):
+    if not answerable(wish, expected) or (one_by_one(wish.question) and wish.budget is None):
         return ()
-    return front_of(wish, guess, expected, min(RUNS, max(20, 30 * RUNS // len(wish.names))))
+    return front_of(wish, guess, expected)
 
 
 def _others(wish: Wish, found: StudyPlan) -> tuple[Instead, ...]:

@@ -14,14 +14,16 @@ import numpy as np
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, RoundwiseError
+from roundwise.planning.candidates import policy_words
+from roundwise.planning.command import command
 from roundwise.planning.figure import drawing_of, figure_of
 from roundwise.planning.fixed import FixedDesign
-from roundwise.planning.front import Setting, policy_words
+from roundwise.planning.front import Setting
 from roundwise.planning.instead import Instead
 from roundwise.planning.page import html_of, page_of, text_of
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.planning.words import command, in_words, protocol
+from roundwise.planning.words import in_words, protocol
 from roundwise.studies.settings import Settings
 
 PLAN_FORMAT = "roundwise plan 1"

@@ -1,22 +1,17 @@
-"""A plan in words: what it means, a paragraph for a protocol, and the command that creates the study."""
+"""A plan in words: what it means, and a paragraph for a protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import quote
 
-from roundwise.errors import InputError
-from roundwise.noise import Noise
+import numpy as np
+
 from roundwise.planning.ahead import most_in_a_round
-from roundwise.planning.front import policy_words
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.policies import usual_policy
-from roundwise.policies.limited import limits_of
 from roundwise.questions import Question
-from roundwise.questions.besides import against, flags, levels_of, one_by_one, tolerance_of
-from roundwise.spec import Thing, name_of, plain
+from roundwise.questions.besides import against, levels_of, one_by_one, tolerance_of
 from roundwise.stopping import rule_words
 
 
@@ -28,17 +23,17 @@ def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str
         said = [] if wish.budget is None else [_with_budget(wish, rows)]
         said.append(_to_plan(target))
     if instead:
-        said.append(f"Or{'' if target.claims else ' ask for less'}: {'; or '.join(instead)}.")
+        said.append(f"Or: {'; or '.join(instead)}.")
     return " ".join(said)
 
 
 def _to_plan(target: Row) -> str:
     if not target.answerable:
-        return f"With {_what(target)} no number of results is sure to give an answer."
+        return f"With {what_if(target)} no number of results is sure to give an answer."
     time = f" ({_days(target.days.p95)})" if target.days is not None else ""
     money = f", at a cost of {whole(target.cost.p95)}" if target.cost is not None else ""
     return (
-        f"For {_what(target)} plan {whole(target.samples.p95)} results in {whole(target.batches.p95)} "
+        f"For {what_if(target)} plan {whole(target.samples.p95)} results in {whole(target.batches.p95)} "
         f"{_rounds(target.batches.p95)}{time}{money}: 19 of 20 studies end by then, half of them with "
         f"{whole(target.samples.typical)} in {whole(target.batches.typical)}."
     )
@@ -47,40 +42,49 @@ def _to_plan(target: Row) -> str:
 def _of_claims(wish: Wish, rows: Sequence[Row]) -> str:
     """What claims can be hoped for within the budget."""
     some = [row for row in rows if row.at_least_one is not None]
-    chances = ", ".join(f"in {share(row.at_least_one or 0.0)} of studies with {_what(row)}" for row in some)
-    false = max(row.any_false or 0.0 for row in rows)
-    said = f"With {exact(wish.budget or 0)} results at least one true claim is shown {chances}; " if some else ""
+    chances = ", ".join(f"in {share(row.at_least_one or 0.0)} of studies with {what_if(row)}" for row in some)
+    worst = max(rows, key=lambda row: row.any_false or 0.0)
+    often = f"in none of {worst.runs} simulated studies" if not worst.any_false else f"in {share(worst.any_false)}"
     best = ""
     if some:
         row = some[-1] if some[-1].expected.lead else some[0]
         first = max(row.claims, key=lambda each: each.power if each.true else -1.0)
-        best = f" The surest claim with {_what(row)} is '{first.claim}': {share(first.power)}."
-    return f"{said}a false one in {share(false)} at most.{best}"
+        best = f" The surest claim with {what_if(row)} is '{first.claim}': {share(first.power)}."
+    said = f"With {exact(wish.budget or 0)} results at least one true claim is shown {chances}. " if some else ""
+    at_most = " at most" if len(rows) > 1 and worst.any_false else ""
+    return f"{said}A false one is shown {often}{at_most}.{best}"
 
 
 def _with_budget(wish: Wish, rows: Sequence[Row]) -> str:
+    """The chance of an answer: from what is easy to what is hard."""
     assert wish.budget is not None
     chances = [(row, row.within_budget or 0.0) for row in rows]
     sure = [row for row, chance in chances if chance >= 0.9 and row.answerable]
     rare = [row for row, chance in chances if chance <= 0.2 and row.answerable]
-    some = [(row, chance) for row, chance in chances if 0.2 < chance < 0.9]
+    some = sorted(((row, chance) for row, chance in chances if 0.2 < chance < 0.9), key=lambda each: -each[1])
     said = []
     if sure:
-        easiest = min(sure, key=lambda row: row.expected.lead if row.expected.lead is not None else 0.0)
-        said.append(f"you will almost surely have an answer for {_what(easiest)}")
-    said += [f"in {share(chance)} of such studies for {_what(row)}" for row, chance in some]
+        said.append(f"almost surely for {what_if(min(sure, key=_lead))}")
+    said += [f"in {share(chance)} of such studies for {what_if(row)}" for row, chance in some]
     if rare:
-        hardest = max(rare, key=lambda row: row.expected.lead if row.expected.lead is not None else 0.0)
-        said.append(f"hardly ever for {_what(hardest)}")
+        said.append(f"hardly ever for {what_if(max(rare, key=_lead))}")
     if not said:
-        said = ["you will not have an answer for anything in this table"]
-    return f"With {exact(wish.budget)} results {', '.join(said)}."
+        return f"With {exact(wish.budget)} results there is no answer for anything in this table."
+    return f"With {exact(wish.budget)} results you will have an answer {', '.join(said)}."
 
 
-def _what(row: Row) -> str:
-    if row.expected.lead is None:
-        return "these means" if row.expected.label == "as expected" else f"'{row.expected.label}'"
-    return "a lead of " + row.expected.label.removeprefix("+") if row.expected.lead else "options that are all alike"
+def _lead(row: Row) -> float:
+    return row.expected.lead or 0.0
+
+
+def what_if(row: Row) -> str:
+    """The row in words: a lead of 2 points."""
+    expected = row.expected
+    if expected.lead is None:
+        return "these means" if expected.label == "as expected" else f"'{expected.label}'"
+    if not expected.lead:
+        return "options that are all on the level" if expected.noun == "distance" else "options that are all alike"
+    return f"a {expected.noun} of {expected.label.removeprefix('+')}"
 
 
 def _days(days: float) -> str:
@@ -109,7 +113,10 @@ def asked(question: Question, names: Sequence[str]) -> str:
     close = f" (give or take {tolerance:g})" if tolerance else ""
     if control is not None:
         margin = levels_of(question)[0]
-        return f"which options beat {names[control]}" + (f" by more than {margin:g}" if margin else "") + close
+        more = f" by more than {margin:g}" if margin else ""
+        if getattr(question, "odds", False):
+            more = f" by an odds ratio above {np.exp(margin):g}"
+        return f"which options beat {names[control]}{more}{close}"
     known = {name: getattr(question, name, 0) for name in ("k", "level")}
     said = ASKED.get(question.name, question.name).format(**known)
     if tolerance and question.name == "best-arm":
@@ -125,10 +132,8 @@ def protocol(wish: Wish, target: Row) -> str:
         else f"{', '.join(wish.names[:3])}, ... ({len(wish.names)} in all)"
     )
     first = int(wish.acting.first(wish.problem, ()).pulls.sum())
-    most = most_in_a_round(wish.acting)
-    limits = (
-        "" if most is None else f" of {exact(most)} results" if wish.round else f" of at most {exact(most)} results"
-    )
+    most, fixed = most_in_a_round(wish.acting), getattr(wish.acting, "size", None) is not None
+    limits = "" if most is None else f" of {'' if fixed else 'at most '}{exact(most)} results"
     how = "in equal shares"
     if wish.split is not None:
         how = f"in the proportions {':'.join(f'{each:g}' for each in wish.split)}"
@@ -163,52 +168,11 @@ def protocol(wish: Wish, target: Row) -> str:
 def _if(row: Row) -> str:
     if row.expected.lead is None:
         return f"the means are {', '.join(f'{each:g}' for each in row.expected.means)}"
-    return f"the lead is {row.expected.label.removeprefix('+')}" if row.expected.lead else "all options are alike"
+    if not row.expected.lead:
+        return "all options are on the level" if row.expected.noun == "distance" else "all options are alike"
+    return f"the {row.expected.noun} is {row.expected.label.removeprefix('+')}"
 
 
 def _rule(wish: Wish) -> str:
     said = rule_words(wish.policy.stopping, wish.delta)
     return said or f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."
-
-
-def command(wish: Wish) -> str | None:
-    """The words of `roundwise new` that create the study; None where they need a file."""
-    try:
-        question, noise = _question_options(wish.question, wish.names), noise_options(wish.noise)
-    except InputError:  # a class that cannot be found again
-        return None
-    if question is None or any("," in name for name in wish.names):
-        return None
-    words = ["roundwise", "new", wish.name, *question, "--arms", ",".join(wish.names), *noise]
-    words += ["--delta", f"{wish.delta:g}"]
-    if policy_words(wish.policy) != usual_policy(wish.question).name:
-        words += ["--policy", policy_words(wish.policy)]
-    most, least = limits_of(wish.policy)
-    words += [] if most is None else ["--max-batch", f"{most:g}"]
-    words += ["--min-per-arm", f"{least:g}"] if least else []
-    words += [] if wish.round is None else ["--round", str(wish.round)]
-    words += [] if wish.split is None else ["--split", ":".join(f"{each:g}" for each in wish.split)]
-    words += [] if wish.budget is None else ["--budget", str(int(wish.budget))]
-    return " ".join(quote(each) for each in words)
-
-
-def noise_options(noise: Noise) -> list[str]:
-    """The options of a noise model on the command line."""
-    own: Sequence[str] | None = getattr(noise, "flags", None)
-    if own is not None:
-        return list(own)
-    return ["--noise", _named(noise)]
-
-
-def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:
-    """The options that ask a question; None where they need a file."""
-    if ":" in name_of(question):
-        return ["--question", _named(question)]
-    found = flags(question, names)
-    return None if found is None else ["--question", question.name, *found]
-
-
-def _named(thing: Thing) -> str:
-    """A thing by its name and its settings."""
-    settings = ",".join(f"{key}={value}" for key, value in plain(thing).items() if key != "name")
-    return name_of(thing) + (f":{settings}" if settings else "")

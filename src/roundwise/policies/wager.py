@@ -12,6 +12,7 @@ from roundwise.arrays import total
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.noise import items_of
+from roundwise.noise.parts import most_parts
 from roundwise.policies.base import checked, everywhere, whole
 from roundwise.policies.limited import check_room, limited
 from roundwise.problem import Problem
@@ -21,7 +22,6 @@ from roundwise.state import Plan, Trial
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms
 PRICE, OF_ALL = 120.0, 0.2  # with no price a batch is worth so many samples times sqrt(K), or this share of all so far
-LEAST_FIRST = 10.0  # n0 at a price: never fewer
 WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so far
 NARROWEST = 0.25  # but so much of them is always allowed
 UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
@@ -41,7 +41,7 @@ class Wager:
     """Batches sized so that the open bets are won, if the estimates are right.
 
     `batch_price` is what a batch is worth to you, in samples: the first batch, the size of all others and how bold the
-    bets are follow from it, and nothing else needs tuning. Without it the first batch has `first_pulls` of each arm.
+    bets are follow from it, and nothing else needs tuning. The first batch has at least `first_pulls` of each arm.
     `growth` bounds a batch by so many times the samples so far. `max_batch` and `min_per_arm` limit every batch; an arm
     that is pulled at all is pulled at least `min_per_arm` times.
 
@@ -51,7 +51,7 @@ class Wager:
     """
 
     stopping: Betting = field(default_factory=Betting)
-    first_pulls: float = 30.0  # n0, of each arm
+    first_pulls: float = 30.0  # n0, of each arm; more at a high price
     growth: float = 6.0  # at most
     batch_price: float | None = None  # lambda
     max_batch: float | None = None
@@ -78,7 +78,7 @@ class Wager:
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """The same for every arm."""
-        each = self.first_pulls if self.batch_price is None else max(LEAST_FIRST, self.batch_price / problem.arms)
+        each = max(self.first_pulls, (self.batch_price or 0.0) / problem.arms)
         if items_of(problem.noise) is not None:  # differences on shared items tell more
             each *= SHARED
         if self.max_batch is not None:
@@ -105,7 +105,8 @@ class Wager:
         share_of_all = FLOOR * min(1.0, math.sqrt(10 / problem.arms))
         floor = whole((share_of_all * after / problem.arms)[..., None] - counts)
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
-        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=PARTS, jump=self._jump(problem))
+        parts = most_parts(problem.noise, PARTS)
+        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=parts, jump=self._jump(problem))
 
     def _jump(self, problem: Problem) -> int:
         """How bold the bets are: that a price is high is known from it alone, and from no estimate (docs/wager.md)."""

@@ -129,11 +129,22 @@ class GaussianArms(Arms):
 
     def pull_parts(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
         """One normal draw for each part of each arm; other dealings of the same rows are bridges to their total."""
-        rows = counts.transpose()  # parts first, runs contiguous
+        return _redealt(rng, self.noise, counts, self._totals(rng, world, counts), dealings), world
+
+    def pull_squares(self, rng: Generator, world: World, counts: Floats) -> tuple[Batch, World]:
+        """The same in one dealing, and a chi-squared draw for the spread within each part."""
+        totals, freedom = self._totals(rng, world, counts), counts.transpose() - 1.0
+        within = rng.chisquare(np.maximum(freedom, 1.0))
+        within *= (freedom > 0) * self.sigma**2
+        return _with_scatter(counts, totals, within), world
+
+    def _totals(self, rng: Generator, world: World, counts: Floats) -> Floats:
+        """Of each part, with the parts first, runs contiguous."""
+        rows = counts.transpose()
         totals = rng.standard_normal((*rows.shape[:2], 1, *rows.shape[3:]))
         totals *= np.sqrt(rows) if self.sigma == 1.0 else self.sigma * np.sqrt(rows)
         totals += rows * world.means.transpose()[:, None]
-        return _redealt(rng, self.noise, counts, totals, dealings), world
+        return totals
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +213,12 @@ def pulled_in_parts(
     if of_items is not None:
         dealt: tuple[Batch, Any] = of_items(rng, world, pulls, parts, dealings)
         return dealt
-    own = getattr(environment, "pull_parts", None)
-    if own is not None and needs == "sums":
-        found: tuple[Batch, Now] = own(rng, world, cut(pulls, parts), dealings)
+    found: tuple[Batch, Now]
+    if needs == "sums" and (own := getattr(environment, "pull_parts", None)) is not None:
+        found = own(rng, world, cut(pulls, parts), dealings)
+        return found
+    if needs == "squares" and (own := getattr(environment, "pull_squares", None)) is not None:
+        found = own(rng, world, cut(pulls, parts))
         return found
     pulled = []
     counts = cut(pulls, parts)[..., 0, :, :]
@@ -220,6 +234,19 @@ def _redealt(rng: Generator, law: object, counts: Floats, totals: Floats, dealin
     if dealings > 1 and hasattr(law, "dealt"):
         totals = np.concatenate([totals, law.dealt(rng, rows, whole, dealings - 1)], axis=2)
     return Batch(added(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
+
+
+def _with_scatter(counts: Floats, totals: Floats, within: Floats) -> Batch:
+    """A batch in one dealing from totals and scatter of its parts, with the parts first."""
+    rows = counts.transpose()
+    number, whole, scatter = added(rows), added(totals), added(within)
+    off = totals / np.maximum(rows, 1.0)
+    off -= whole / np.maximum(number, 1.0)
+    off *= off
+    off *= rows
+    scatter += added(off)
+    parts = Parts(counts, totals.transpose(), within.transpose())
+    return Batch(number[:, 0].transpose(), whole[:, 0].transpose(), scatter[:, 0].transpose(), parts=parts)
 
 
 def mismatch(assumed: Noise, environment: Environment) -> str | None:

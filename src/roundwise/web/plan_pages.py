@@ -10,7 +10,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from roundwise.errors import RoundwiseError
 from roundwise.planning import StudyPlan
-from roundwise.planning.front import policy_words
+from roundwise.planning.candidates import policy_words
 from roundwise.planning.page import fixed_words, power_table
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row, Spread

@@ -9,7 +9,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.dealing import Rows, dealt_rows, dealt_sums
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Poisson
+from roundwise.noise import Binary, Gaussian, Poisson
 from roundwise.pairing import dealings_for, dealt_pairs, pairs_of
 from roundwise.state import Batch, Parts, Table, joined
 from roundwise.studies.results.lots import Lots, pooled
@@ -65,6 +65,9 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
             return _zero_one(dealt_sums(Binary(), counts, totals, seed, number, parts), results[0].tables)
         if laws == {"poisson"} and (totals <= _DRAWN).all():
             return dealt_sums(Poisson(), counts, totals, seed, number, parts)
+        deviations = {each.sigma for each in results}
+        if laws == {"normal"} and len(deviations) == 1 and (sigma := deviations.pop()) is not None:
+            return dealt_sums(Gaussian(sigma), counts, totals, seed, number, parts)
     lots = lots_of(results)
     if lots is None:
         return None

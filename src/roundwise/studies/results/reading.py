@@ -225,7 +225,8 @@ class Reader:
             amounts.counts,
             amounts.totals,
             amounts.scatter,
-            law=self._law(),
+            law=self._law() or ("normal" if self._sigma() else None),
+            sigma=self._sigma(),
             tables=self.noise.needs == "rows",
         )
 
@@ -306,6 +307,10 @@ class Reader:
     def _law(self) -> Law | None:
         found: Law | None = getattr(self.noise, "law", None)
         return found
+
+    def _sigma(self) -> float | None:
+        """What sums must be of, to be dealt as normal ones: results of one, exactly known deviation."""
+        return float(self.noise.sigma) if self.noise.outcome.normal and np.ndim(self.noise.sigma) == 0 else None
 
     def _note_cumulative(self, old: int, new: int) -> None:
         self.sheet.notes.append(

@@ -16,7 +16,7 @@ from roundwise.studies.results.packing import Hashes, packed, packed_hashes, unp
 from roundwise.studies.results.words import shown
 
 Form = Literal["rows", "sums", "successes"]
-Law = Literal["binary", "poisson"]
+Law = Literal["binary", "poisson", "normal"]
 
 
 class Start(NamedTuple):
@@ -52,6 +52,7 @@ class Results:
     new: bool = False  # somebody said so, of this file or of one before it: it is no running total
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
+    sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
 
     @property
     def values(self) -> tuple[Floats, ...] | None:
@@ -82,6 +83,7 @@ class Results:
             "scatter": None if self.scatter is None else packed(self.scatter),
             "lots": None if self.lots is None else _lots(self.lots, len(self.counts)),
             "law": self.law,
+            "sigma": self.sigma,
             "tables": self.tables or None,
             "paired": self.paired or None,
             "missing": None if self.missing is None else packed(self.missing),
@@ -118,6 +120,7 @@ class Results:
                 scatter=_maybe(payload, "scatter"),
                 lots=None if payload.get("lots") is None else _from_lots(payload["lots"]),
                 law=payload.get("law"),
+                sigma=None if payload.get("sigma") is None else float(payload["sigma"]),
                 tables=bool(payload.get("tables", False)),
                 paired=bool(payload.get("paired", False)),
                 missing=_maybe(payload, "missing"),
@@ -137,8 +140,10 @@ class Results:
 
 def _check(found: Results) -> None:
     """Raise a ValueError if numbers contradict each other: such a record was damaged, or made up."""
-    if found.form not in ("rows", "sums", "successes") or found.law not in (None, "binary", "poisson"):
+    if found.form not in ("rows", "sums", "successes") or found.law not in (None, "binary", "poisson", "normal"):
         raise ValueError("a form that is not known")
+    if (found.law == "normal") != (found.sigma is not None and 0 < found.sigma < np.inf):
+        raise ValueError("a deviation of what is not normal, or none")
     if (
         not isinstance(found.parts, int)
         or not 1 <= found.parts <= 255
