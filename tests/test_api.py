@@ -82,7 +82,9 @@ class TestVerbs:
         }.items():
             status, _, found = ask(url, "POST", f"{path}/{verb}", body)
             assert status == 200, found
-        assert ask(url, "GET", f"{path}/effect?what=drop&arm=New")[2]["effect"].startswith("The guarantee is kept, at")
+        assert ask(url, "GET", f"{path}/effect?what=drop&arm=New")[2]["effect"].startswith(
+            "This keeps the guarantee, at"
+        )
         assert [each["name"] for each in ask(url, "GET", "/api/v1/studies")[2] if each["name"] == "shop/1"]
 
     def test_files_previews_and_amendments(self, url, study):

@@ -325,7 +325,7 @@ class TestBudgets:
         while study.ask() is not None:
             rates(study, a=0.5, b=0.5, c=0.5)
         assert "budget of 100 results is used up" in study.state.over
-        assert study.effect("extend", budget=300).startswith("The guarantee is kept")
+        assert study.effect("extend", budget=300).startswith("This keeps the guarantee")
         assert study.extend(300).guarantee == "kept"
         assert study.state.over is None
         while study.ask() is not None:

@@ -66,6 +66,14 @@ class TestColumns:
             with pytest.raises(InputError, match="column"):
                 Columns(**wrong)
 
+    def test_guessed_where_names_are_nearly_right(self, tell):
+        """Capitals and blanks, or a slip beside names that are right: the column is found, the right name is said."""
+        for wrong in ("u1,big  Button,1", "u1,placebo,0\nu2,Big buton,1"):
+            with pytest.raises(DataError, match=r"there is no arm .* Did you mean 'Big button'\?"):
+                tell(table(wrong, header="who,group,bought"))
+        with pytest.raises(DataError, match="but no column 'arm'"):
+            tell(table("u1,nothing of ours,1", header="who,group,bought"))
+
     def test_guessed_where_one_column_has_the_arms(self, tell):
         text = table("u1,25mg,1,3.5", "u2,placebo,0,7", header="who,group,bought,minutes")
         found = tell(text)

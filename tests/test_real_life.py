@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from roundwise import BestArm, Binary, DataError, create_study, verify_study
+from roundwise import BestArm, Binary, DataError, InputError, create_study, verify_study
 from roundwise.cli import main
 from roundwise.studies import load_study
 from roundwise.studies.report.notes import gathered
@@ -53,6 +53,19 @@ class TestAmend:
         (tmp_path / "wrong.csv").write_text("arm,outcome\na,1\nb,0\n")
         roundwise("tell", "s", "wrong.csv")
         assert "go with --by" in roundwise("amend", "s", "wrong.csv", "--why", "typo", "--missing", "ill", code=2)
+
+
+def test_what_fails_after_something_was_recorded_is_not_exit_code_2(study, roundwise, monkeypatch, tmp_path):
+    """A disk that fills between the record and the file that was to be written."""
+
+    def full(path, contents):
+        raise InputError(f"{path} cannot be written: No space left on device. Give another place.")
+
+    study.tell(round_over="nobody came")
+    monkeypatch.setattr("roundwise.cli.study.ask.write_file", full)
+    said = roundwise("ask", "s", "--out", "batch.csv", code=3)
+    assert "round 2 of 's' is asked for, but: batch.csv cannot be written: No space left" in said
+    assert study.state.number == 2
 
 
 class TestDigests:

@@ -439,7 +439,7 @@ class TestMistakes:
             assert effect in said
             assert "Nothing was changed; to do it, say --yes." in said
         out = works("drop", "checkout", "blue", "--why", "sold out", "--yes")
-        assert "The guarantee is kept, at a price" in out
+        assert "This keeps the guarantee, at a price" in out
         works("close", "checkout", "--why", "enough")  # nothing is lost by it
         assert "looking at results and going on is always allowed" in refused("reopen", "checkout", "--why", "x")
 

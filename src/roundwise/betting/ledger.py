@@ -101,7 +101,7 @@ class Changing(Protocol[Won]):
 
     @property
     def dropping(self) -> str:
-        """What leaving `{arm}` out does to what was won, after "The guarantee is kept"."""
+        """What leaving `{arm}` out does to what was won, after "This keeps the guarantee"."""
 
     @property
     def adding(self) -> str:

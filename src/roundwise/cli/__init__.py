@@ -71,10 +71,10 @@ def commands() -> Callable[..., object]:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Say what is wrong and leave with exit code 2."""
-    taken_from_memory()
-    complain(sentence)
-    sys.exit(2)
+    """Say what is wrong and leave with exit code 2; with 3, if something was recorded before."""
+    done = taken_from_memory()
+    complain(sentence if done is None else f"{done}, but: {sentence}")
+    sys.exit(2 if done is None else 3)
 
 
 def unprinted(error: Exception) -> NoReturn:

@@ -132,7 +132,7 @@ def effect(settings: Settings, change: Change) -> str:
         )
     if one_by_one(settings.question) and change.kind == "dropped":
         return (
-            f"The guarantee is kept: nothing more is asked of {arm}, its claims stay open as they are, and what was "
+            f"This keeps the guarantee: nothing more is asked of {arm}, its claims stay open as they are, and what was "
             "shown stays shown."
         )
     if change.unrelated:
@@ -144,7 +144,7 @@ def effect(settings: Settings, change: Change) -> str:
     kept = changing(ledger_of(settings.problem))
     assert kept is not None  # it was checked
     said = kept.dropping if change.kind == "dropped" else kept.adding
-    return "The guarantee is kept" + said.format(arm=arm)
+    return "This keeps the guarantee" + said.format(arm=arm)
 
 
 def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) -> tuple[Settings, Trial]:

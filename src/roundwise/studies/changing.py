@@ -168,16 +168,16 @@ def _ending(state: State) -> str:
     lost = "" if waiting is None else f" The {waiting.results} results told of round {waiting.batch} are not counted."
     if state.decided is not None:
         return f"The study is decided; closing it changes nothing about the verdict.{lost}"
-    return f"The guarantee is kept: nothing is claimed but what was shown so far.{lost}"
+    return f"This keeps the guarantee: nothing is claimed but what was shown so far.{lost}"
 
 
 EFFECTS = {
-    "extend": "The guarantee is kept: how many results there may be has no part in it.",
+    "extend": "This keeps the guarantee: how many results there may be has no part in it.",
     "import_past": (
-        "The guarantee is kept: earlier data decide what is bet on, never what was won. None of these rows may be told "
-        "as results later."
+        "This keeps the guarantee: earlier data decide what is bet on, never what was won. None of these rows may be "
+        "told as results later."
     ),
-    "reopen": "The guarantee is kept: looking at results and going on is always allowed.",
+    "reopen": "This keeps the guarantee: looking at results and going on is always allowed.",
     "remove": "There is no guarantee to keep: the study has no results. Its record is erased, and its name is free.",
     "note": "A note does nothing to the guarantee.",
     "close_round": "The guarantee then rests on the assumption that what is missing has nothing to do with its values.",

@@ -74,7 +74,8 @@ class Names:
 
     def refuse_others(self, problems: Problems) -> None:
         """Raise an error if no name of the table is an arm."""
-        if self._unknown and not self.matched:
+        slips = any(self.nearest(name, exact=True) for name in self._unknown)  # each of which is told the right name
+        if self._unknown and not self.matched and not slips:
             names = sorted(self._unknown)[:3]
             line = f", {problems.unit} {self._first}"
             raise refusal(

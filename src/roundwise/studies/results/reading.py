@@ -174,16 +174,17 @@ class Reader:
         could = self._could_be_arms if role == "arm" else self._could_be_outcomes
         return [place for place in places if could(self._first.columns[at[place]])]
 
-    def _could_be_arms(self, cells: Sequence[object]) -> bool:
-        found = {name_in(cell) for cell in cells} - {""}
-        known = [name in self.names.index for name in found]
-        return (
-            any(known)
-            if EVERY in self.options.ignored
-            else bool(known)
-            and all(name in self.names.index or name in self.options.ignored for name in found)
-            and any(known)
-        )
+    def _could_be_arms(self, cells: Sequence[Any]) -> bool:
+        """Whether a column holds arms, each of them written well or nearly so (what is nearly so is then refused).
+
+        Where the names of other experiments are left out, a single arm is enough.
+        """
+        found, names, ignored = {name_in(cell) for cell in cells} - {""}, self.names, self.options.ignored
+        known = [name for name in found if name in names.index]
+        if EVERY in ignored:
+            return bool(known)
+        near = [name for name in found if name in names.index or names.nearest(name, exact=not known) is not None]
+        return bool(near) and len(near) + len(found & set(ignored)) == len(found)
 
     def _could_be_outcomes(self, cells: Sequence[object]) -> bool:
         values, missing = Numbers("", self.sheet.decimal_comma, outcome=True).read(range(len(cells)), cells)
