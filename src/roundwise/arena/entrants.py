@@ -29,7 +29,7 @@ from roundwise.policies import (
 from roundwise.spec import made
 
 LOOKS = 50  # of a sequential yardstick, until it has as many results as the lower bound
-SEQUENTIAL_ARMS = 50  # up to which sequential yardsticks take part: each look solves for its weights anew
+SEQUENTIAL_ARMS, SEQUENTIAL_BOUND = 15, 2500.0  # arms and lower bounds up to which they take part: they pull one by one
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ def _looks(make: Callable[[int], Policy]) -> Callable[[Contest], Policy | None]:
     """A sequential policy that looks about fifty times until the lower bound."""
     return lambda contest: (
         None
-        if contest.problem.arms > SEQUENTIAL_ARMS or contest.near_tie or contest.question == "claims"
+        if contest.problem.arms > SEQUENTIAL_ARMS
+        or contest.lower_bound > SEQUENTIAL_BOUND
+        or contest.question == "claims"
         else make(max(1, math.ceil(contest.lower_bound / LOOKS)))
     )
 
