@@ -164,7 +164,7 @@ def test_results_of_a_range_with_one_end(tmp_path):
 @pytest.mark.parametrize("noise", MODELS, ids=lambda noise: noise.name)
 def test_built_in_models(noise):
     assert NOISES[noise.name] is type(noise)
-    assert noise.words.startswith(("Results ", "Every result "))
+    assert noise.words.startswith(("Results ", "Every result ", "Differences "))
     assert noise.outcome.low < noise.outcome.high
     assert doubt(noise, noise) is None
     counts = np.full(3, 40.0)

@@ -469,6 +469,6 @@ def test_the_code_refers_to_the_rules_of_change() -> None:
     root = Path(__file__).parents[1] / "src" / "roundwise"
     for number, file in ((21, "betting/rule.py"), (22, "studies/change.py"), (23, "studies/change.py")):
         assert f"**Proposition {number} " in PAGE
-        assert f"Proposition {number})" in (root / file).read_text()
+        assert re.search(rf"Propositions? (\d+ and )?{number}\b", (root / file).read_text())
     assert "Proposition 24)" in (root / "studies/count.py").read_text()
     assert "**Proposition 24 " in PAGE

@@ -556,8 +556,7 @@ class TestWords:
     def test_what_bounds_are_called(self, study, question, head):
         live = study(question=question)
         world = World(Gaussian(1.0), (-1.0, 2.0, -1.0, -1.0), form="sums")
-        for _ in range(2):
-            live.tell(world(live.ask().pulls))
+        live.tell(world(live.ask().pulls))
         report = live.report()
         assert report.ends == head
         assert head in report.text()

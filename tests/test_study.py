@@ -253,8 +253,8 @@ def decided(study):
     """The study after two batches that decide it."""
     study.ask()
     study.tell(sums(a=(30, 15), b=(30, 22)))
-    study.ask()
-    study.tell({"arm": ["a", "b"], "count": [60, 60], "successes": [20, 60]})
+    pulls = [int(each) for each in study.ask().pulls]
+    study.tell({"arm": ["a", "b"], "count": pulls, "successes": [pulls[0] // 3, pulls[1]]})
     assert study.state.decided is not None
     return study
 
@@ -490,7 +490,9 @@ class TestResuming:
         ends = []
         for fresh in (False, True):
             place = f"{file}{fresh}"
-            study = create_study("s", question=TopK(2), arms=ARMS, noise=Gaussian(), policy=policy, storage=place)
+            study = create_study(
+                "s", question=TopK(2), arms=ARMS, noise=Gaussian(), policy=policy, storage=place, seed=1
+            )
             world = World(Gaussian(), (0.0, 2.0, 2.2, 0.5), seed=3, form="sums")
             while (asked := study.ask()) is not None:
                 if fresh:
@@ -525,15 +527,15 @@ class TestResuming:
             *("asked", "told", "counted", "decided"),
         ]
         assert entries[-1].at == entries[-2].at == entries[-3].at  # one transaction
-        assert entries[-1].payload == {"answer": 1, "words": "b is the best arm", "batches": 2, "samples": 180}
+        assert entries[-1].payload == {"answer": 1, "words": "b is the best arm", "batches": 2, "samples": 220}
         assert all(entry.version == roundwise.__version__ for entry in entries)
 
     def test_batches_as_a_data_frame(self, decided):
         frame = decided.batches()
         assert list(frame.columns) == ["batch", "arm", "asked", "count", "total", "mean"]
         assert frame["batch"].tolist() == [1, 1, 2, 2]
-        assert frame["count"].tolist() == [30, 30, 60, 60]
-        assert frame["mean"].tolist() == [0.5, 22 / 30, 20 / 60, 1.0]
+        assert frame["count"].tolist() == [30, 30, 80, 80]
+        assert frame["mean"].tolist() == [0.5, 22 / 30, 26 / 80, 1.0]
 
     def test_a_study_moves_from_store_to_store(self, decided, tmp_path):
         with open_store(f"sqlite:///{tmp_path}/other.db") as store:
@@ -576,7 +578,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().headline == decided.report().headline
             assert study.state.asked[1].pulls.tolist() == [1, 2]
-            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 56, 56")]
+            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 80, 80")]
 
     def test_results_that_lead_elsewhere(self, decided, tmp_path):
         def change(seq, kind, payload):
@@ -695,7 +697,7 @@ class TestAmendments:
         with pytest.raises(InputError, match="More than one file 'data frame' was told"):
             decided.amend("data frame", None, "why")
         with pytest.raises(InputError, match="was already recorded in round 2"):
-            decided.amend(decided.state.asked[0].files[0].digest, sums(a=(60, 20), b=(60, 60)), "why")
+            decided.amend(decided.state.asked[0].files[0].digest, sums(a=(80, 26), b=(80, 80)), "why")
         assert decided.state.seq == seq
 
 

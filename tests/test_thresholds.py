@@ -204,7 +204,7 @@ def test_the_order_of_the_arms_does_not_matter(threshold):
 
 
 def test_names():
-    assert list(THRESHOLDS) == ["lemma-3.2", "counts", "pairwise", "sum", "heuristic"]
+    assert list(THRESHOLDS) == ["lemma-3.2", "counts", "pairwise", "sum", "volume", "heuristic"]
     assert all(THRESHOLDS[each.name] == each for each in EVERY)
     assert GLR().threshold == Mixture()
 
