@@ -35,6 +35,7 @@ ROW = {
     "delta": 0.05,
     "true": None,
     "ms_a_run": 1.0,
+    "lower_bound_for": "these rewards",
 }
 
 

@@ -11,8 +11,8 @@ MARKERS = "osD^vPX*"
 
 
 def arena_figure(found: Sequence[Standing]) -> Figure:
-    """A panel for each kind of question; filled: with a guarantee, hollow: without one."""
-    shown = [each for each in found if each.over_bound is not None and each.batches is not None]
+    """A panel for each kind of question; filled: with a guarantee, hollow: without; not those that are wrong too often."""
+    shown = [each for each in found if each.over_bound and each.batches and not each.broken]
     kinds = [kind for kind in KINDS if any(each.kind == kind for each in shown)]
     names = list(dict.fromkeys(each.entrant for each in shown))
     columns = min(3, len(kinds))

@@ -79,7 +79,9 @@ def docs_page(rows: Sequence[Plain], about: str, command: str, picture: str) -> 
         *advice(found),
         f"![Results over the lower bound against batches, for each kind of question]({picture})",
         "Each point is a method, over all contests of its kind (geometric means); dashed: what no method can stay "
-        "below. Hollow and *: no guarantee. Crosses: sequential yardsticks, which look after every few results.",
+        "below. Hollow and *: no guarantee. Crosses: sequential yardsticks, which look after every few results. Whoever is "
+        "wrong too often is not drawn.",
+        *_bounds_of_others(rows),
     ]
     for kind in dict.fromkeys(each.kind for each in found):
         parts += [f"## {KINDS[kind]}", _markdown([each for each in found if each.kind == kind])]
@@ -139,6 +141,17 @@ def _near_ties(rows: Sequence[Plain]) -> str:
         ]
         lines.append(f"- {name}, {here[0]['budget']:,.0f} results: decided by {', '.join(said) or 'nobody'}.")
     return "\n".join(lines)
+
+
+def _bounds_of_others(rows: Sequence[Plain]) -> list[str]:
+    """Of which contests the lower bound is that of other rewards."""
+    others = dict.fromkeys(row["source"] for row in rows if row["lower_bound_for"] != "these rewards")
+    if not others:
+        return []
+    return [
+        f"In the contests from {', '.join(others)} the lower bound is that of normal rewards with the largest variance "
+        "that their range allows: theirs is smaller, and a method that bets on what it sees may need less than it."
+    ]
 
 
 def _shown(each: Standing) -> Plain:
