@@ -11,7 +11,7 @@ MARKERS = "osD^vPX*"
 
 
 def arena_figure(found: Sequence[Standing]) -> Figure:
-    """A panel for each kind of question; filled: with a guarantee, hollow: without; not those that are wrong too often."""
+    """A panel for each kind of question; hollow: no guarantee; whoever is wrong too often is left out."""
     shown = [each for each in found if each.over_bound and each.batches and not each.broken]
     kinds = [kind for kind in KINDS if any(each.kind == kind for each in shown)]
     names = list(dict.fromkeys(each.entrant for each in shown))

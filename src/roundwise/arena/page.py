@@ -79,8 +79,8 @@ def docs_page(rows: Sequence[Plain], about: str, command: str, picture: str) -> 
         *advice(found),
         f"![Results over the lower bound against batches, for each kind of question]({picture})",
         "Each point is a method, over all contests of its kind (geometric means); dashed: what no method can stay "
-        "below. Hollow and *: no guarantee. Crosses: sequential yardsticks, which look after every few results. Whoever is "
-        "wrong too often is not drawn.",
+        "below. Hollow and *: no guarantee. Crosses: sequential yardsticks, which look after every few results. "
+        "Whoever is wrong too often is not drawn.",
         *_bounds_of_others(rows),
     ]
     for kind in dict.fromkeys(each.kind for each in found):
