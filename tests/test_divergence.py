@@ -116,7 +116,7 @@ def sandwich(question, answer, weights, means, family):
 
 
 @pytest.mark.parametrize("family", [BINARY, POISSON, EXPONENTIAL], ids=lambda family: type(family).__name__)
-@pytest.mark.parametrize("arms", [2, 3, 10, 50])
+@pytest.mark.parametrize("arms", [2, 3, 10, pytest.param(50, marks=pytest.mark.slow)])
 def test_it_is_optimal_by_scipy(family, arms):
     """Pairs and levels, where scipy finds the nearest wrong answers to the last digits."""
     rng = np.random.default_rng(arms)
@@ -192,7 +192,7 @@ def test_the_instance_of_the_issue():
 
 
 @pytest.mark.parametrize("family", [BINARY, POISSON, EXPONENTIAL], ids=lambda family: type(family).__name__)
-@pytest.mark.parametrize("arms", [2, 5, 50])
+@pytest.mark.parametrize("arms", [2, 5, 20, pytest.param(50, marks=pytest.mark.slow)])
 def test_evidence_at_the_weights_is_one_over_the_complexity(family, arms):
     rng = np.random.default_rng(arms)
     for question in questions(family, arms, rng):
