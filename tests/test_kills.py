@@ -160,7 +160,7 @@ def check(url, logs, name, moment, pause=0.0):
         assert Path("out.html").read_text().rstrip().endswith("</html>")
         os.unlink("out.html")
     if name == "export" and os.path.exists("out.jsonl"):
-        assert len(read_log("out.jsonl")) == len(before)
+        assert len(read_log(Path("out.jsonl"))) == len(before)
         os.unlink("out.jsonl")
     assert not [each for each in os.listdir() if each.endswith(".part")] or name in READING
     for left in (each for each in os.listdir() if each.endswith(".part")):

@@ -21,7 +21,7 @@ from processes import child, ended
 from roundwise import RoundwiseError
 from roundwise.studies.store import Conflict, StoreError, open_store
 
-KILLS = 40  # a thousand of every command: test_kills, behind the marker
+KILLS = 25  # a thousand of every command: test_kills, behind the marker
 PARTS = 3
 
 

@@ -17,7 +17,7 @@ from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
 from roundwise.studies import replayed
 
-KILLS = 41  # on each store, in `tell` alone; a thousand of every command: test_kills, behind the marker
+KILLS = 21  # on each store, in `tell` alone; a thousand of every command: test_kills, behind the marker
 ARMS = ("a", "b", "c")
 
 

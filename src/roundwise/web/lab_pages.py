@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 from fastapi import APIRouter, HTTPException, Request
@@ -72,7 +72,7 @@ def start_paper(request: Request, sent: Sent) -> Response:
 @router.get("/lab/{key}", dependencies=[LOOK])
 def job(request: Request, key: str) -> Response:
     """A job: how far it is, or what came out."""
-    found = _job(request, key)
+    found = replace(_job(request, key))  # as it is now: it may end while the page is made
     part = "job_state.html" if request.headers.get("hx-request") else "job.html"
     shown = _parts(found.result) if found.result is not None else []
     claims = found.result.claims if found.result is not None else []
