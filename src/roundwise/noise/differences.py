@@ -119,7 +119,7 @@ def steady_difference(
     """Bets on differences whose sizes do not depend on the offset; none on other forms."""
     pair = pairs_among(pieces)
     if batch.pairs is None or not pair.any():
-        return lambda offsets: np.zeros((*drifts.shape[:-1], *offsets.shape))
+        return lambda offsets: np.zeros(np.broadcast_shapes(drifts.shape, offsets.shape))
     known = _past_of(Known(past, past.means, noise.variance(past)), pieces, noise)
     new = _seen_of(noise, at_pairs(batch.pairs, batch.counts.shape[-1], pieces))
     shared = np.minimum(arm_of(units, pieces, 0), arm_of(units, pieces, 1))
