@@ -20,7 +20,16 @@ from roundwise.studies.packing import Unreadable
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
-from roundwise.studies.so_far import SoFar, shares_items, shortfall, sums_only, with_lost, with_notes
+from roundwise.studies.so_far import (
+    SHORT,
+    SoFar,
+    shares_items,
+    shortfall,
+    sums_only,
+    with_contradicted,
+    with_lost,
+    with_notes,
+)
 from roundwise.trial import conclusion, stuck
 
 
@@ -199,6 +208,16 @@ class State:
         for each in self._uncounted:
             lost = with_lost(lost, each)
         return lost
+
+    @property
+    def contradicted(self) -> int:
+        """How many results that count are contradicted by files that were told after them."""
+        found = self.so_far.contradicted
+        for each in self._uncounted:
+            found = with_contradicted(found, each.files)
+        found = with_contradicted(found, [each for _, each in self.later])
+        gone = {each["replaces"][:SHORT] for each in self.amendments}
+        return sum(rows for digest, rows in found.items() if digest not in gone)
 
     @property
     def notes(self) -> list[str]:

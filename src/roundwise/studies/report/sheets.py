@@ -9,7 +9,7 @@ from typing import Any
 
 from roundwise.errors import InputError, unknown, visible
 from roundwise.studies.report.model import Facts
-from roundwise.studies.report.tables import (
+from roundwise.studies.report.records import (
     ARM_COLUMNS,
     CELL_COLUMNS,
     CLAIM_COLUMNS,
