@@ -17,8 +17,8 @@ def earlier_of(
 ) -> Earlier:
     """The files that are recorded, and those read `before` in the same call, without the one that is replaced.
 
-    Ids and running totals need every file. Otherwise the first and the last one, marks of some more, and the sums of all
-    tell whether a file goes on with them.
+    Ids and running totals need every file. Otherwise the first and the last one, marks of some more, and the sums of
+    all tell whether a file goes on with them.
     """
     paired = items_of(state.settings.noise) is not None
     columns = (options.columns or state.settings.columns).over(state.settings.columns)

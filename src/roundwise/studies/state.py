@@ -139,7 +139,8 @@ class State:
 
     @property
     def _ready(self) -> list[Asked]:
-        return [each for each in self.recent if each.complete and not each.counted and each.number > self._folded]
+        new = [each for each in self.recent if not each.counted and each.number > self._folded]
+        return [each for each in new if each.complete]
 
     @property
     def _folded(self) -> int:
@@ -167,7 +168,7 @@ class State:
         """The facts that are not about counted batches."""
         waiting = self.outstanding
         return {
-            "through": max([each.number for each in self.recent if each.complete], default=self._folded),
+            "through": next((each.number for each in reversed(self.recent) if each.complete), self._folded),
             "settings": None if self.settings == self.first else self.settings.payload(),
             "open": None if waiting is None else waiting.payload(),
             "amendments": self.amendments,
