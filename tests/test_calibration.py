@@ -41,6 +41,8 @@ class TestTheGrid:
         problem = Problem(BestArm(), 3)
         promising = {name for name, made in POLICIES.items() if made().stopping.doubt(problem) is None}
         assert {rule.policy.name for rule in RULES} == promising
+        conditional = {each.column for each in CELLS if each.part == "conditions"}
+        assert set(POLICIES) - promising - conditional == {"tri-bbai", "opt-bbai"}  # see docs/baselines.md
         proved = {name for name, each in THRESHOLDS.items() if each.doubt(problem) is None}
         assert {rule.name.split(", ")[1] for rule in RULES if rule.name.startswith("PET, ")} >= proved
 
