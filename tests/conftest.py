@@ -38,7 +38,7 @@ LONG = frozenset(Path(__file__).with_name("long.txt").read_text().split())
 
 
 def function_of(nodeid):
-    """`test_file.py::test_function` of a test."""
+    """The file and the function of a test, without its folder and case."""
     return nodeid.partition("[")[0].rpartition("/")[2]
 
 

@@ -19,7 +19,9 @@ def main():
     """Run all that CI runs, and keep the dear ones."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "cpu")
-        subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "auto", "-m", "not slow", "--cpu", path, HERE], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n", "auto", "-m", "not slow", "--cpu", path, HERE], check=True
+        )
         spent = Counter()
         for line in path.read_text().splitlines():
             seconds, name = line.split()

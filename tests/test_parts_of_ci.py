@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+
 from conftest import LONG, PRODUCTS
 
 HERE = Path(__file__).parent
