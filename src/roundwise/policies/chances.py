@@ -10,8 +10,10 @@ from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.chances import shares_of, squares_of
 from roundwise.betting.claims import Claiming
 from roundwise.betting.purses import Kept, claims_of
+from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.noise import items_of
 from roundwise.noise.horizon import ETA
+from roundwise.noise.parts import most_parts
 from roundwise.policies.base import checked, whole
 from roundwise.problem import Problem
 from roundwise.questions import program
@@ -20,7 +22,6 @@ from roundwise.state import Plan, Trial
 
 SMALLEST = 0.2  # without a budget a batch is at least this share of all samples so far
 UNIFORM = 0.3  # share of it that goes to all that are fed alike
-PARTS = 4  # of the first batch, where there is no budget
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Chances:
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
         share = shares_of(squares, items_of(problem.noise) is not None)
         pulls = zeros((*runs, problem.arms)) + np.ceil(self.first_pulls * share / share[share > 0].min() - 1e-9)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=PARTS)
+        return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -68,7 +69,8 @@ class Chances:
             left = np.minimum(trial.plan.left, 2.0**53)
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
             return Plan(whole(pulls), trial.plan.may_stop)
-        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop)
+        parts = 1 if claims_of(problem).odds else most_parts(problem.noise, PARTS)
+        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
 
     def _shares(self, problem: Problem, fed: Bools) -> Floats:
         counted = np.zeros((*fed.shape[:-1], problem.arms))
@@ -84,7 +86,7 @@ class Chances:
         question = claims_of(problem)
         sides = kept.shown.reshape(*kept.shown.shape[:-1], -1, question.number)
         unfinished, runs = np.asarray(~sides.any(axis=-2)), samples.shape
-        need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept.shown) - kept.gains, np.inf)
+        need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept) - kept.gains, np.inf)
         limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides.shape).max(axis=-2)
         order = np.argsort(np.where(unfinished, -limits, np.inf), axis=-1, kind="stable")
         rank = np.argsort(order, axis=-1, kind="stable")
