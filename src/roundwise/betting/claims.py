@@ -258,8 +258,8 @@ class Claiming:
                 forecast = known_from(past, variance, compares(question)).forecast(pieces)
             else:
                 forecast = shared.between(Known(past, past.means, variance), pieces)
-                apart = total(shared.spreads(past, pieces)) / pieces.offsets.shape[-1]
-                each = np.broadcast_to((apart / 2)[..., None], past.counts.shape)  # so that two arms have their sum
+                apart = shared.halves(past, pieces)
+                each = np.broadcast_to((total(apart) / apart.shape[-1])[..., None], each.shape)
             error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
         kept = kept._replace(value=forecast.value, leverage=forecast.leverage, error=error, spread=each)
@@ -289,14 +289,6 @@ class Claiming:
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         sides = sides_of(problem, kept.shown)
         unshown = (~sides & ~sides.any(axis=-2, keepdims=True)).reshape(kept.shown.shape)  # one side settles a claim
-        return outlook(
-            question.forms,
-            question.bets(kept.value.shape[:-1]),
-            unshown,
-            need,
-            kept.value,
-            kept.error,
-            kept.spread,
-            left,
-            items_of(problem.noise) is not None,
-        )
+        pieces, shared = question.bets(kept.value.shape[:-1]), items_of(problem.noise)
+        items = None if shared is None else shared.halves(kept.past, pieces)
+        return outlook(question.forms, pieces, unshown, need, kept.value, kept.error, kept.spread, left, items)

@@ -90,11 +90,14 @@ class Chances:
         limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides.shape).max(axis=-2)
         order = np.argsort(np.where(unfinished, -limits, np.inf), axis=-1, kind="stable")
         rank = np.argsort(order, axis=-1, kind="stable")
-        squares = question.forms**2 * kept.spread[..., None, :]
+        squares, shared = question.forms**2 * kept.spread[..., None, :], items_of(problem.noise)
+        if shared is not None:
+            apart = shared.halves(kept.past, question.bets(runs))[..., : question.number]
+            squares = question.forms**2 * apart[..., None]
         best, amounts, size = np.zeros(runs), np.zeros((*runs, problem.arms)), np.zeros(runs)
         for k in range(1, int(unfinished.sum(axis=-1).max(initial=0)) + 1):
             allowed = np.where((rank < k) & unfinished, limits, np.inf)
-            pulls = _least(squares, allowed) if items_of(problem.noise) is None else _nested(squares, allowed)
+            pulls = _least(squares, allowed) if shared is None else _nested(squares, allowed)
             rate = np.where(k <= unfinished.sum(axis=-1), k / total(pulls), 0.0)
             better = rate > best if not question.opposites else k == unfinished.sum(axis=-1)  # all can be settled
             best, size = np.where(better, rate, best), np.where(better, float(k), size)
