@@ -61,7 +61,13 @@ def saved(runs):
             (found,) = simulate(BestArm(), world, [Wager()], runs=runs, delta=0.05, noise=SubGaussian(1.0))
             ratio = found.samples / found.lower_bound
             error = ratio.std() / math.sqrt(runs)
-            row(name, several, f"{ratio.mean():.2f} ± {error:.2f}", f"{found.batches.mean():.2f}", int((~found.correct).sum()))
+            row(
+                name,
+                several,
+                f"{ratio.mean():.2f} ± {error:.2f}",
+                f"{found.batches.mean():.2f}",
+                int((~found.correct).sum()),
+            )
     for name, (means, first) in RATES.items():
         for several in (1, 8):
             dealt(several)
