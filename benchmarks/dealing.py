@@ -1,8 +1,8 @@
 """What parts and dealings bring, and how much a verdict hangs on the name of a study: `python benchmarks/dealing.py`.
 
 `--saved`: samples over the lower bound, and batches, for M dealings of every batch. `--names`: the same data told to
-studies that differ in their seed alone: how far their evidence is apart, and whether they agree. `--errors`: how often a
-true null is ever rejected where two arms are tied. The numbers of docs/wager.md are from all three.
+studies that differ in their seed alone: how far their evidence is apart, and whether they agree. `--errors`: how often
+a true null is ever rejected where two arms are tied. The numbers of docs/wager.md are from all three.
 """
 
 import argparse
