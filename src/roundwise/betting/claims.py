@@ -35,6 +35,7 @@ from roundwise.stopping.explained import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
+WITHIN = "Differences are those within rounds: what changed for all arms from one round to the next is not in them."
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 
 
@@ -191,6 +192,7 @@ class Claiming:
         why = self.why(problem, trial)
         return [
             *([] if why is None else [f"The study ended because {why}."]),
+            *([WITHIN] if compares(claims_of(problem)) and not claims_of(problem).odds else []),
             "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
             "bounds hold together up to twice that, and so do all upper ones; the forecast promises nothing.",
         ]
@@ -210,9 +212,10 @@ class Claiming:
     def _remembered(
         self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
     ) -> tuple[Step, ...]:
-        if rho is None or len(kept.steps) >= MOST_STEPS:
+        if len(kept.steps) >= MOST_STEPS:
             return kept.steps
-        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, rho, bars, gains, shown, batch.pairs))
+        share = np.full(batch.counts.shape[:-1], np.nan) if rho is None else rho
+        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs))
 
     def _share(self, plan: Plan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""

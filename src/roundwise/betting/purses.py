@@ -34,7 +34,7 @@ class Kept(NamedTuple):
     expected: Floats  # (), how many more will be; infinite without a budget
     over: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
-    steps: tuple[Step, ...] = ()  # only within a budget, and at most `MOST_STEPS`
+    steps: tuple[Step, ...] = ()  # at most `MOST_STEPS`, for bounds
 
 
 def claims_of(problem: Problem) -> Claims:
