@@ -263,10 +263,19 @@ def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
     """The values of the first (s = 0) or second arm of each pair. (K)->(P)"""
     if s == 1 and pieces.each:
         return values
-    return np.take_along_axis(values, pieces.arms[..., s], axis=-1)
+    return _picked(values, pieces.arms[..., s])
 
 
 def all_arms(values: Floats, pieces: Halfspaces) -> Floats:
     """The values of all arms of each piece. (K)->(P, S)"""
-    flat = pieces.arms.reshape(*pieces.arms.shape[:-2], -1)
-    return np.take_along_axis(values, flat, axis=-1).reshape(pieces.arms.shape)
+    arms = pieces.arms
+    if not any(arms.strides[:-2]):
+        return values.transpose()[arms[(0,) * (arms.ndim - 2)].transpose()].transpose()
+    return np.take_along_axis(values, arms.reshape(*arms.shape[:-2], -1), axis=-1).reshape(arms.shape)
+
+
+def _picked(values: Floats, arms: NDArray[np.intp]) -> Floats:
+    """The values of these arms, which may be other ones in every run. (K),(P)->(P)"""
+    if any(arms.strides[:-1]):
+        return np.take_along_axis(values, arms, axis=-1)
+    return values.transpose()[arms[(0,) * (arms.ndim - 1)]].transpose()  # the same ones: faster, runs contiguous

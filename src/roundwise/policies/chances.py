@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total, zeros
-from roundwise.betting.chances import shares_of, squares_of
+from roundwise.betting.chances import counted_arms, shares_of, squares_of
 from roundwise.betting.claims import Claiming
 from roundwise.betting.purses import Kept, claims_of
 from roundwise.noise import items_of
@@ -73,9 +73,7 @@ class Chances:
         return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop)
 
     def _shares(self, problem: Problem, fed: Bools) -> Floats:
-        counted = np.zeros((*fed.shape[:-1], problem.arms))
-        for j, row in enumerate(squares_of(claims_of(problem).forms)):
-            counted = counted + np.where(fed[..., j, None], row, 0.0)
+        counted = counted_arms(squares_of(claims_of(problem).forms), fed)
         return shares_of(counted, items_of(problem.noise) is not None)
 
     def _cheapest(
