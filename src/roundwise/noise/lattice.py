@@ -22,9 +22,9 @@ _LATTICE = 60_000  # values times elements that are computed at once: what fits 
 _FEWEST = 64
 _LEFT_OUT = 32.0  # values whose probability, in logs, is so far below the stake and the largest one count as impossible
 _CLOSE = 4e-3  # how near the target, in logs, what is paid must come before it is scaled up to it
-_NEWTON = 60  # steps in which it does; 1 or 2 are usual
+_NEWTON = 24  # steps in which it does; 1 or 2 are usual
 _ROUGH = 3  # steps for the first guess
-_NEAR = 1e-9  # a place just beyond a jump
+_NEAR = 1e-9  # how far from a jump its two sides are tried
 _PHI_STEPS = 256  # entries of the table of Phi per unit, down to -_PHI_LEAST
 _PHI_LEAST = 37
 _ROOT = float(np.sqrt(2 * np.pi))
@@ -150,15 +150,15 @@ def _tests(eta: float) -> Floats:
     """Phi(a), and 1 from Phi(a) = 1 - eta on, at steps from -_PHI_LEAST to there."""
     from scipy.special import ndtr, ndtri
 
-    most = int(np.ceil(ndtri(1.0 - eta) * _PHI_STEPS))
+    most = int(np.ceil(ndtri(1.0 - eta) * _PHI_STEPS + 0.5))
     table = ndtr(np.arange(-_PHI_LEAST * _PHI_STEPS, most + 1) / _PHI_STEPS)
     table[-1] = 1.0
     return np.asarray(table)
 
 
 def _entries(a: Floats, table: Floats) -> Index:
-    """Where the entries for these a are: the nearest below. They are used up."""
-    a += _PHI_LEAST
+    """Where the entries for these a are: the nearest. They are used up."""
+    a += _PHI_LEAST + 0.5 / _PHI_STEPS
     a *= _PHI_STEPS
     np.maximum(a, 0.0, out=a)
     np.minimum(a, table.size - 1.0, out=a)
@@ -175,7 +175,7 @@ def _critical(
     """
     from scipy.special import ndtri
 
-    q, start = (table.size - 1) / _PHI_STEPS - _PHI_LEAST, -ndtri(target) - 1.0
+    q, start = (table.size - 1.5) / _PHI_STEPS - _PHI_LEAST, -ndtri(target) - 1.0
     low, high = start.copy(), start + 1.0 + WIDE  # more is paid than the target at the one, less at the other
     at, aim = np.arange(start.size), np.log(target) - _CLOSE / 4
     y = _guess(start, law.skew, slope * width, width, aim, eta)
@@ -194,7 +194,7 @@ def _critical(
         better = at[~over]  # the later, the smaller
         found[better], means[better] = place[~over], paid[~over]
         excess = np.log(paid) - aim
-        keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > _NEAR)
+        keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > 4 * _NEAR)
         if not keep.any():
             break
         if not keep.all():
@@ -213,8 +213,8 @@ def _critical(
         drop = np.take_along_axis(chances, first, axis=0)[0] * eta / apart
         excess *= paid
         step, coarse = excess / fall, excess / (fall + drop)
-        right = np.where(place >= up, place + _NEAR, np.minimum(place + step, up))
-        left = np.where(place > down + _NEAR, np.maximum(place + step, down + _NEAR), down)
+        right = np.where(place >= up - 2 * _NEAR, up + _NEAR, np.minimum(place + step, up - _NEAR))
+        left = np.where(place > down + 2 * _NEAR, np.maximum(place + step, down + _NEAR), down - _NEAR)
         after = np.where(np.abs(coarse) > apart, place + coarse, np.where(over, right, left))
         inside = (after > low[at]) & (after < high[at])
         y[at] = np.where(inside & (number % 8 != 7), after, (low[at] + high[at]) / 2)
