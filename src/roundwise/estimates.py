@@ -127,9 +127,11 @@ class ShiftsOfBatches(NamedTuple):
         weights = [at(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
         if len(weights) <= FEW:
             for r, one in enumerate(weights):
-                spread = spread + one * one * self.covariance[..., r, r, None]
+                found = one * self.covariance[..., r, r, None]
                 for s in range(r):
-                    spread = spread + one * weights[s] * (2 * self.covariance[..., r, s, None])
+                    found += weights[s] * (2 * self.covariance[..., r, s, None])
+                found *= one
+                spread = spread + found
         else:
             stacked = np.stack(weights, axis=-1)
             for r, one in enumerate(weights):
@@ -201,25 +203,40 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
     pooled, later = past.means, past.history[1:]
     safe = np.maximum(past.counts, 1.0)
     size = len(later)
-    shape = past.counts.shape[:-1]
-    system, right = np.empty((*shape, size, size)), np.empty((*shape, size))
+    runs = past.counts.shape[:-1][::-1]
+    system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
     every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
+    shares = [counts / safe for counts, _ in later]
     for r, (counts, totals) in enumerate(later):
-        share = counts / safe
         if every is not None:
-            system[..., r, :] = -total(share[..., None, :] * every)
+            system[r] = -total(shares[r][..., None, :] * every).transpose()
         else:
             for s in range(r + 1):
-                system[..., r, s] = system[..., s, r] = -total(share * later[s][0])
-        system[..., r, r] += _weight(counts)
-        right[..., r] = total(totals - counts * pooled)
-    covariance = np.linalg.inv(system)
-    shares = np.stack([counts / safe for counts, _ in later], axis=-1)
+                system[r, s] = system[s, r] = -total(shares[r] * later[s][0]).transpose()
+        system[r, r] += _weight(counts).transpose()
+        right[r] = total(totals - counts * pooled).transpose()
+    covariance = _inverse(system)
     means = pooled
     for r in range(size):
-        shift = total(covariance[..., r, :] * right)
-        means = means - shares[..., r] * shift[..., None]
-    return Known(past, means, variance, ShiftsOfBatches(shares, covariance))
+        shift = total((covariance[r] * right).transpose())
+        means = means - shares[r] * shift[..., None]
+    each = np.stack([share.transpose() for share in shares]).transpose()
+    return Known(past, means, variance, ShiftsOfBatches(each, covariance.transpose()))
+
+
+def _inverse(system: Floats) -> Floats:
+    """Of symmetric positive definite matrices, runs last: for small ones by Gauss and Jordan, all runs at once."""
+    size = len(system)
+    if size > FEW:
+        return np.ascontiguousarray(np.linalg.inv(system.transpose()).transpose())
+    for p in range(size):  # in place: no pivots are needed
+        column, scale = system[:, p].copy(), 1.0 / system[p, p]
+        row = system[p] * scale
+        system -= column[:, None] * row
+        system[p] = row
+        np.multiply(column, -scale, out=system[:, p])
+        system[p, p] = scale
+    return system
 
 
 def _known_by_arm(past: Past, within: Within, variance: Floats) -> Known:

@@ -58,8 +58,8 @@ class Seen:
         """Some columns of it."""
         return Seen(
             Before(*(each[:, columns] for each in self.before)),
-            self.counts[..., columns],
-            self.totals[..., columns],
+            np.ascontiguousarray(self.counts[..., columns]),
+            np.ascontiguousarray(self.totals[..., columns]),
             None if self.scatter is None else self.scatter[..., columns],
             None if self.rows is None else Rows(self.rows.values, self.rows.counts[..., columns]),
             self.jump,
