@@ -18,8 +18,8 @@ def setting(rng, claims, runs):
     return forms, rng.uniform(0.1, 3.0, (*runs, claims + 2)), limits
 
 
-@pytest.mark.parametrize("claims", (1, 2, 5, 40))
-@pytest.mark.parametrize("every", (False, True))
+@pytest.mark.parametrize("claims", [1, 2, 5, 40])
+@pytest.mark.parametrize("every", [False, True])
 def test_it_is_the_best_number_of_limits(claims, every):
     rng = np.random.default_rng([claims, every])
     forms, variances, limits = setting(rng, claims, (6,))
@@ -34,7 +34,8 @@ def test_it_is_the_best_number_of_limits(claims, every):
             allowed[order[run, :k]] = limits[run, order[run, :k]]
             totals.append(program.general(forms**2 * variances[run], allowed[None]).total[0])
         if not totals:
-            assert found.number[run] == 0 and not found.pulls[run].any()
+            assert found.number[run] == 0
+            assert not found.pulls[run].any()
             continue
         rates = np.arange(1, len(totals) + 1) / totals
         best = len(totals) - 1 if every else int(rates.argmax())
@@ -54,18 +55,20 @@ def test_one_run_alone_and_among_others():
     together = cheapest(centre, forms, variances, limits, order, open_, False)
     for run in np.ndindex(3, 4):
         alone = cheapest(centre, forms, variances[run], limits[run], order[run], open_[run], False)
-        assert np.array_equal(alone.pulls, together.pulls[run]) and alone.number == together.number[run]
+        assert np.array_equal(alone.pulls, together.pulls[run])
+        assert alone.number == together.number[run]
 
 
 def test_limits_that_cost_nothing_or_cannot_be_kept():
     forms = Claims.against_control(4, 0).forms
     limits, open_, each = np.array([np.inf, 1.0, 0.0]), np.ones(3, dtype=bool), np.ones(4)
     found = cheapest(centre_of(forms), forms, each, limits, np.arange(3), open_, False)
-    assert found.number == 2 and found.pulls == pytest.approx([2.0, 0.0, 2.0, 0.0])
+    assert found.number == 2
+    assert found.pulls == pytest.approx([2.0, 0.0, 2.0, 0.0])
     assert cheapest(centre_of(forms), forms, each, limits, np.arange(3), open_, True).number == 0
     assert cheapest(centre_of(forms), forms, each, np.full(3, np.inf), np.arange(3), open_, False).number == 0
 
 
-@pytest.mark.parametrize("question", (Claims.pairs(3), Claims.above(3, 0.0), Claims.against_control(4, [0, 1])))
+@pytest.mark.parametrize("question", [Claims.pairs(3), Claims.above(3, 0.0), Claims.against_control(4, [0, 1])])
 def test_forms_without_a_centre(question):
     assert centre_of(question.forms) is None

@@ -18,6 +18,7 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
+_SMALL = 20_000  # numbers that are worked on at once without leaving the cache
 _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
 
 
@@ -126,10 +127,11 @@ class ShiftsOfBatches(NamedTuple):
         """The variance of forms of the means, given what it would be without shifts. (P)"""
         weights = [at(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
         if len(weights) <= FEW:
+            twice = 2 * self.covariance
             for r, one in enumerate(weights):
                 found = one * self.covariance[..., r, r, None]
                 for s in range(r):
-                    found += weights[s] * (2 * self.covariance[..., r, s, None])
+                    found += weights[s] * twice[..., r, s, None]
                 found *= one
                 spread = spread + found
         else:
@@ -205,14 +207,17 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
     size = len(later)
     runs = past.counts.shape[:-1][::-1]
     system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
-    every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
     shares = [counts / safe for counts, _ in later]
+    every = None  # where a loop over pairs of batches takes longer, batches before the arms
+    if size > FEW or size**2 * past.counts.size <= _SMALL:
+        every = np.stack([counts for counts, _ in later], axis=-2)
     for r, (counts, totals) in enumerate(later):
         if every is not None:
-            system[r] = -total(shares[r][..., None, :] * every).transpose()
+            system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
         else:
             for s in range(r + 1):
-                system[r, s] = system[s, r] = -total(shares[r] * later[s][0]).transpose()
+                system[r, s] = -total(shares[r] * later[s][0]).transpose()
+        system[:r, r] = system[r, :r]
         system[r, r] += _weight(counts).transpose()
         right[r] = total(totals - counts * pooled).transpose()
     covariance = _inverse(system)

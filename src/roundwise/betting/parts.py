@@ -168,6 +168,8 @@ def settled(
         bet = need > 0
         if live is not None:
             bet &= live[p]
+        if not bet.any():
+            continue
         need *= float(NEED_STEPS**2)
         np.maximum(need, 0.25, out=need)
         np.sqrt(need, out=need)

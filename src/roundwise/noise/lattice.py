@@ -83,9 +83,7 @@ def _reach(ratios: Ratios, mode: Floats, need: Floats, at: Index) -> Floats:
     return np.ceil(np.sqrt(2.0 * (need + _LEFT_OUT)) * deviation + 2.0)
 
 
-def _law(
-    ratios: Ratios, mode: Floats, low: Floats, high: Floats, reach: Floats, need: Floats, at: Index
-) -> Law:
+def _law(ratios: Ratios, mode: Floats, low: Floats, high: Floats, reach: Floats, need: Floats, at: Index) -> Law:
     """Products of the ratios up and down from the mode; what is left out is less than 1e-13 of what a bet may lose."""
     floor = np.exp(-need - _LEFT_OUT)
     longer = 1.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -44,7 +44,6 @@ ITEMS = "Arms are tried on the same items: results on one item may depend on eac
 DEPENDENT = "no guarantee: arms share items, and this rule needs results of different arms that are independent"
 
 
-@runtime_checkable
 class OfItems(Protocol):
     """A noise model of arms that are tried on the same items."""
 
@@ -65,7 +64,7 @@ class OfItems(Protocol):
 
 def items_of(noise: Noise) -> OfItems | None:
     """The model, if its arms are tried on the same items."""
-    return noise if isinstance(noise, OfItems) else None
+    return cast(OfItems, noise) if callable(getattr(noise, "between", None)) else None
 
 
 def without_items(noise: Noise) -> Noise:
