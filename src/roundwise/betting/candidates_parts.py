@@ -133,7 +133,8 @@ class _Ledger:
         changed = np.ones((len(names), purses.bank.size), dtype=np.bool_)
         (names[1:] != names[:-1]).any(axis=1, out=changed[1:])
         self.changed = changed
-        self.some_changed, self.some_confident = (each.any(axis=1).tolist() for each in (changed, confident))
+        self.some_changed: list[bool] = np.logical_or.reduce(changed, axis=1).tolist()
+        self.some_confident: list[bool] = np.logical_or.reduce(confident, axis=1).tolist()
         self.all_opened = False
 
     def switch(self, p: int, gains: Floats) -> None:

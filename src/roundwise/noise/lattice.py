@@ -1,6 +1,7 @@
 """Bets towards a budget where the statistic is a whole number whose law at the border of the null is known.
 
-The payoff of Proposition 14 with the exact mean: whatever is paid at each value, its mean is computed, and made the stake.
+The payoff of Proposition 14 with the exact mean: whatever is paid at each value, its mean is computed and made the
+stake.
 """
 
 from __future__ import annotations

@@ -244,11 +244,11 @@ class _Bipartite:
         return (self.left * v[:, :k, None] + self.right * v[:, None, k:]).reshape(len(v), -1)
 
     def columns(self, z: _Array) -> _Array:
-        z = z.reshape(self.left.shape)
-        k = z.shape[1]
-        found = np.empty((len(z), k + z.shape[2]))
-        np.add.reduce(self.left * z, axis=-1, out=found[:, :k])
-        np.add.reduce(self.right * z, axis=-2, out=found[:, k:])
+        grid = z.reshape(self.left.shape)
+        k, others = self.left.shape[1:]
+        found = np.empty((len(z), k + others))
+        np.add.reduce(self.left * grid, axis=-1, out=found[:, :k])
+        np.add.reduce(self.right * grid, axis=-2, out=found[:, k:])
         return found
 
     def only(self, runs: NDArray[np.bool_]) -> Self:
