@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.estimates import squares_at
 from roundwise.questions.base import Halfspaces, quiet
 
@@ -27,6 +27,15 @@ def shares_of(squares: Floats, items: bool = False) -> Floats:
 def squares_of(forms: Floats) -> Floats:
     """The squares of the coefficients, each form in units of its largest. (J, K)"""
     return np.asarray((forms / np.abs(forms).max(axis=-1, keepdims=True)) ** 2)
+
+
+def counted_arms(squares: Floats, fed: Bools) -> Floats:
+    """How often each arm is in the claims that are fed, by the squares of its coefficients. (J, K),(J)->(K)"""
+    counted = zeros((*fed.shape[:-1], squares.shape[-1]))
+    rows, which = counted.transpose(), fed.transpose()
+    for j, arm in zip(*np.nonzero(squares), strict=True):
+        rows[arm] += which[j] * squares[j, arm]
+    return counted
 
 
 @quiet
@@ -54,7 +63,6 @@ def outlook(
     score = -ndtri(np.exp(-np.maximum(need, 0.0)))
     waiting = unshown.reshape(*unshown.shape[:-1], -1, number)
     unfinished = np.asarray(waiting.any(axis=-2))
-    zero = np.zeros((*unfinished.shape[:-1], forms.shape[-1]))
 
     def chances(counted: Floats) -> Floats:
         share = shares_of(counted, items is not None)
@@ -62,16 +70,14 @@ def outlook(
         spread = squares_at(variances / pulls, pieces) if items is None else items * squares_at(1.0 / pulls, pieces)
         return np.where(unfinished, _chances(unshown, score, value, error, spread, number), 0.0)
 
-    everything = zero
-    for j in range(number):
-        everything = everything + np.where(unfinished[..., j, None], squares[j], 0.0)
-    order = np.argsort(np.where(unfinished, -chances(everything), np.inf), axis=-1, kind="stable")
+    everything = chances(counted_arms(squares, unfinished))
+    order = np.argsort(np.where(unfinished, -everything, np.inf), axis=-1, kind="stable")
     rank = np.argsort(order, axis=-1, kind="stable")
     many = unfinished.sum(axis=-1)
-    counted, best, found = zero, np.full(many.shape, -1.0), np.zeros(unfinished.shape)
+    counted, best, found = zeros(variances.shape), np.full(many.shape, -1.0), np.zeros(unfinished.shape)
     size = np.zeros(many.shape, dtype=np.intp)
     for k in range(1, int(many.max(initial=0)) + 1):
-        counted = counted + squares[order[..., k - 1]]
+        counted.transpose()[...] += squares.transpose().take(order[..., k - 1].transpose(), axis=-1)
         each = np.where(rank < k, chances(counted), 0.0)
         amount = total(each)
         better = (k <= many) & (amount > best)

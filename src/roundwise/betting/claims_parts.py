@@ -47,7 +47,7 @@ def played(
             more = (form.squares(field.inverse).reshape(scale.shape) * scale) ** 2 * extra[:, here]
             more = np.where(np.isfinite(more), more, 0.0).reshape(size, -1)
         level = level_of(form)
-        z, before, new, leverage = standing(form, tilts, field, part, more, level)
+        z, before, new, leverage = standing(form, tilts, field, more, level)
         live = possible(before, leverage)
         live = np.ones(z.shape, dtype=np.bool_) if live is None else live
         if first:

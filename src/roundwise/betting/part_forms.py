@@ -8,7 +8,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.betting.parts import Field
-from roundwise.noise.parts import Form, Seen, Tilt, Tilts, of_pairs
+from roundwise.noise.parts import Form, Tilt, Tilts, of_pairs
 from roundwise.noise.tilts import either
 from roundwise.questions.base import Halfspaces
 
@@ -49,9 +49,7 @@ def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> Forms:
     return Forms(Form(places, factors, offsets.reshape(parts, -1)), scale)
 
 
-def standing(
-    form: Form, tilts: Tilts, field: Field, data: Seen, extra: Floats | None, level: Floats | None = None
-) -> Stand:
+def standing(form: Form, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None) -> Stand:
     """By what is known before each part; `extra` is what the shifts of earlier batches add to the variance. (P, Q n)
 
     With a `level` each form is about one arm, and its variance is guessed from that arm alone.
@@ -64,7 +62,7 @@ def standing(
         before += form.of(field.share) ** 2 * weight
     if extra is not None:
         before += extra
-    z = value / np.sqrt(before * _variance(form, tilts, field, data, level))
+    z = value / np.sqrt(before * _variance(form, tilts, field, level))
     new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
     paired = of_pairs(tilts)
     if paired is not None and len(form.places) > 1:
@@ -82,18 +80,18 @@ def level_of(form: Form) -> Floats | None:
     return form.offsets * form.factors[0]
 
 
-def _variance(form: Form, tilts: Tilts, field: Field, data: Seen, level: Floats | None) -> Floats | float:
+def _variance(form: Form, tilts: Tilts, field: Field, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)
         for each in np.unique(level):
-            own = np.broadcast_to(tilts.level_variances(float(each)), data.counts.shape).reshape(-1)
+            own = np.broadcast_to(tilts.level_variances(float(each)), field.means.shape).reshape(-1)
             found = np.where(level == each, own.take(form.places[0]), found)
         return found
     variances = tilts.variances
     if variances.size == 1:
         return float(variances.flat[0])
-    return form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
+    return form.mean_of(np.broadcast_to(variances, field.means.shape), field.inverse)
 
 
 def tilt_of(tilts: Tilts, form: Form, new: Floats, leverage: Floats, level: Floats | None) -> Tilt:
