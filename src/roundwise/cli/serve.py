@@ -21,7 +21,7 @@ from roundwise.cli.study.common import Storage
 from roundwise.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from roundwise.web.app import Application
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -73,7 +73,7 @@ def serve(
         _served(application(storage, doors), host, listening, open_)
 
 
-def _served(application: FastAPI, host: str, listening: socket.socket, open_: bool) -> None:
+def _served(application: Application, host: str, listening: socket.socket, open_: bool) -> None:
     """Answer until somebody ends it."""
     import uvicorn
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, HTTPException, Request
-from fastapi.responses import HTMLResponse, Response
-from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.templating import Jinja2Templates
 
 from roundwise._version import __version__
 from roundwise.errors import visible
@@ -78,18 +80,16 @@ def remember(request: Request, response: Response, key: str) -> None:
     response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=secure, path="/")
 
 
-async def _own(request: Request) -> AsyncIterator[FormData]:
-    """What a form of this server's own pages sent: it must send back the secret of its session."""
+@asynccontextmanager
+async def own_form(request: Request, secret: bool) -> AsyncIterator[FormData]:
+    """What a form of this server's own pages sent: it must send back the `secret` of its session."""
     doors: Doors = request.app.state.doors
     async with request.form(max_files=1, max_fields=200, max_part_size=doors.most) as sent:
         given = str(sent.get("secret", "")) or request.headers.get("x-form-secret", "")
         key = doors.key_of(request.headers)
-        if not key or not hmac.compare_digest(given.encode(), doors.form_secret(key).encode()):
+        if secret and not (key and hmac.compare_digest(given.encode(), doors.form_secret(key).encode())):
             raise HTTPException(403, "This form is too old, or comes from another site. Open the page again.")
         yield sent
-
-
-Sent = Annotated[FormData, Depends(_own)]  # of a form; read before the work begins, so that handlers may be plain
 
 
 def texts(sent: FormData) -> dict[str, str]:

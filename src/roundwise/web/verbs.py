@@ -39,8 +39,9 @@ from roundwise.web.bodies import (
     from_text,
     table_from,
 )
-from roundwise.web.names import Name, segment
-from roundwise.web.roles import CHANGE, HAND_IN, study_of
+from roundwise.web.depends import CHANGE, HAND_IN, Name
+from roundwise.web.names import segment
+from roundwise.web.roles import study_of
 from roundwise.web.staged import Upload, ending
 from roundwise.web.threads import WRITERS, by
 
