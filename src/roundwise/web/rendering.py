@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.templating import Jinja2Templates
 
 from roundwise._version import __version__
 from roundwise.errors import visible
@@ -39,11 +39,19 @@ def _basename(name: str) -> str:
 
 
 ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename}
-templates = Jinja2Templates(env=ENVIRONMENT)
+SECRET = secrets.token_hex(16)  # stands for the secret of a form until the page is sent
 
 
 def page(request: Request, template: str, status: int = 200, **given: Any) -> HTMLResponse:
     """A page, with what every page needs; a browser without a session gets one, for the secret of its forms."""
+    return shown(request, lambda basics: ENVIRONMENT.get_template(template).render(basics | given), status)
+
+
+def shown(request: Request, made: Callable[[dict[str, Any]], str], status: int = 200) -> HTMLResponse:
+    """A page that is made of what every page needs.
+
+    Where its forms have a secret it has `SECRET`, so that the same text may be kept for everybody who may do the same.
+    """
     doors: Doors = request.app.state.doors
     role = getattr(request.state, "role", None)
     key = doors.key_of(request.headers)
@@ -55,12 +63,13 @@ def page(request: Request, template: str, status: int = 200, **given: Any) -> HT
         "version": __version__,
         "role": role,
         "may": lambda wanted: role is not None and ROLES.index(role) >= ROLES.index(wanted),
-        "secret": doors.form_secret(key) if key else "",
+        "secret": SECRET,
         "guarded": bool(doors.tokens),
         "me": known_as(request.headers, doors, role),
         "me_given": name_of(request.headers),
     }
-    response = templates.TemplateResponse(request, template, basics | given, status_code=status)
+    text = made(basics).replace(SECRET, doors.form_secret(key) if key else "")
+    response = HTMLResponse(text, status)
     if fresh:
         remember(request, response, key)
     return response
@@ -69,7 +78,7 @@ def page(request: Request, template: str, status: int = 200, **given: Any) -> HT
 def sentence(request: Request, status: int, detail: str) -> Response:
     """One sentence, as a page; as a part of one where that was asked for."""
     if request.headers.get("hx-request"):
-        return templates.TemplateResponse(request, "problem.html", {"detail": detail})
+        return HTMLResponse(ENVIRONMENT.get_template("problem.html").render(detail=detail))
     title = TITLES.get(status, "refused").capitalize()
     return page(request, "sentence.html", status, title=title, detail=detail)
 

@@ -9,13 +9,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from roundwise.arrays import Plain
 from roundwise.studies.report import Report
 from roundwise.studies.report.events import events_of
 from roundwise.studies.report.sheets import csv_text
 from roundwise.studies.report.words import day
 from roundwise.studies.verify import verified
 from roundwise.web.names import segment
-from roundwise.web.rendering import page
+from roundwise.web.rendering import ENVIRONMENT, page, shown
 from roundwise.web.reports import Kept
 from roundwise.web.roles import HAND_IN, LOOK, study_of
 from roundwise.web.routes import Pages
@@ -50,9 +51,18 @@ def kept(request: Request) -> Kept:
 def study(request: Request, name: str) -> Response:
     """A study."""
     with study_of(request, name) as found:
-        report, bounded = kept(request).best(found)
-        view = view_of(found.state, report, bounded)
-    return page(request, "study.html", view=view, study=name, at=address(name), digest=report.digest)
+
+        def made(basics: Plain) -> str:
+            report, bounded = kept(request).best(found)
+
+            def text() -> str:
+                view = view_of(found.state, report, bounded)
+                given = {"view": view, "study": name, "at": address(name), "digest": report.digest}
+                return ENVIRONMENT.get_template("study.html").render(basics | given)
+
+            return kept(request).page(report, (bounded, basics["role"], basics["me"]), text)
+
+        return shown(request, made)
 
 
 @router.get("/studies/{name}/stands", LOOK, by=SLOW)
