@@ -19,7 +19,7 @@ from roundwise.studies.store.log import stamp
 from roundwise.studies.verify import verified
 from roundwise.web.bodies import Problem, Wished
 from roundwise.web.depends import HAND_IN, LOOK, Name
-from roundwise.web.reports import Kept
+from roundwise.web.reports import kept
 from roundwise.web.roles import study_of
 from roundwise.web.threads import CLIENTS, SLOW, by
 
@@ -53,12 +53,6 @@ FILES: dict[int | str, Plain] = {
     200: {"content": {kind.partition(";")[0]: {} for kind in KINDS.values()}, "description": "The report."}
 }
 LINES: dict[int | str, Plain] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
-
-
-def kept(request: Request) -> Kept:
-    """The reports that are at hand."""
-    found: Kept = request.app.state.kept
-    return found
 
 
 @router.get("/studies", dependencies=[LOOK], tags=["studies"])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from roundwise.arrays import Plain
 from roundwise.studies.listing import list_studies
+from roundwise.studies.store import open_store
 from roundwise.web.listed import listed
-from roundwise.web.rendering import page, remember, texts
+from roundwise.web.rendering import ENVIRONMENT, page, remember, shown, texts
+from roundwise.web.reports import kept
 from roundwise.web.roles import LOOK
 from roundwise.web.routes import Pages
 from roundwise.web.security import COOKIE, Doors
@@ -77,8 +82,19 @@ def call(request: Request, response: Response, name: str) -> None:
 @router.get("/", LOOK)
 def studies(request: Request) -> Response:
     """All studies."""
-    found = [listed(each) for each in list_studies(request.app.state.storage)]
-    return page(request, "studies.html", studies=found)
+    storage = request.app.state.storage
+    with open_store(storage, create=False) as store:
+        ends = store.ends()
+
+    def made(basics: Plain) -> str:
+        def text() -> str:
+            found = [listed(each) for each in list_studies(storage)]
+            return ENVIRONMENT.get_template("studies.html").render(basics | {"studies": found})
+
+        digest = hashlib.sha256(repr(sorted(ends.items())).encode()).hexdigest()
+        return kept(request).page(digest, ("studies", basics["role"], basics["me"]), text)
+
+    return shown(request, made)
 
 
 @router.get("/help", LOOK)

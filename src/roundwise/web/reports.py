@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from starlette.requests import Request
+
 from roundwise.studies import Study, replayed
 from roundwise.studies.report import Report, report_of
 
@@ -67,9 +69,9 @@ class Kept:
 
         return self._kept((_digest(study), "forecast"), made)
 
-    def page(self, report: Report, kind: Key, make: Callable[[], str]) -> str:
-        """The text of a page about a report, which is the same for everybody of a kind."""
-        return self._kept((report.digest, "page", *kind), make)
+    def page(self, digest: str, kind: Key, make: Callable[[], str]) -> str:
+        """The text of a page about what has this digest, which is the same for everybody of a kind."""
+        return self._kept((digest, "page", *kind), make)
 
     def _kept(self, key: Key, make: Callable[[], Made]) -> Made:
         with self._lock:
@@ -89,6 +91,12 @@ class Kept:
         finally:
             with self._lock:
                 self._working.pop(key, None)
+
+
+def kept(request: Request) -> Kept:
+    """What the server of a request keeps."""
+    found: Kept = request.app.state.kept
+    return found
 
 
 def _digest(study: Study) -> str:

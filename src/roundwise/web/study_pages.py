@@ -17,7 +17,7 @@ from roundwise.studies.report.words import day
 from roundwise.studies.verify import verified
 from roundwise.web.names import segment
 from roundwise.web.rendering import ENVIRONMENT, page, shown
-from roundwise.web.reports import Kept
+from roundwise.web.reports import kept
 from roundwise.web.roles import HAND_IN, LOOK, study_of
 from roundwise.web.routes import Pages
 from roundwise.web.shared import key_for, study_for
@@ -41,12 +41,6 @@ def address(name: str) -> str:
     return f"/studies/{segment(name)}"
 
 
-def kept(request: Request) -> Kept:
-    """The reports that are at hand."""
-    found: Kept = request.app.state.kept
-    return found
-
-
 @router.get("/studies/{name}", LOOK)
 def study(request: Request, name: str) -> Response:
     """A study."""
@@ -60,7 +54,7 @@ def study(request: Request, name: str) -> Response:
                 given = {"view": view, "study": name, "at": address(name), "digest": report.digest}
                 return ENVIRONMENT.get_template("study.html").render(basics | given)
 
-            return kept(request).page(report, (bounded, basics["role"], basics["me"]), text)
+            return kept(request).page(str(report.digest), (bounded, basics["role"], basics["me"]), text)
 
         return shown(request, made)
 

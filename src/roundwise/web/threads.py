@@ -10,10 +10,11 @@ from anyio import CapacityLimiter, to_thread
 
 WRITERS = CapacityLimiter(8)
 CLIENTS = CapacityLimiter(4)  # records for studies elsewhere, which record by what they read
+FIRST = (WRITERS, CLIENTS)  # while one of these works, those who look make room
 SLOW = CapacityLimiter(2)  # what takes seconds: reports with bounds, plans, audits
 TYPING = CapacityLimiter(8)  # forecasts as one types: a new one must begin for the old ones to be given up
 LOOKERS = 4  # all the others: they share one processor, and more of them at once would only slow down who records
-BESIDE = 1  # of them while somebody records
+BESIDE = 1  # of them while one works who goes first
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -31,13 +32,13 @@ def few_lookers() -> None:
 
 async def run_by(threads: CapacityLimiter | None, work: Callable[[], Made]) -> Made:
     """What is worked out by one of these threads (None: of those who look), who make room for what records."""
-    if threads is not WRITERS:
+    if threads not in FIRST:
         return await to_thread.run_sync(work, limiter=threads)
     lookers().total_tokens = BESIDE
     try:
         return await to_thread.run_sync(work, limiter=threads)
     finally:
-        if not WRITERS.borrowed_tokens:
+        if not any(each.borrowed_tokens for each in FIRST):
             few_lookers()
 
 
