@@ -78,7 +78,7 @@ def _served(application: Application, host: str, listening: socket.socket, open_
     """Answer until somebody ends it."""
     import uvicorn
 
-    from roundwise.web.warming import warmed
+    from roundwise.web.warming import ready, warmed
 
     config = uvicorn.Config(
         application,
@@ -91,6 +91,7 @@ def _served(application: Application, host: str, listening: socket.socket, open_
         lifespan="on",
         timeout_graceful_shutdown=2,
     )
+    ready()
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
     if as_json:

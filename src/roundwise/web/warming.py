@@ -15,7 +15,14 @@ from roundwise.web.rendering import ENVIRONMENT
 
 QUIET = 0.3  # seconds without a request, before each step
 
+PAGES = ("base", "macros", "headline", "option", "stands", "study")  # what a study is shown with
 NEEDED = ("scipy.special", "roundwise.planning")  # by the first result, and by the first forecast
+
+
+def ready() -> None:
+    """What is done before a server listens, so that the first page is as quick as any."""
+    for each in PAGES:
+        ENVIRONMENT.get_template(f"{each}.html")
 
 
 @contextmanager
@@ -33,7 +40,6 @@ def warmed(app: Application) -> Iterator[None]:
 
 def steps(app: Application) -> Iterator[Callable[[], object]]:
     """What can be done beforehand, the most likely first."""
-    yield from (partial(ENVIRONMENT.get_template, each) for each in ("studies.html", "study.html"))
     yield from (partial(import_module, each) for each in NEEDED)
     yield from (app.planner.found, app.api.found, app.lab.found)
     yield from (partial(ENVIRONMENT.get_template, each) for each in ENVIRONMENT.list_templates(["html"]))
