@@ -44,6 +44,7 @@ class BestArmLedger:
 
     shifts = True
     agrees = False
+    worth = 1.0
     dropping = (
         ", at a price: what was won against each other arm is cut to what was won against {arm}, and what was ruled "
         "out stays so only if {arm} was ruled out, too."
