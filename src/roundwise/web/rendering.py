@@ -20,6 +20,7 @@ from roundwise.errors import visible
 from roundwise.studies.report.words import count, day
 from roundwise.web.names import segment
 from roundwise.web.problems import TITLES
+from roundwise.web.said import of_options
 from roundwise.web.security import COOKIE, ROLES, Doors
 from roundwise.web.who import known_as, name_of
 
@@ -38,7 +39,7 @@ def _basename(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2] or name
 
 
-ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename}
+ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename, "of_options": of_options}
 SECRET = secrets.token_hex(16)  # stands for the secret of a form until the page is sent
 
 
