@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
+from roundwise.betting.part_forms import forms_of, standing
 from roundwise.betting.parts import Field, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Form, Index, columns, of_pairs, seen, tilts_of
+from roundwise.noise.parts import Index, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.state import Parts
 
@@ -72,44 +73,15 @@ def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | N
     parts, arms, n = data.counts.shape
     answer = question.answer(np.moveaxis(field.means, 1, -1))  # (P, n, ...)
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
-    pieces = question.halfspaces(answer, arms)
-    offsets = np.ascontiguousarray(np.broadcast_to(pieces.offsets, (parts, n, pieces.offsets.shape[-1])).swapaxes(1, 2))
-    number = offsets.shape[1]
-    corner = (np.arange(parts) * (arms * n))[:, None, None] + np.arange(n)
-    places = [
-        (np.broadcast_to(pieces.arms[..., s], (parts, n, number)).swapaxes(1, 2) * n + corner).reshape(parts, -1)
-        for s in range(pieces.arms.shape[-1])
-    ]
-    factors, scale = None, np.ones_like(offsets)
-    if not pieces.pairs:
-        spread = np.broadcast_to(pieces.coefficients, (parts, n, *pieces.coefficients.shape[-2:]))
-        factors = [np.ascontiguousarray(spread[..., s].swapaxes(1, 2)).reshape(parts, -1) for s in range(len(places))]
-        largest = np.maximum.reduce([np.abs(each) for each in factors])  # a form means the same in any units
-        units = np.where(largest > 0, largest, 1.0)
-        factors, scale = [each / units for each in factors], units.reshape(offsets.shape)
-        offsets = offsets / scale
-    form = Form(places, factors, offsets.reshape(parts, -1))
-    tilts = tilts_of(problem.noise, data)
-    value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
-    if field.share is not None and field.weight is not None:
-        weight = np.broadcast_to(field.weight[:, None], offsets.shape).reshape(parts, -1)
-        before += form.of(field.share) ** 2 * weight
+    form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
+    number = scale.shape[1]
+    extra = None
     if start is not None:
         same = (names == start.answer).all(axis=1)[:, None]
-        shrunk = form.squares(field.inverse).reshape(offsets.shape) / start.without * scale
-        before += np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
-    variances = tilts.variances
-    variance: Floats | float = float(variances.flat[0])
-    if variances.size > 1:
-        variance = form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
-    z = value / np.sqrt(before * variance)
-    new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
-    paired = of_pairs(tilts)
-    if paired is not None and len(form.places) > 1:
-        of_items = paired.standing(form.places[0], form.places[1], form.offsets)
-        z, before, leverage = (
-            np.where(form.pair, new_, old) for new_, old in zip(of_items, (z, before, leverage), strict=True)
-        )
+        shrunk = form.squares(field.inverse).reshape(scale.shape) / start.without * scale
+        extra = np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
+    tilts = tilts_of(problem.noise, data)
+    z, before, new, leverage = standing(form, tilts, field, extra)
     chance = summed(log_phi(z).reshape(parts, number, n))
     good = possible(before, leverage)
     tilt = tilts.forms(form, new, leverage)

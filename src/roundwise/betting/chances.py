@@ -48,13 +48,14 @@ def outlook(
     error: Floats,
     variances: Floats,
     left: Floats,
-    items: bool = False,
+    items: Floats | None = None,
 ) -> Outlook:
     """The nested set of claims with the largest sum of chances, if `left` results are shared among their arms.
 
     Lines are on the last axis of `unshown`, `need`, `value` (less the level) and `error`: the claims, then their
     opposites if there are any. chance = Phi((theta sqrt(I) - y)/sqrt(1 + error^2 I)), y the score that must be reached,
-    I the information that the results will bring.
+    I the information that the results will bring. Where arms are tried on the same `items`, these are of each line the
+    variance that a result of each of its arms would have if they had items of their own: half that of a difference.
     """
     from scipy.special import ndtri
 
@@ -64,9 +65,10 @@ def outlook(
     unfinished = np.asarray(waiting.any(axis=-2))
 
     def chances(counted: Floats) -> Floats:
-        share = shares_of(counted, items)
+        share = shares_of(counted, items is not None)
         pulls = left[..., None] * share / np.maximum(total(share), 1e-300)[..., None]
-        return np.where(unfinished, _chances(pieces, unshown, score, value, error, variances / pulls, number), 0.0)
+        spread = squares_at(variances / pulls, pieces) if items is None else items * squares_at(1.0 / pulls, pieces)
+        return np.where(unfinished, _chances(unshown, score, value, error, spread, number), 0.0)
 
     everything = chances(counted_arms(squares, unfinished))
     order = np.argsort(np.where(unfinished, -everything, np.inf), axis=-1, kind="stable")
@@ -84,13 +86,11 @@ def outlook(
     return Outlook(rank < size[..., None], found, np.maximum(best, 0.0))
 
 
-def _chances(
-    pieces: Halfspaces, unshown: Bools, score: Floats, value: Floats, error: Floats, spread: Floats, number: int
-) -> Floats:
-    """Of each claim the larger of the chances of its sides. (J)"""
+def _chances(unshown: Bools, score: Floats, value: Floats, error: Floats, spread: Floats, number: int) -> Floats:
+    """Of each claim the larger of the chances of its sides, if results have this variance for it. (J)"""
     from scipy.special import ndtr
 
-    information = 1.0 / squares_at(spread, pieces)
+    information = 1.0 / spread
     away = (value * np.sqrt(information) - score) / np.sqrt(1.0 + error**2 * information)
     known = np.isfinite(error) & np.isfinite(value)
     chance = np.where(unshown, np.where(known, ndtr(np.where(np.isnan(away), -np.inf, away)), 0.5), 0.0)

@@ -196,6 +196,9 @@ class OfItems(Protocol):
     def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
         """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
 
+    def halves(self, past: Past, pieces: Halfspaces) -> Floats:
+        """Half of that variance; of a piece about one arm the variance of a result. (P)"""
+
     def between(self, known: Known, pieces: Halfspaces) -> Forecast:
         """What the past says of these pieces, from items of both arms where there are any."""
 

@@ -11,8 +11,10 @@ from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.chances import counted_arms, shares_of, squares_of
 from roundwise.betting.claims import Claiming
 from roundwise.betting.purses import Kept, claims_of
+from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.noise import items_of
 from roundwise.noise.horizon import ETA
+from roundwise.noise.parts import most_parts
 from roundwise.policies.base import checked, whole
 from roundwise.problem import Problem
 from roundwise.questions import program
@@ -22,7 +24,6 @@ from roundwise.state import Plan, Trial
 
 SMALLEST = 0.2  # without a budget a batch is at least this share of all samples so far
 UNIFORM = 0.3  # share of it that goes to all that are fed alike
-PARTS = 4  # of the first batch, where there is no budget
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Chances:
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
         share = shares_of(squares, items_of(problem.noise) is not None)
         pulls = zeros((*runs, problem.arms)) + np.ceil(self.first_pulls * share / share[share > 0].min() - 1e-9)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=PARTS)
+        return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -70,23 +71,27 @@ class Chances:
             left = np.minimum(trial.plan.left, 2.0**53)
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
             return Plan(whole(pulls), trial.plan.may_stop)
-        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop)
+        parts = 1 if claims_of(problem).odds else most_parts(problem.noise, PARTS)
+        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
 
     def _shares(self, problem: Problem, fed: Bools) -> Floats:
         counted = counted_arms(squares_of(claims_of(problem).forms), fed)
         return shares_of(counted, items_of(problem.noise) is not None)
 
     def _cheapest(
-        self, problem: Problem, variances: Floats, limits: Floats, order: NDArray[np.intp], open_: Bools
+        self, problem: Problem, kept: Kept, limits: Floats, order: NDArray[np.intp], open_: Bools
     ) -> Cheapest:
         """How many of the open claims, in this order, cost least for each; all, with opposites: all can be settled."""
         question = claims_of(problem)
-        shared = items_of(problem.noise) is not None
-        centre = None if shared else centre_of(question.forms)
+        shared = items_of(problem.noise)
+        centre = centre_of(question.forms) if shared is None else None
         if centre is not None:
-            return cheapest(centre, question.forms, variances, limits, order, open_, question.opposites)
-        squares = question.forms**2 * variances[..., None, :]
-        return _searched(squares, limits, order, open_, question.opposites, shared)
+            return cheapest(centre, question.forms, kept.spread, limits, order, open_, question.opposites)
+        variances = kept.spread[..., None, :]
+        if shared is not None:
+            variances = shared.halves(kept.past, question.bets(limits.shape[:-1]))[..., : question.number, None]
+        squares = question.forms**2 * variances
+        return _searched(squares, limits, order, open_, question.opposites, shared is not None)
 
     def _open_ended(self, problem: Problem, kept: Kept, samples: Floats) -> Floats:
         """The k cheapest claims, k such that most are shown for the samples: k/T_k is largest. All, with opposites.
@@ -96,11 +101,11 @@ class Chances:
         question = claims_of(problem)
         sides = kept.shown.reshape(*kept.shown.shape[:-1], -1, question.number)
         unfinished = np.asarray(~sides.any(axis=-2))
-        need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept.shown) - kept.gains, np.inf)
+        need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept) - kept.gains, np.inf)
         limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides.shape).max(axis=-2)
         order = np.argsort(np.where(unfinished, -limits, np.inf), axis=-1, kind="stable")
         rank = np.argsort(order, axis=-1, kind="stable")
-        found = self._cheapest(problem, kept.spread, limits, order, unfinished)
+        found = self._cheapest(problem, kept, limits, order, unfinished)
         amounts, amount = found.pulls, total(found.pulls)
         room = np.clip((1 + self.growth) / 3 * amount, min(SMALLEST, self.growth) * samples, self.growth * samples)
         alike = self._shares(problem, (rank < found.number[..., None]) & unfinished)
