@@ -213,8 +213,7 @@ class Reader:
         missing = reader.missing - self._recorded_missing(size) * bool(skipped)
         missing = np.maximum(missing, 0.0)
         if spool.rows <= skipped and not missing.any() and not same:
-            but = None if reader.contradicted is None else reader.contradicted.words(sheet.unit)
-            raise nothing_new(sheet.name, skipped + reader.skipped, but)
+            raise nothing_new(sheet.name, skipped + reader.skipped, reader.otherwise())
         sums = Sums(size)
         zero_one = True
         for index, values, _ in spool.after(skipped):
