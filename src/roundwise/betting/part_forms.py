@@ -8,7 +8,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.betting.parts import Field
-from roundwise.noise.parts import Form, Tilt, Tilts, of_pairs
+from roundwise.noise.parts import Form, Index, Tilt, Tilts, of_pairs
 from roundwise.noise.tilts import either
 from roundwise.questions.base import Halfspaces
 
@@ -19,9 +19,19 @@ class Forms(NamedTuple):
     form: Form  # (P, Q n)
     scale: Floats  # (P, Q, n), that unit
 
+    def at(self, some: Index) -> tuple[Form, Floats]:
+        """Some of them, and their units. (P, c)"""
+        places, factors, offsets = self.form.places, self.form.factors, self.form.offsets
+        form = Form(
+            [each.take(some, axis=1) for each in places],
+            None if factors is None else [each.take(some, axis=1) for each in factors],
+            offsets.take(some, axis=1),
+        )
+        return form, self.scale.reshape(offsets.shape).take(some, axis=1)
+
 
 class Stand(NamedTuple):
-    """How forms stand before each part, and what the part brings. (P, Q n) each"""
+    """How forms stand before each part, and what the part brings. (P, c) each"""
 
     z: Floats
     before: Floats  # the variance of the estimate, per unit
@@ -49,17 +59,17 @@ def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> Forms:
     return Forms(Form(places, factors, offsets.reshape(parts, -1)), scale)
 
 
-def standing(form: Form, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None) -> Stand:
-    """By what is known before each part; `extra` is what the shifts of earlier batches add to the variance. (P, Q n)
+def standing(
+    form: Form, run: Index, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None
+) -> Stand:
+    """By what is known before each part; `extra` is what the shifts of earlier batches add to the variance. (P, c)
 
-    With a `level` each form is about one arm, and its variance is guessed from that arm alone.
+    `run` is the column that each is about. With a `level` each form is about one arm, and its variance is guessed from
+    that arm alone.
     """
-    parts = len(form.offsets)
     value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
     if field.share is not None and field.weight is not None:
-        number = before.shape[1] // field.weight.shape[1]
-        weight = np.broadcast_to(field.weight[:, None], (parts, number, field.weight.shape[1])).reshape(parts, -1)
-        before += form.of(field.share) ** 2 * weight
+        before += form.of(field.share) ** 2 * field.weight.take(run, axis=1)
     if extra is not None:
         before += extra
     z = value / np.sqrt(before * _variance(form, tilts, field, level))
