@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.betting.part_forms import forms_of, level_of, standing, tilt_of
+from roundwise.betting.part_forms import forms_at, level_of, standing, tilt_of
 from roundwise.betting.parts import averaged, chunks, field_of, possible, settled
 from roundwise.betting.purses import claims_of
 from roundwise.estimates import Forecast, Known, squares_at
@@ -42,7 +42,7 @@ def played(
         size, arms, n = part.counts.shape
         after, goal = money[:, here].flatten(), wanted[:, here].reshape(-1)
         open_ = np.flatnonzero(goal > -np.inf)
-        form, scale = forms_of(pieces, size, arms, n).at(open_)
+        form, scale = forms_at(pieces, open_, size, arms, n)
         tilts = tilts_of(problem.noise, part)
         more = None
         if extra is not None:

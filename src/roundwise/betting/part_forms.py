@@ -19,16 +19,6 @@ class Forms(NamedTuple):
     form: Form  # (P, Q n)
     scale: Floats  # (P, Q, n), that unit
 
-    def at(self, some: Index) -> tuple[Form, Floats]:
-        """Some of them, and their units. (P, c)"""
-        places, factors, offsets = self.form.places, self.form.factors, self.form.offsets
-        form = Form(
-            [each.take(some, axis=1) for each in places],
-            None if factors is None else [each.take(some, axis=1) for each in factors],
-            offsets.take(some, axis=1),
-        )
-        return form, self.scale.reshape(offsets.shape).take(some, axis=1)
-
 
 class Stand(NamedTuple):
     """How forms stand before each part, and what the part brings. (P, c) each"""
@@ -57,6 +47,20 @@ def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> Forms:
         factors, scale = [each / units for each in factors], units.reshape(offsets.shape)
         offsets = offsets / scale
     return Forms(Form(places, factors, offsets.reshape(parts, -1)), scale)
+
+
+def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[Form, Floats]:
+    """Some of the pieces (Q) of all columns, which are the same before every part, and their units. (P, c)"""
+    line, run = np.divmod(some, n)
+    corner = (np.arange(parts) * (arms * n))[:, None]
+    places = [corner + (pieces.arms[line, s] * n + run) for s in range(pieces.arms.shape[-1])]
+    offsets, shape = pieces.offsets[line], (parts, some.size)
+    if pieces.pairs:
+        return Form(places, None, np.broadcast_to(offsets, shape)), np.ones(shape)
+    units = np.abs(pieces.coefficients[line]).max(axis=-1)
+    units = np.where(units > 0, units, 1.0)
+    factors = [np.broadcast_to(each / units, shape) for each in pieces.coefficients[line].transpose()]
+    return Form(places, factors, np.broadcast_to(offsets / units, shape)), np.broadcast_to(units, shape)
 
 
 def standing(
