@@ -69,7 +69,7 @@ def dearest(problem, policy, start, end, dealings):
             batch = batch._replace(parts=parts._replace(totals=parts.totals[:dealings]))
         if number >= start:
             worst = max(
-                worst, cpu(lambda t=trial, b=batch: advance(problem, policy, t, b), 20 if problem.arms < 100 else 5)
+                worst, cpu(lambda t=trial, b=batch: advance(problem, policy, t, b), 40 if problem.arms < 100 else 5)
             )
         trial = advance(problem, policy, trial, batch)
     return worst
