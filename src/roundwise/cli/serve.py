@@ -92,7 +92,8 @@ def _served(application: Application, host: str, listening: socket.socket, open_
         timeout_graceful_shutdown=2,
     )
     ready()
-    shown = f"[{host}]" if ":" in host else host
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # what listens everywhere is also reached from here
+    shown = f"[{here}]" if ":" in here else here
     address = f"http://{shown}:{listening.getsockname()[1]}"
     if as_json:
         say(json.dumps({"page": address, "api": f"{address}/api/v1"}))

@@ -82,11 +82,14 @@ def forecast(request: Request, sent: FormData) -> Response:
         return Response(status_code=204)
     except RoundwiseError as error:
         return page(request, "forecast.html", plan=None, hint="", error=on_the_page(str(error)))
+    words, _, instead = found.words.partition(" Or: ")
     return page(
         request,
         "forecast.html",
         plan=found,
         rows=rows_of(found),
+        words=words,
+        instead=instead.removesuffix(".").split("; or ") if instead else [],
         power=power_table(found) if found.rows[0].claims else [],
         fixed="" if found.row.fixed is None else fixed_words(found.row),
         bars=compared(found),
