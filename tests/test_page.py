@@ -335,7 +335,7 @@ class TestChanges:
         example(own.storage, rounds=1)
         with load_study("checkout", own.storage) as study:
             digest = study.state.asked[0].files[0].digest
-            amend, reopen = study.effect("amend"), study.effect("reopen")
+            amend = study.effect("amend")
         table = "arm,count,successes\n" + "".join(f"{arm},150,50\n" for arm in ARMS)
         where = f"{at('checkout')}/change/amend"
         bare = post(own, where, {"file_told": digest, "why": "typo", "agreed": amend})
@@ -346,6 +346,7 @@ class TestChanges:
         assert "was corrected: typo" in own.get(at("checkout")).text
         with load_study("checkout", own.storage) as study:
             study.end("enough")
+            reopen = study.effect("reopen")
         assert post(own, f"{at('checkout')}/change/reopen", {"why": "money", "agreed": reopen}).status_code == 303
         example(own.storage, "young", rounds=0)
         with load_study("young", own.storage) as study:
@@ -356,7 +357,8 @@ class TestChanges:
     def test_what_cannot_be_done_is_said(self, own):
         example(own.storage, rounds=0)
         refused = post(own, f"{at('checkout')}/change/reopen", {"why": "x", "agreed": "y"})
-        assert refused.status_code == 200  # the sentence first
+        assert refused.status_code == 422
+        assert "is not closed" in refused.text
         text = post(own, f"{at('checkout')}/change/drop", {"arm": "nobody", "why": "x"}).text
         assert 'role="alert"' in text or 'role="note"' in text
         assert "nobody" in text
