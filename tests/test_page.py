@@ -268,7 +268,7 @@ class TestHandIn:
         late = post(study, f"{at('checkout')}/record", self.fields(two))
         assert late.status_code == 409
         assert "wrote to this study. Nothing of yours was recorded. No round is open" in late.text
-        assert late.text.count("role=\"alert\"") == 1
+        assert late.text.count('role="alert"') == 1
         with load_study("checkout", study.storage) as found:
             assert found.report().results == 1200
 
