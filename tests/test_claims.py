@@ -153,7 +153,7 @@ class TestQuestion:
 
     def test_two_sides_and_futility(self):
         two = Claims.against_control(2, 0, sides="two")
-        assert two.holds([0.3, 0.3]).tolist() == [True, True]  # at least, and at most
+        assert two.holds([0.3, 0.3]).tolist() == [False, True]  # it does not beat it: one of the two is true
         assert two.holds([0.3, 0.4]).tolist() == [True, False]
         futile = Claims.against_control(2, 0, 0.0, futility=0.1)
         assert futile.holds([0.3, 0.35]).tolist() == [True, True]
@@ -161,6 +161,17 @@ class TestQuestion:
         assert futile.holds([0.3, 0.3]).tolist() == [False, True]
         assert futile.line_words("pa") == ["a beats p", "a does not beat p by 0.1 or more"]
         assert futile.plain(np.array([False, True])) == [1]
+
+    def test_a_futility_margin_at_the_level_is_two_sides(self):
+        """Otherwise both would be false on the level, and one of them be shown there with 2 delta (0.0977 for 0.05)."""
+        pair = Claims.against_control(2, 0, 0.1, futility=0.1)
+        assert pair.holds([0.3, 0.4]).tolist() == [False, True]
+        assert pair.line_words("pa") == ["a beats p by more than 0.1", "a does not beat p by more than 0.1"]
+        level = Claims.above(2, 0.5, futility=[0.5, 0.6])
+        assert level.holds([0.5, 0.6]).tolist() == [False, True, True, False]
+        assert level.line_words("pa") == ["p is above 0.5", "a is above 0.5", "p is not above 0.5", "a is below 0.6"]
+        below = Claims([[-1.0, 0.0]], [-0.5], sides="two")
+        assert below.line_words("pa") == ["p is below 0.5", "p is not below 0.5"]
 
     def test_other_lists_of_claims(self):
         assert len(Claims.pairs(4).forms) == 12

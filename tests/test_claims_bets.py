@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, hypergeom, nchypergeom_fisher, norm, poisson, t
 
 from roundwise.estimates import Known, Past
@@ -98,6 +99,24 @@ def test_the_bet_on_a_share_of_events_is_fair_by_enumeration():
         means.append(binom.pmf(x, n, 1 / (1 + np.exp(-odds))) @ e)
         assert (np.diff(e) >= 0).all()
     assert max(means) <= 1 + 1e-11
+
+
+@pytest.mark.parametrize("eta", [1e-17, 1e-9, 1 - 1e-9])
+@pytest.mark.parametrize("log_odds", [-690.0, -33.0, -8.0, 8.0, 33.0, 37.0, 690.0])
+def test_exact_bets_are_fair_where_there_is_next_to_no_law(log_odds, eta):
+    """A level next to 0 or 1, a ratio of any size: no bet, or a fair one that does not fall in x."""
+    for need, rho in itertools.product((1e-12, 4.6, 599.0), (1e-300, 0.5, 1 - 1e-9, 1.0)):
+        for n in (1, 40):
+            x = np.arange(n + 1.0)
+            weights = log_odds * x + gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+            logs = binomial_horizon_bet(x, n, log_odds, need, rho, eta)
+            assert logsumexp(weights + logs) - logsumexp(weights) <= 1e-9
+            assert (logs[1:] >= logs[:-1] - 1e-9).all()
+        x = np.arange(2.0, 6.0)  # of 5 in a, 7 successes of 10 in all
+        weights = log_odds * x - sum(gammaln(each + 1) for each in (x, 5 - x, 7 - x, x - 2))
+        logs = hypergeometric_horizon_bet(x, 5, 7 - x, 5, log_odds, need, rho, eta)
+        assert logsumexp(weights + logs) - logsumexp(weights) <= 1e-9
+        assert (logs[1:] >= logs[:-1] - 1e-9).all()
 
 
 def test_one_drift_is_fair_and_reaches_the_bar_at_the_horizon():

@@ -176,6 +176,15 @@ class TestChanges:
         heavier = Problem(Claims.against_control(4, 0, weights=[2.0, 1.0, 1.0]), 4, 0.05, Gaussian(1.0))
         with pytest.raises(InputError, match="weights of claims are fixed"):
             with_claims(RULE, self.problem, kept, heavier)
+        for other in (Claims.against_control(4, 0, -0.2), Claims.against_control(4, 0, sides="two")):
+            with pytest.raises(InputError, match="order and their levels"):
+                with_claims(RULE, self.problem, kept, Problem(other, 4, 0.05, Gaussian(1.0)))
+        levels = [Problem(Claims.above(2, 0.0, independent=each), 2, 0.05, Gaussian(1.0)) for each in (False, True)]
+        with pytest.raises(InputError, match="order and their levels"):  # the product after looking at the mean
+            with_claims(RULE, levels[0], RULE.start(levels[0], ()), levels[1])
+        lower = Problem(Claims(self.wider.question.forms[:2], [0.0, -0.1]), 4, 0.05, Gaussian(1.0))
+        with pytest.raises(InputError, match="with their levels"):
+            without_claims(RULE, self.wider, RULE.start(self.wider, ()), lower, np.array([False, False, True]))
         with pytest.raises(InputError, match="in their order"):
             without_claims(RULE, self.wider, RULE.start(self.wider, ()), self.problem, np.array([True, False, False]))
 

@@ -89,6 +89,20 @@ def test_rates_against_a_level_are_bet_on_by_their_own_law():
     assert found.samples.mean() < 5000  # 3100; 13 100 with the bet for any reward between 0 and 1
 
 
+@pytest.mark.parametrize("independent", [False, True])
+def test_results_after_everything_was_shown_change_nothing(independent):
+    problem = Problem(Claims.above(2, 0.3, independent=independent), 2, 0.05, Binary())
+    counts, policy = np.full(2, 200.0), Chances(first_pulls=200)
+    trial = begin(problem, policy)
+    parts = dealt_sums(Binary(), counts, counts * 0.9, 1, 1, 4)
+    batch = Batch(counts, counts * 0.9, parts=parts)
+    kept = RULE.fold(problem, trial.kept, trial.plan, batch)
+    assert kept.shown.all()
+    after = RULE.fold(problem, kept, trial.plan, batch)
+    assert np.array_equal(after.gains, kept.gains)
+    assert after.shown.all()
+
+
 class TestMultiplied:
     """Claims that share no arm."""
 

@@ -6,6 +6,7 @@ Budget, rounds, split, and who is fed may change at any time without any of this
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.claims import Claiming
@@ -14,6 +15,9 @@ from roundwise.betting.purses import Kept, claims_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Past
 from roundwise.problem import Problem
+from roundwise.questions.claims import Claims
+
+Index = NDArray[np.intp]
 
 
 def with_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, planned: bool = False) -> Kept:
@@ -24,10 +28,12 @@ def with_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, pla
     """
     old, new = claims_of(before), claims_of(after)
     arms, more = old.forms.shape[-1], new.forms.shape[-1]
-    same = new.number >= old.number and more >= arms and new.opposites == old.opposites
+    same = new.number >= old.number and more >= arms and _ends_agree(old, new, np.arange(old.number))
     first = new.forms[: old.number]
     if not (same and np.array_equal(first[:, :arms], old.forms) and not first[:, arms:].any()):
-        raise InputError("Claims are added after those there are, and arms after those there are: keep their order.")
+        raise InputError(
+            "Claims are added after those there are, and arms after those there are: keep their order and their levels."
+        )
     if not np.array_equal(weights_of(after)[: old.number], weights_of(before)):
         raise InputError("The weights of claims are fixed before the first bet: keep those there are.")
     start = np.zeros(kept.gains.shape[:-1])
@@ -59,8 +65,9 @@ def without_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, 
     For any other reason a claim stays in the sum of rule (R) as it is: stop feeding it, and change nothing here.
     """
     old, new = claims_of(before), claims_of(after)
-    if not np.array_equal(old.forms[~gone], new.forms):
-        raise InputError("The claims that stay must be those of the other question, in their order.")
+    left = np.flatnonzero(~gone)
+    if not (np.array_equal(old.forms[left], new.forms) and _ends_agree(old, new, left)):
+        raise InputError("The claims that stay must be those of the other question, in their order, with their levels.")
     stay = np.tile(~gone, kept.gains.shape[-1] // old.number)
     begun = rule.start(after, kept.gains.shape[:-1])
     kept = begun._replace(
@@ -73,6 +80,14 @@ def without_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, 
         rounds=kept.rounds,
     )
     return rule.looked(after, kept, None)
+
+
+def _ends_agree(old: Claims, new: Claims, places: Index) -> bool:
+    """Whether the claims at these places of the old question, first in the new one, say the same on the same terms."""
+    if (new.opposites, new.odds, new.independent) != (old.opposites, old.odds, old.independent):
+        return False
+    before, after = (each.lines.levels.reshape(-1, each.number) for each in (old, new))
+    return np.array_equal(before[:, places], after[:, : len(places)])
 
 
 def stricter(problem: Problem, kept: Kept, delta: float) -> Bools:

@@ -42,6 +42,9 @@ def played(
         size, arms, n = part.counts.shape
         after, goal = money[:, here].flatten(), wanted[:, here].reshape(-1)
         open_ = np.flatnonzero(goal > -np.inf)
+        if not open_.size:  # results that come after everything was shown
+            found[:, here] = money[:, here]
+            continue
         form, scale = forms_at(pieces, open_, size, arms, n)
         tilts = tilts_of(problem.noise, part)
         more = None

@@ -21,6 +21,7 @@ from .mixture import EDGE, HUGE, flat
 
 ETA = 0.2  # a claim is shown early when the chance that the test at the budget rejects passes 1 - ETA
 MOST_NEED = 600.0  # beyond it a bet has no bar: exp(need) must stay far from overflow
+MOST_ODDS = 33.0  # log odds beyond it are those of no law that has more than one value, to the digits there are
 _STEPS = 100  # in which y is sought; 4 or 5 are usual
 _AIM = 1e-11  # how far below what is allowed, relative, the search for y aims, so that it ends within it
 _ROOT = float(np.sqrt(2 * np.pi))
@@ -97,7 +98,8 @@ def hypergeometric_horizon_bet(
     shape, (won_a, n_a, won_b, n_b, odds, log_bar, share) = flat(
         successes_a, counts_a, successes_b, counts_b, log_odds, need, rho
     )
-    good = _placeable(log_bar, share) & (n_a >= 1) & (n_b >= 1) & np.isfinite(odds) & (won_a >= 0) & (won_b >= 0)
+    good = _placeable(log_bar, share) & (n_a >= 1) & (n_b >= 1) & (won_a >= 0) & (won_b >= 0)
+    good &= np.abs(odds) <= MOST_ODDS
     good &= (won_a <= n_a) & (won_b <= n_b) & _whole(won_a, n_a, won_b, n_b)
     all_won = won_a + won_b
     low, high = np.maximum(all_won - n_b, 0.0), np.minimum(all_won, n_a)
@@ -132,7 +134,7 @@ def binomial_horizon_bet(
     Poisson counts: events of arm a among all of two arms. One rate against a level: successes among results.
     """
     shape, (won, n, odds, log_bar, share) = flat(successes, trials, log_odds, need, rho)
-    good = _placeable(log_bar, share) & np.isfinite(odds) & (won >= 0) & (won <= n) & _whole(won, n)
+    good = _placeable(log_bar, share) & (np.abs(odds) <= MOST_ODDS) & (won >= 0) & (won <= n) & _whole(won, n)
 
     times = np.exp(odds)
 

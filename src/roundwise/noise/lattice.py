@@ -174,7 +174,7 @@ def _tests(eta: float) -> Floats:
     """Phi(a), and 1 from Phi(a) = 1 - eta on, at steps from -_PHI_LEAST to there."""
     from scipy.special import ndtr, ndtri
 
-    most = int(np.ceil(ndtri(1.0 - eta) * _PHI_STEPS + 0.5))
+    most = int(np.ceil(-ndtri(eta) * _PHI_STEPS + 0.5))  # 1 - eta may be 1
     table = ndtr(np.arange(-_PHI_LEAST * _PHI_STEPS, most + 1) / _PHI_STEPS)
     table[-1] = 1.0
     return np.asarray(table)

@@ -92,11 +92,17 @@ class Lines:
         return np.stack(each, axis=-1)
 
     def holds(self, means: ArrayLike) -> Bools:
-        """What may be shown at these means: a form on its level is neither above nor below, unless sides are two."""
+        """What may be shown at these means: a form on its level is not above it, nor below a futility margin.
+
+        Where the margin is the level itself, or sides are two, the opposite is "not above it": one of the two is true.
+        """
         found = finite(means)
         away = self.values(found)
         near = _NEAR * (1.0 + np.abs(self.lines.levels) + np.abs(found).max(axis=-1, keepdims=True))
-        return np.asarray(away >= -near if self.sides == "two" else away > near)
+        ends = self.lines.levels.reshape(-1, self.number)
+        least = np.zeros(ends.shape, dtype=np.bool_)
+        least[1:] = ends[0] == -ends[1:]
+        return np.asarray(np.where(least.reshape(-1), away >= -near, away > near))
 
     def answer(self, means: ArrayLike) -> Answer:
         """What is true of these means."""

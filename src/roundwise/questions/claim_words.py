@@ -36,15 +36,18 @@ def claim_words(form: Floats, level: float, odds: bool, names: Sequence[str]) ->
     return form_words(packed(form[None], np.array([level]), len(plus) + len(minus)), names)[0]
 
 
-def opposite_words(form: Floats, end: float, odds: bool, names: Sequence[str]) -> str:
-    """The opposite of a claim: the form is at most this."""
+def opposite_words(form: Floats, end: float, level: float, odds: bool, names: Sequence[str]) -> str:
+    """The opposite of a claim: the form is below this, or, if it is the level of the claim itself, not above it."""
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
     if odds:
         return f"{names[plus[0]]} beats {names[minus[0]]} by an odds ratio of {math.exp(end):g} at most"
     if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
         if end == 0:
             return f"{names[plus[0]]} does not beat {names[minus[0]]}"
-        return f"{names[plus[0]]} does not beat {names[minus[0]]} by {end:g} or more"
+        more = f"more than {end:g}" if end == level else f"{end:g} or more"
+        return f"{names[plus[0]]} does not beat {names[minus[0]]} by {more}"
+    if end == level and len(plus) + len(minus) == 1 and form[(plus if len(plus) else minus)[0]] in (1, -1):
+        return f"{names[plus[0]]} is not above {end:g}" if len(plus) else f"{names[minus[0]]} is not below {-end:g}"
     return claim_words(-form, -end, False, names)
 
 

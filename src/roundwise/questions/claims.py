@@ -166,7 +166,10 @@ class Claims(Lines):
         ends = self.levels if self.futility is None else np.asarray(self.futility)
         return [
             *words,
-            *(opposite_words(form, end, self.odds, names) for form, end in zip(self.forms, ends, strict=True)),
+            *(
+                opposite_words(form, end, level, self.odds, names)
+                for form, end, level in zip(self.forms, ends, self.levels, strict=True)
+            ),
         ]
 
     def labels(self, names: Sequence[str]) -> list[str]:
