@@ -110,7 +110,7 @@ class TestThePast:
         study.tell(sums(a=(5, 1)))
         with pytest.raises(InputError, match="has results: earlier data may teach only"):
             study.import_past(sums(a=(7, 1)))
-        with pytest.raises(InputError, match="teach nothing to --policy pet"):
+        with pytest.raises(InputError, match="teach nothing to the policy pet, .*`policy=Wager"):
             make("p", policy=PET(), noise=Gaussian()).import_past({"arm": ["a"], "count": [3], "total": [1.0]})
 
 

@@ -35,9 +35,9 @@ class TestColumns:
         ("columns", "message"),
         [
             (Columns(arm="varient"), r"line 1: there is no column 'varient', only 'variant', 'converted'. Did you mean "
-             r"'variant'\?\n  Name it with --arm-column NAME."),
-            (Columns(outcome="zzz"), r"there is no column 'zzz'.*\n.*--outcome-column"),
-            (Columns(id="user"), r"there is no column 'user'.*\n.*--id-column"),
+             r"'variant'\?\n  Name it with columns=Columns\(arm=...\)."),
+            (Columns(outcome="zzz"), r"there is no column 'zzz'.*\n.*Columns\(outcome="),
+            (Columns(id="user"), r"there is no column 'user'.*\n.*Columns\(id="),
         ],
     )  # fmt: skip
     def test_a_name_that_is_not_there(self, tell, columns, message):
@@ -66,7 +66,8 @@ class TestColumns:
             "results.csv: 'bought' was taken for the outcome, by what is in it; --outcome-column says so for good.",
         )
         with pytest.raises(
-            DataError, match=r"which column is the outcome: it could be 'bought', 'minutes'.\n  Say --out"
+            DataError,
+            match=r"which column is the outcome: it could be 'bought', 'minutes'.\n  Say columns=Columns\(outcome=",
         ):
             tell(text, Gaussian(1.0))
         with pytest.raises(DataError, match=r"which column has the arms: it could be 'group', 'again'"):
@@ -181,7 +182,8 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
         "  So in 2 lines (5, 6; 25mg 2). Correct it, or remove the line if there is no result; missing values must not "
         "stand for results.\n"
         "- line 7: outcome 3 of arm 'placebo' is neither 0 nor 1, the outcomes this study was created for.\n"
-        "  Correct the row, or start a new study with --range or --sigma: the error guarantee needs 0 or 1.\n"
+        "  Correct the row, or start a new study with Bounded(low, high) or SubGaussian(sigma): the error "
+        "guarantee needs 0 or 1.\n"
         "- line 8: there is no name of an arm.\n"
         "  Add it, or remove the line.\n"
         "- line 9: the header has 2 columns, but this line 3.\n"

@@ -134,7 +134,7 @@ class TestRunningTotals:
         assert (both.rows, both.skipped) == (30, 60)
         with pytest.raises(DataError, match="nothing new"):
             tell(table(*rows[:60]) + ",\n", noise, told=[first, apart], cumulative=True)
-        with pytest.raises(DataError, match=r"begins with 0 of the 30 rows that are recorded.*\n.*--id-column"):
+        with pytest.raises(DataError, match=r"begins with 0 of the 30 rows that are recorded.*\n.*Columns\(id="):
             tell(table(*sorted(rows)), noise, told=[first], cumulative=True)
         with pytest.raises(DataError, match="sums are recorded, which rows cannot be compared with"):
             tell(table(*rows), noise, told=[tell("arm,count,total\nplacebo,3,1\n", noise)], cumulative=True)

@@ -361,7 +361,7 @@ class TestPython:
         (["python", "-m", "roundwise", "list"], True),
         (["/usr/bin/python3", "/usr/local/bin/roundwise", "list"], True),
         (["python", "-m", "pytest", "roundwise"], False),
-        (["python", "roundwise_jobs.py"], False),
+        (["python", "roundwise_jobs"], False),
         (["python"], False),
     ],
 )

@@ -313,8 +313,8 @@ REFUSED = [
     (Binary(), rows("blue,0.5"), r"line 3: outcome 0.5 of arm 'blue' is neither 0 nor 1.*\n.*guarantee needs 0 or 1"),
     (Bounded(0, 1), rows("blue,1.7").replace("outcome", "reward"), r"^results.csv, line 3: reward 1.7 of arm 'blue' is "
      r"outside \[0, 1\], the range this study was created with.\n  Correct the row, or start a new study with "
-     r"--range 0 2: the error guarantee needs the true range.$"),
-    (Bounded(0, 1), rows("blue,-3"), r"line 3: outcome -3 of arm 'blue' is outside \[0, 1\].*\n.*--range -3 1:"),
+     r"Bounded\(0, 2\): the error guarantee needs the true range.$"),
+    (Bounded(0, 1), rows("blue,-3"), r"line 3: outcome -3 of arm 'blue' is outside \[0, 1\].*\n.*Bounded\(-3, 1\):"),
     (Poisson(), rows("blue,-1"), r"line 3: outcome -1 of arm 'blue' is not a number of events"),
     (Poisson(), rows("blue,1.5"), r"line 3: outcome 1.5 of arm 'blue' is not a number of events"),
     (NOISE, "arm,n,total\nred,1.5,2\n", r"line 2: n 1.5 of arm 'red' is not a whole number of .* 0.\n  n is how many"),

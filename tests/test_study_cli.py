@@ -97,7 +97,7 @@ def decided(works, first, tmp_path):
 class TestCommands:
     def test_a_whole_study(self, works, tmp_path):
         out = works(*NEW, "--binary", "--delta", 0.1)
-        assert "Created 'checkout': Which of 3 arms has the highest mean? Error at most 0.1" in out
+        assert "Created 'checkout': Which of 3 arms has the highest rate? Error at most 0.1" in out
         assert "`roundwise ask checkout`" in out
         out = works("ask", "checkout", "--out", "batch.csv")
         assert "round 1: collect 90 results." in out
@@ -433,12 +433,15 @@ class TestMistakes:
         changes = {
             ("drop", "checkout", "blue", "--why", "sold out"): "cut to what was won against blue",
             ("add", "checkout", "pink"): "pink starts with the least evidence",
-            ("remove", "checkout"): "There is no guarantee to keep",
+            ("remove", "empty"): "There is no guarantee to keep",
         }
+        works("new", "empty", "--question", "best-arm", "--arms", "a,b", "--binary")
         for words, effect in changes.items():
             said = refused(*words)
             assert effect in said
             assert "Nothing was changed; to do it, say --yes." in said
+        assert "a record with results is never erased" in refused("remove", "checkout")
+        assert "A note does nothing to the guarantee." in works("note", "checkout", "a remark", "--yes")
         out = works("drop", "checkout", "blue", "--why", "sold out", "--yes")
         assert "This keeps the guarantee, at a price" in out
         works("close", "checkout", "--why", "enough")  # nothing is lost by it

@@ -20,7 +20,7 @@ from roundwise.betting.claims import Claiming
 from roundwise.betting.ledger import changing
 from roundwise.betting.purses import claims_of
 from roundwise.betting.rule import ledger_of
-from roundwise.errors import InputError
+from roundwise.errors import InputError, said
 from roundwise.estimates import Past
 from roundwise.questions.besides import one_by_one, open_to_arms
 from roundwise.state import Batch, Trial
@@ -89,22 +89,26 @@ def check(settings: Settings, change: Change) -> None:
         return
     if not carrying(settings.policy.stopping):
         raise InputError(
-            f"The arms of a study with --policy {settings.policy.name} are fixed: its rule is proved for all of them "
+            f"The arms of a study with the policy {settings.policy.name} are fixed: its rule is proved for all of them "
             "together. Nothing was changed; start a new study with the other arms."
         )
     if not open_to_arms(question):
         raise InputError(
             f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed; "
-            "start a new study with the other arms, and let `roundwise import-past` teach it."
+            f"start a new study with the other arms, and let {_teacher()} teach it."
         )
     if not change.unrelated and changing(ledger_of(settings.problem)) is None:
         what = "left out" if change.kind == "dropped" else "added"
         raise InputError(
             f"No rule is proved by which an arm may be {what} because of results where the question is "
             f"'{question.name}'. Nothing was changed; if the reason has nothing to do with any result, say "
-            "--unrelated, else start a new study and let `roundwise import-past` teach it."
+            f"{said('`unrelated=True`', '--unrelated')}, else start a new study and let {_teacher()} teach it."
         )
     with_arms(settings, names_after(settings, change))  # too few arms, or a name that cannot be one
+
+
+def _teacher() -> str:
+    return said("`import_past`", "`roundwise import-past`")
 
 
 def _check_claims(settings: Settings, change: Change) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from roundwise.errors import InputError, whole_number
+from roundwise.errors import InputError, said, whole_number
 from roundwise.questions.besides import one_by_one
 from roundwise.stopping import carrying
 from roundwise.studies import change
@@ -123,7 +123,8 @@ class Changing(Written):
         if state.waiting is not None:
             raise InputError(
                 f"Round {state.waiting.batch} is open and has results. Complete it, or close it "
-                f"(`roundwise tell {self.name} --round-over REASON`), before arms change. Nothing was changed."
+                f"({said('`study.close_round(REASON)`', f'`roundwise tell {self.name} --round-over REASON`')}), before "
+                "arms change. Nothing was changed."
             )
         open_ = state.outstanding is not None
         if one_by_one(state.settings.question):  # by one rule, whatever the reason
@@ -158,7 +159,7 @@ class Changing(Written):
         if state.files or state.later:
             raise InputError(
                 f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed; "
-                f"`roundwise close {self.name} --why ...` ends it."
+                f"{said('`study.end(REASON)`', f'`roundwise close {self.name} --why ...`')} ends it."
             )
 
     def _teachable(self, state: State) -> None:
@@ -170,8 +171,8 @@ class Changing(Written):
             )
         if not carrying(state.settings.policy.stopping):
             raise InputError(
-                f"Earlier data teach nothing to --policy {state.settings.policy.name}, whose rule counts all results "
-                "alike. Nothing was changed; use --policy wager."
+                f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
+                f"alike. Nothing was changed; use {said('`policy=Wager()`', '--policy wager')}."
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, whole_number
+from roundwise.errors import InputError, said, whole_number
 from roundwise.noise import Noise, without_items
 from roundwise.policies import POLICIES, Policy, Rounds, limited
 from roundwise.policies.limited import Limited, without_limits
@@ -158,7 +158,8 @@ def arm_names(names: Sequence[str]) -> tuple[str, ...]:
         raise InputError(f"The arms are given as one text, '{names[:40]}'. Give a list of names.")
     trimmed = tuple(str(name).strip() for name in names)
     if len(trimmed) < 2:
-        raise InputError(f"A study needs at least two arms; found {len(trimmed)}. Name them, for example --arms a,b,c.")
+        example = said('arms=["a", "b", "c"]', "--arms a,b,c")
+        raise InputError(f"A study needs at least two arms; found {len(trimmed)}. Name them, for example {example}.")
     if not all(trimmed):
         raise InputError("An arm has no name. Give every arm a name of its own.")
     for name in trimmed:

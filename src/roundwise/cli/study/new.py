@@ -49,7 +49,6 @@ from roundwise.noise import (
     with_items,
 )
 from roundwise.questions import Linear, Question, Statements
-from roundwise.questions.besides import asks
 from roundwise.simulation.tables import read_features
 from roundwise.spec import made
 
@@ -115,6 +114,7 @@ def new(
     from roundwise.studies import create_study
     from roundwise.studies.guarantee import KEPT, guarantee_of
     from roundwise.studies.settings import arm_names
+    from roundwise.studies.writing import asked_in_words
 
     if from_plan is not None:
         if question is not None or arms is not None or arms_file is not None:
@@ -156,7 +156,7 @@ def new(
     plain = {"study": name, "question": asked.name, "arms": names, "delta": delta, "guarantee": guarantee}
     plain["forecast"] = forecast
     ahead = "" if forecast is None else f"Forecast: {forecast}; `roundwise plan -h` says how to ask for more.\n"
-    text = f"Created '{name}': {asks(asked, names)} {promise}.\n{stands}{ahead}Next: {next_}"
+    text = f"Created '{name}': {asked_in_words(settings)} {promise}.\n{stands}{ahead}Next: {next_}"
     show({**plain, "next": next_} if as_json else None, text)
 
 

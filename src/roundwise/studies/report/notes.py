@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from roundwise.errors import said as said_where
 from roundwise.stopping import exacting
 from roundwise.stopping.explained import rule_notes
 from roundwise.studies.drift import SURPRISING
@@ -40,7 +41,8 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
         said.append(
             f"Files that came later say something else than what was recorded (ids: {count(state.contradicted)}). What "
             "was recorded stands and counts. If results were told before they were final, the guarantee is about what "
-            "they were then; `roundwise amend` corrects them, and the notes below say which they are."
+            f"they were then; {said_where('`study.amend`', '`roundwise amend`')} corrects them, and the notes below "
+            "say which they are."
         )
     if emptied(state):
         said.append(

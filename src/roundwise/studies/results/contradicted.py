@@ -38,11 +38,11 @@ class Contradicted:
         """How many there are."""
         return sum(self.kinds.values())
 
-    def words(self, unit: str) -> str:
-        """Which rows, and what becomes of them; a `unit` is a line or a row of the table.
+    def words(self, unit: str, what: str) -> str:
+        """Which rows, and what becomes of them; a `unit` is a line or a row of the table, `what` an id or an item.
 
         >>> found = Contradicted({"outcome": 3}, (4, 9, 12), (Source("d", "monday.csv", 3),))
-        >>> found.words("line").partition(":")[0]
+        >>> found.words("line", "id").partition(":")[0]
         '3 rows have an id seen before but another outcome (lines 4, 9, 12; recorded by monday.csv)'
         """
         one, several = self.rows == 1, len(self.kinds) > 1
@@ -53,7 +53,7 @@ class Contradicted:
         where = f"{unit}{'' if one else 's'} {lines}; recorded by {', '.join(names[:3])}{more}"
         amend = said("`study.amend`", "`roundwise amend`")
         return (
-            f"{self.rows} {'row has' if one else 'rows have'} an id seen before but {each} ({where}): skipped, and "
+            f"{self.rows} {'row has' if one else 'rows have'} an {what} seen before but {each} ({where}): skipped, and "
             f"what is recorded stands; {amend} corrects it, if it is wrong"
         )
 

@@ -9,6 +9,7 @@ from typing import TypedDict
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.studies.results.columns import Columns
+from roundwise.studies.results.words import spoken
 
 
 class Words(TypedDict, total=False):
@@ -37,7 +38,7 @@ class Options:
         if self.missing is not None and not self.missing.strip():
             raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
         if self.cumulative and self.again:
-            raise InputError("A file is a running total (--cumulative) or all new (--new), not both.")
+            raise InputError(spoken("A file is a running total (--cumulative) or all new (--new), not both."))
         if self.columns is not None and not isinstance(self.columns, Columns):
             raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., time=..., item=...).")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools
 from roundwise.errors import DataError
-from roundwise.studies.results.words import by_arm
+from roundwise.studies.results.words import by_arm, spoken
 
 SHOWN = 8  # kinds of problems in one message
 _LINES = 4  # of each kind, whose numbers are said
@@ -84,7 +84,7 @@ class Problems:
 
     def _said(self, kind: _Kind) -> str:
         if kind.count < 2 or not kind.lines:
-            return f"{kind.found}\n  {kind.remedy}"
+            return f"{kind.found}\n  {spoken(kind.remedy)}"
         lines = ", ".join(map(str, kind.lines)) + (", ..." if kind.count > len(kind.lines) else "")
         arms = f"; {by_arm(kind.arms)}" if kind.arms else ""
-        return f"{kind.found}\n  So in {kind.count} {self.unit}s ({lines}{arms}). {kind.remedy}"
+        return f"{kind.found}\n  So in {kind.count} {self.unit}s ({lines}{arms}). {spoken(kind.remedy)}"

@@ -29,7 +29,7 @@ from roundwise.studies.results.sheets import Chunk, Sheet, is_path, unreadable
 from roundwise.studies.results.sumlines import SumLines
 from roundwise.studies.results.sums import Sums
 from roundwise.studies.results.undeclared import MOST, come_back, could_be_items, warning
-from roundwise.studies.results.words import listed, quoted, shown
+from roundwise.studies.results.words import listed, quoted, shown, spoken
 
 TEACHES = (
     "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"
@@ -231,8 +231,7 @@ class Reader:
         missing = reader.missing - self._recorded_missing(size) * bool(skipped)
         missing = np.maximum(missing, 0.0)
         if spool.rows <= skipped and not missing.any() and not same:
-            but = None if reader.contradicted is None else reader.contradicted.words(sheet.unit)
-            raise nothing_new(sheet.name, skipped + reader.skipped, but)
+            raise nothing_new(sheet.name, skipped + reader.skipped, reader.otherwise())
         sums = Sums(size)
         zero_one = True
         for index, values, _ in spool.after(skipped):
@@ -282,7 +281,8 @@ class Reader:
     def _without_items(self) -> DataError:
         return DataError(
             f"{self.sheet.name} does not say which results belong to the same item, and this study compares arms on "
-            "the items of both. Name the column of items (--item-column), or give one row an item, one column an arm."
+            f"the items of both. {spoken('Name the column of items (--item-column)')}, or give one row an item, one "
+            "column an arm."
         )
 
     def _law(self) -> Law | None:

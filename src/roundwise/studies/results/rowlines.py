@@ -52,7 +52,8 @@ class RowLines:
         self._roles = plan.places.keys()
         self.has_items = "item" in plan.places or self._wide
         self.with_ids = "id" in plan.places or "item" in plan.places
-        self.ids, self._seen = (Ids(sheet, names.arms, "id" if "id" in plan.places else "item") for _ in range(2))
+        self._what = "id" if "id" in plan.places else "item"
+        self.ids, self._seen = (Ids(sheet, names.arms, self._what) for _ in range(2))
         self._pairs = Ids(sheet, names.arms, "item") if {"id", "item"} <= self._roles else None
         self._contents = Contents(f"rows {sorted(self._roles)}") if sheet.digest is None else None
         self.missing, self._empty = np.zeros(len(names.arms)), np.zeros(len(names.arms))
@@ -170,6 +171,10 @@ class RowLines:
             return None
         return contradictions(self._seen.one_each(), self._earlier, self._names.arms, self._seed)
 
+    def otherwise(self) -> str | None:
+        """That in words."""
+        return None if self.contradicted is None else self.contradicted.words(self._sheet.unit, self._what)
+
     def digest(self) -> str:
         """Of the contents."""
         return digest(self._sheet, self._contents)
@@ -179,7 +184,7 @@ class RowLines:
         if self.skipped:
             self._sheet.notes.append(f"{name}: {self.skipped} rows were recorded before and were skipped.")
         if self.contradicted is not None:
-            self._sheet.notes.append(f"{name}: {self.contradicted.words(self._sheet.unit)}.")
+            self._sheet.notes.append(f"{name}: {self.otherwise()}.")
         if self._empty.any():
             arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self._empty, strict=True) if n})
             self._sheet.notes.append(

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
-from roundwise.errors import DataError
+from roundwise.errors import DataError, said
 
 LETTERS = 40  # of a cell or title that are shown
 
 
+_IN_PYTHON = [
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"--(arm|outcome|id|time|item)-column( NAME)?", r"columns=Columns(\1=...)"),
+        (r"--ignore-arms NAMES", "ignore_arms=NAMES"),
+        (r"--missing REASON", "missing=REASON"),
+        (r"--new\b", "again=True"),
+        (r"--cumulative\b", "cumulative=True"),
+        (r"--range or --sigma", "Bounded(low, high) or SubGaussian(sigma)"),
+        (r"--range (\S+) ([^\s:]+)", r"Bounded(\1, \2)"),
+    )
+]
+
+
+def spoken(remedy: str) -> str:
+    """What to do, in the words of where it is done: options at the shell, keywords in Python.
+
+    >>> spoken("Name it with --arm-column NAME, or start a new study with --range 0 5: it must fit.")
+    'Name it with columns=Columns(arm=...), or start a new study with Bounded(0, 5): it must fit.'
+    """
+    python = remedy
+    for pattern, words in _IN_PYTHON:
+        python = pattern.sub(words, python)
+    return said(python, remedy)
+
+
 def refusal(where: str, found: str, remedy: str) -> DataError:
     """The error that says what was found and where, and what to do."""
-    return DataError(f"{where}: {found}\n  {remedy}")
+    return DataError(f"{where}: {found}\n  {spoken(remedy)}")
 
 
 def shown(text: object, most: int = LETTERS) -> str:

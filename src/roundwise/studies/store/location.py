@@ -12,7 +12,7 @@ import re
 import stat
 from pathlib import Path
 
-from roundwise.errors import DataError, InputError
+from roundwise.errors import DataError, InputError, said
 from roundwise.studies.store.address import Address
 from roundwise.studies.store.errors import StoreError
 
@@ -134,6 +134,6 @@ def nothing_there(address: Address) -> InputError:
     """The error for a store that was never made."""
     where = address.file or address.place
     return InputError(
-        f"There are no studies in {where} yet. `roundwise new` begins the first; if there should be some, "
-        "correct --storage or ROUNDWISE_STORAGE."
+        f"There are no studies in {where} yet. {said('`create_study`', '`roundwise new`')} begins the first; if there "
+        f"should be some, correct {said('`storage`', '--storage')} or ROUNDWISE_STORAGE."
     )
