@@ -6,10 +6,11 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import Binary, InputError, Problem, Statements
+from roundwise import Binary, Deviations, InputError, Problem, Statements
 from roundwise.betting.claims import Claiming
 from roundwise.betting.closed import adjusted, least_of, newly_shown
-from roundwise.questions import Claims
+from roundwise.questions import Claims, divergence
+from roundwise.questions.families import BinaryFamily
 
 
 def brute(money, shown, weights):
@@ -220,3 +221,27 @@ class TestQuestion:
     def test_what_cannot_be_asked_is_refused(self, make, message):
         with pytest.raises(InputError, match=message):
             make()
+
+
+@pytest.mark.parametrize("asked", [{}, {"margin": 0.05}, {"margin": 0.05, "futility": 0.1}, {"sides": "two"}])
+def test_complexities_are_of_showing_what_is_true_for_every_kind_of_rewards(asked):
+    """Near 1/2 rates are as hard as normal results of deviation 1/2; what is false need not be shown to be."""
+    question, means = Claims.against_control(4, 0, **asked), np.array([0.46, 0.44, 0.57, 0.637])
+    plain = question.complexity(means, sigma=0.5)
+    apart = Problem(question, 4, 0.05, Deviations((0.5,) * 4)).complexity(means)
+    rates = divergence.complexity(question, means, BinaryFamily())
+    assert apart.value == pytest.approx(plain.value, rel=1e-6)
+    assert rates.value == pytest.approx(plain.value, rel=0.03)
+    np.testing.assert_allclose(apart.weights, plain.weights, atol=1e-5)
+    np.testing.assert_allclose(rates.weights, plain.weights, atol=0.02)
+
+
+def test_nothing_true_costs_nothing():
+    question, means = Claims.against_control(3, 0), np.array([0.5, 0.4, 0.3])
+    for found in (
+        question.complexity(means),
+        Problem(question, 3, 0.05, Deviations((1.0, 2.0, 3.0))).complexity(means),
+        divergence.complexity(question, means, BinaryFamily()),
+    ):
+        assert found.value == 0
+        assert found.weights.tolist() == [1 / 3] * 3

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from roundwise import BernoulliArms, Chances, Claims, InputError, simulate
+from roundwise import BernoulliArms, Chances, Claims, InputError, load_study, simulate
 from roundwise.cli import main
 from roundwise.spec import made
 
@@ -131,3 +131,35 @@ def test_the_words_of_a_file_are_checked():
     ):
         with pytest.raises(InputError, match=message):
             made("question", words)
+
+
+def test_other_claims_than_against_one_control(run, tmp_path):
+    """Several controls, a level, and linear claims from a file, whose columns may be in any order."""
+    file = tmp_path / "claims.csv"
+    file.write_text("name,c,b,a,above\nb over a,0,1,-1,0\n")
+    at = ("--storage", f"sqlite:///{tmp_path}/s.db", "--arms", "a,b,c", "--binary")
+    for name, words, claims in (
+        ("two", ("--control", "a,b"), ["c beats a", "c beats b"]),
+        ("level", ("--level", "50%"), ["a is above 0.5", "b is above 0.5", "c is above 0.5"]),
+        ("file", ("--file", file), ["b over a"]),
+    ):
+        code, out, _ = run("new", name, "--question", "claims", *words, *at)
+        assert code == 0
+        assert all(each in out for each in claims)
+    with load_study("file", storage=f"sqlite:///{tmp_path}/s.db") as found:
+        assert found.state.settings.question.forms.tolist() == [[-1.0, 1.0, 0.0]]
+    file.write_text("name,x,b,a,above\nb over a,0,1,-1,0\n")
+    code, _, err = run("new", "other", "--question", "claims", "--file", file, *at)
+    assert (code, "the columns are x, b, a, but the arms are a, b, c" in err) == (2, True)
+    code, _, err = run("new", "other", "--question", "claims", "--level", "0.5", "--control", "a", *at)
+    assert (code, "one of these" in err) == (2, True)
+    code, _, err = run("new", "other", "--question", "claims", "--level", "0.5", "--margin", "0.1", *at)
+    assert (code, "--margin and --margin-is go with --control" in err) == (2, True)
+
+
+def test_complexity_takes_ratios_and_refuses_odds(run):
+    words = ("complexity", "--question", "claims", "--control", "0", "--means", "0.3,0.5", "--margin", "1.1")
+    code, out, _ = run(*words, "--margin-is", "ratio", "--binary")
+    assert (code, "arm 1 is more than 1.1 times arm 0" in out) == (0, True)
+    code, _, err = run(*words, "--margin-is", "odds-ratio", "--binary")
+    assert (code, "Odds ratios have no complexity" in err) == (2, True)

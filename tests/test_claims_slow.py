@@ -37,6 +37,7 @@ def test_nothing_false_is_shown_more_often_than_promised(name):
         ("normal, 3000", False, 3.10),
         ("normal, 3000", True, 3.32),
         ("50 guides, 3000, 5 looks", True, 4.74),
+        ("50 guides, 3120, 5 looks", False, 3.20),  # whole numbers at every look, as the prototype had them
     ],
 )
 def test_true_claims_shown(name, own, least):

@@ -9,6 +9,7 @@ from roundwise import BestArm, Binary, Bounded, Columns, create_study
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.noise import PairedBinary, with_items
 from roundwise.studies.guarantee import guarantee_of
+from roundwise.studies.results import read_results
 from roundwise.studies.verify import verified
 
 ITEM = Columns(item="question_id")
@@ -58,6 +59,15 @@ def test_items_that_repeat_but_were_not_declared_are_a_condition(tmp_path):
     with study(tmp_path, Binary(), columns=None) as each:
         told(each, tmp_path, columns=ITEM)
         assert "on the same item have nothing to do with each other" in str(guarantee_of(each.state))
+
+
+@pytest.mark.parametrize(("title", "warned"), [("question_id", True), ("minute", False)])
+def test_a_column_that_nobody_named_and_looks_like_items_is_warned_of(tmp_path, title, warned):
+    lines = [f"{arm},q{i},{(i + (arm == 'a')) % 2}" for i in range(30) for arm in ("a", "b")]
+    (tmp_path / "x.csv").write_text("\n".join([f"arm,{title},outcome", *lines]))
+    found = read_results(tmp_path / "x.csv", ("a", "b"), Binary())
+    assert any(f"start the study with --item-column {title}" in each for each in found.notes) == warned
+    assert found.counts.tolist() == [30, 30]
 
 
 def test_a_file_without_items_is_refused(tmp_path):

@@ -19,6 +19,7 @@ from roundwise.cli.options import (
     Json,
     Level,
     Margin,
+    MarginIs,
     Means,
     QuestionName,
     Sigma,
@@ -54,6 +55,7 @@ def complexity(
     margin: Margin = None,
     futility: Futility = None,
     two_sided: TwoSided = False,
+    margin_is: MarginIs = "difference",
     sigma: Sigma = 1.0,
     radius: Radius = 0.0,
     delta: Delta = 0.05,
@@ -69,8 +71,10 @@ def complexity(
     Example: roundwise complexity --question best-arm --means 1,0.9,0.8
     """
     values = numbers(means)
-    against = Against(control, margin, futility, two_sided)
+    against = Against(control, margin, futility, two_sided, margin_is)
     asked = question_from(question, k, level, file, tolerance, against, numbered(len(values)), features)
+    if margin_is == "odds-ratio":
+        raise InputError("Odds ratios have no complexity; `roundwise simulate` and `roundwise plan` take them.")
     check_means(asked, values)
     if not (radius >= 0 and math.isfinite(radius)):
         raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")

@@ -41,14 +41,14 @@ def per_cent(text: str | float) -> float:
 TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]
 Level = Annotated[
     float | None,
-    typer.Option("--level", help="The level of above, minimum-below and any-above.", parser=per_cent, metavar="NUMBER"),
+    typer.Option("--level", help="Of above, minimum-below, any-above or claims.", parser=per_cent, metavar="NUMBER"),
 ]
 FormsFile = Annotated[
     Path | None,
     typer.Option(
         "--file",
-        help="CSV of statements or scores: a column `name`, one column of coefficients for each arm, and a column "
-        "`above` (statements: the level) or, if wanted, `plus` (largest: an offset).",
+        help="CSV of statements, claims or scores: a column `name`, one of coefficients for each arm, and a column "
+        "`above` (the level) or, if wanted, `plus` (largest: an offset).",
     ),
 ]
 Tolerance = Annotated[
@@ -90,7 +90,7 @@ ZeroOne = Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or
 EventCounts = Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")]
 NoiseName = Annotated[str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")]
 Control = Annotated[
-    str | None, typer.Option("--control", help="claims: the arm that all others are compared with (name or number).")
+    str | None, typer.Option("--control", help="claims: the arm that all others are compared with, or several: a,b.")
 ]
 Margin = Annotated[
     float | None,
@@ -128,25 +128,43 @@ class Against(NamedTuple):
         return self != Against()
 
 
-def claims_from(against: Against, arms: Sequence[str]) -> Claims:
+def claims_from(against: Against, arms: Sequence[str], level: float | None = None, file: Path | None = None) -> Claims:
     """The claims that the options describe, of these arms."""
+    if sum(each is not None for each in (against.control, level, file)) != 1:
+        raise InputError(
+            "The question 'claims' needs --control, the arm that all others are compared with (or several: a,b), or "
+            "--level, that every arm is above, or a --file of linear claims: one of these."
+        )
+    sides = "two" if against.two_sided else "one"
     if against.control is None:
-        raise InputError("The question 'claims' needs --control, the arm that all others are compared with.")
+        if against.margin is not None or against.margin_is != "difference":
+            raise InputError("--margin and --margin-is go with --control.")
+        if level is not None:
+            return Claims.above(list(arms), level, futility=against.futility, sides=sides)
+        assert file is not None
+        column, _ = FORMS["statements"]
+        names, forms, levels = read_forms(file, column, needed=True, wanted=arms)
+        return Claims(np.array(forms), np.array(levels), 1.0, against.futility, sides, names=tuple(names))
     if against.margin_is not in SCALES:
         raise unknown("kind of margin", against.margin_is, SCALES)
     scale: Scale = next(each for each in SCALES if each == against.margin_is)
-    control: int | str = against.control
-    if control not in arms and against.control.isdigit() and int(against.control) < len(arms):
-        control = int(against.control)
     usual = 0.0 if scale == "difference" else 1.0
     return Claims.against_control(
         list(arms),
-        control,
+        _controls(against.control, arms),
         usual if against.margin is None else against.margin,
         futility=against.futility,
-        sides="two" if against.two_sided else "one",
+        sides=sides,
         scale=scale,
     )
+
+
+def _controls(text: str, arms: Sequence[str]) -> str | list[int | str]:
+    """One control or several, by name or by number."""
+    if text in arms:
+        return text
+    several = [each.strip() for each in text.split(",")]
+    return [int(each) if each not in arms and each.isdigit() and int(each) < len(arms) else each for each in several]
 
 
 def shares_from(split: str | None) -> list[float] | None:
@@ -172,14 +190,14 @@ def question_from(
     if against is not None and against.given and said["name"] != Claims.name:
         raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
     if text == Claims.name and against is not None:
-        return claims_from(against, arms)
+        return claims_from(against, arms, level, file)
     name, options = said["name"], {"k": k, "level": level, "tolerance": tolerance}
     fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
     if (name in FORMS) != (file is not None):
         raise InputError(f"The question '{name}' {'needs' if file is None else 'does not take'} --file.")
     if file is not None:
         column, key = FORMS[name]
-        fields["names"], fields["forms"], fields[key] = read_forms(file, column, needed=key == "levels")
+        fields["names"], fields["forms"], fields[key] = read_forms(file, column, key == "levels", arms)
     return made("question", fields, trusted=True)
 
 

@@ -19,7 +19,7 @@ from roundwise.questions.base import (
     finite,
     quiet,
 )
-from roundwise.questions.besides import cells_of, tolerance_of, tolerant
+from roundwise.questions.besides import cells_of, one_by_one, tolerance_of, tolerant
 from roundwise.questions.families import Family
 from roundwise.questions.interior import least_pulls
 from roundwise.questions.projection import Nearest, costs_of, sides_of
@@ -101,6 +101,8 @@ def _solved(question: Question, answer: Answer, means: Floats, family: Family, r
     """T~* and w* of "this answer is right", in the runs where it is."""
     arms = means.shape[-1]
     sides = sides_of(question, answer, means, family)
+    if one_by_one(question):  # what is not in the answer need not be shown to be wrong
+        sides = sides._replace(possible=sides.possible & np.asarray(answer))
     wanted = right & (~sides.possible | (sides.distances > 0)).all(axis=-1)
     certain = wanted & ~sides.possible.any(axis=-1)  # no means of the family make it wrong
     value, weights = np.where(certain, 0.0, np.inf), np.full(means.shape, 1.0 / arms)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, marked, total
 from roundwise.questions.base import Answer, Complexity, Question, complexity_where, finite, quiet
-from roundwise.questions.besides import candidates_at, cells_of, level_of, tolerance_of
+from roundwise.questions.besides import candidates_at, cells_of, level_of, one_by_one, tolerance_of
 from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
 from roundwise.questions.several import MOST
 
@@ -64,7 +64,9 @@ def floor(question: Question, means: ArrayLike, radius: ArrayLike, sigmas: Float
 def _any(question: Question, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
     """By the half-spaces of the answer."""
     forms, distances = _pieces(question, answer, means, sigmas / sigmas.max())
-    return halfspace_complexity(forms, distances, radii[:, None], float(sigmas.max()))
+    found = halfspace_complexity(forms, distances, radii[:, None], float(sigmas.max()))
+    nothing = np.isinf(distances).all(axis=-1, keepdims=True)  # nothing is to be shown
+    return Complexity(found.value, np.where(nothing, 1.0 / means.shape[-1], found.weights))
 
 
 def _sides(question: Question, answer: Answer, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:
@@ -132,7 +134,10 @@ def _pieces(question: Question, answer: Answer, means: Floats, scales: Floats) -
     pieces = question.halfspaces(answer, means.shape[-1])
     dense = pieces.dense(means.shape[-1])
     dense = np.broadcast_to(dense, (len(means), *dense.shape[-2:]))
-    return dense * scales, np.maximum(total(dense * means[:, None, :]) - pieces.offsets, 0.0)
+    distances = np.maximum(total(dense * means[:, None, :]) - pieces.offsets, 0.0)
+    if one_by_one(question):  # what is not in the answer need not be shown to be wrong
+        distances = np.where(answer, distances, np.inf)
+    return dense * scales, distances
 
 
 def _some_arm(question: Question, means: Floats, radii: Floats, sigmas: Floats) -> Complexity:

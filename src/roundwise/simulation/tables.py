@@ -46,12 +46,23 @@ def number_in(path: Path, line: int, column: str, text: str) -> float:
     return number
 
 
-def read_forms(path: Path, level: str, needed: bool) -> tuple[list[str], list[list[float]], list[float]]:
-    """Names, coefficients (the columns of arms) and levels of a table of linear forms, `name,...[,level]`."""
+def read_forms(
+    path: Path, level: str, needed: bool, wanted: Sequence[str] = ()
+) -> tuple[list[str], list[list[float]], list[float]]:
+    """Names, coefficients (the columns of arms) and levels of a table of linear forms, `name,...[,level]`.
+
+    Coefficients are in the order of the arms that are `wanted`, whatever that of the columns; arms that have numbers
+    for names are in the order of the columns.
+    """
     head, rows = read_rows(path, ["name", *([level] if needed else [])])
     for other in {"above", "plus"} & {*head} - {level}:
         raise DataError(f"{path}, line 1: the column '{other}' belongs to the other question with a --file.")
     arms = [word for word in head if word not in ("name", level)]
+    if wanted and tuple(wanted) != numbered(len(wanted)):
+        if {*arms} != {*wanted}:
+            said, known = ", ".join(arms), ", ".join(wanted)
+            raise DataError(f"{path}, line 1: the columns are {said}, but the arms are {known}: give one column each.")
+        arms = list(wanted)
     forms = [[number_in(path, line, f"coefficient of '{arm}',", row[arm]) for arm in arms] for line, row in rows]
     levels = [number_in(path, line, level, row[level]) if level in head else 0.0 for line, row in rows]
     return [row["name"] for _, row in rows], forms, levels

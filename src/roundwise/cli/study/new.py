@@ -71,7 +71,7 @@ def new(
     features: FeaturesFile = None,
     control: Annotated[
         str | None,
-        typer.Option("--control", help="claims (or statements, instead of --file): who beats this arm?"),
+        typer.Option("--control", help="claims (or statements): who beats this arm? Of claims also several: a,b."),
     ] = None,
     margin: Margin = None,
     futility: Futility = None,

@@ -28,6 +28,7 @@ from roundwise.studies.results.rowlines import RowLines
 from roundwise.studies.results.sheets import Chunk, Sheet, is_path, unreadable
 from roundwise.studies.results.sumlines import SumLines
 from roundwise.studies.results.sums import Sums
+from roundwise.studies.results.undeclared import MOST, come_back, could_be_items, warning
 from roundwise.studies.results.words import listed, quoted, shown, spoken
 
 TEACHES = (
@@ -113,12 +114,29 @@ class Reader:
 
     def _chunks(self) -> Iterator[Chunk]:
         """The cells of the columns that are used."""
-        places = list(self.plan.places.values())
+        places, watched = list(self.plan.places.values()), self._watched()
         if self._rest is None:
-            return self.sheet.chunks(places)
-        at = {place: i for i, place in enumerate(self._titled())}
-        every = chain([] if self._first is None else [self._first], self._rest)
-        return (Chunk(chunk.lines, [chunk.columns[at[place]] for place in places]) for chunk in every)
+            every = self.sheet.chunks([*places, *watched])
+        else:
+            at = {place: i for i, place in enumerate(self._titled())}
+            titled = chain([] if self._first is None else [self._first], self._rest)
+            every = (Chunk(each.lines, [each.columns[at[place]] for place in [*places, *watched]]) for each in titled)
+        for number, chunk in enumerate(every):
+            if not number and watched:
+                self._warn_of_items(chunk.columns[places.index(self.plan.places["arm"])], watched, chunk)
+            yield Chunk(chunk.lines, chunk.columns[: len(places)])
+
+    def _watched(self) -> list[int]:
+        """Columns that are not used and may be items that several arms were tried on."""
+        if self.plan.form != "rows" or "item" in self.plan.places or "arm" not in self.plan.places:
+            return []
+        titles = enumerate(self.sheet.header)
+        return [i for i, each in titles if each.strip() in self.plan.unused and could_be_items(each.strip())][:MOST]
+
+    def _warn_of_items(self, arms: Sequence[object], watched: list[int], chunk: Chunk) -> None:
+        for place, cells in zip(watched, chunk.columns[-len(watched) :], strict=True):
+            if come_back(arms, cells):
+                self.sheet.notes.append(warning(self.sheet.name, self.sheet.header[place].strip()))
 
     def _titled(self) -> list[int]:
         return [i for i, title in enumerate(self.sheet.header) if title.strip()]
