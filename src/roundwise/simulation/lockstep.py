@@ -241,13 +241,23 @@ def _looked(key: str, seen: object, runs: int) -> Array:
 
 
 def drawn(
-    problem: Problem, environment: Environment[Now], rng: np.random.Generator, world: Now, plan: Plan
+    problem: Problem,
+    environment: Environment[Now],
+    rng: np.random.Generator,
+    world: Now,
+    plan: Plan,
+    dealings: tuple[int, int] | None = None,
 ) -> tuple[Batch, Now]:
-    """What comes back for a plan, in the detail and the parts that are asked for."""
+    """What comes back for a plan, in the detail and the parts that are asked for.
+
+    `dealings` are those of the first batch, and of later ones; unless given, a few of sums and one of rows.
+    """
     needs = problem.noise.needs
-    if items_of(problem.noise) is not None and not hasattr(environment, "pull_items"):
+    shared = items_of(problem.noise) is not None
+    if shared and not hasattr(environment, "pull_items"):
         raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
     if plan.parts == 1:
         return environment.pull(rng, world, plan.pulls, needs)
-    dealings = FIRST_DEALINGS if plan.parts == FIRST_PARTS else DEALINGS
-    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)
+    first, later = dealings or (FIRST_DEALINGS if needs == "sums" or shared else 1, DEALINGS)
+    several = first if plan.parts == FIRST_PARTS else later
+    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, several, needs)
