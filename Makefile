@@ -1,14 +1,14 @@
 # Two commands do everything on a fresh machine with python3:
 #   make paper   the paper's experiments: a table, four figures, all runs; studies work after it too
-#   make test    every check that CI runs
+#   make test    lint, types and the tests: two minutes on two cores
 #   make page    the page, with studies to look at: http://127.0.0.1:8000
-# Others: make docs (the site, in site/), make slow (long statistical studies), make bench (ratios of speed),
-#   make constraints (update versions).
+# Others: make long (long tests and the short calibration, which CI runs too), make docs (the site, in site/),
+#   make slow (statistical studies), make bench (ratios of speed), make constraints (update versions).
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: paper page chromium pictures test docs slow bench constraints clean
+.PHONY: paper page chromium pictures test long docs slow bench constraints clean
 .DELETE_ON_ERROR:
 
 paper: .venv/sim,store.ok
@@ -17,12 +17,15 @@ paper: .venv/sim,store.ok
 page: .venv/serve,frames.ok
 	$(BIN)/roundwise serve --example --open
 
-test: .venv/dev.ok chromium
+test: .venv/dev.ok
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m compileall -q src
-	$(BIN)/python -W error -m pytest -n auto -m "not slow"
+	$(BIN)/python -W error -m pytest -n auto -m "not slow and not long"
+
+long: .venv/dev.ok chromium
+	$(BIN)/python -W error -m pytest -n auto -m "long and not slow"
 	$(BIN)/roundwise calibrate
 
 docs: .venv/docs.ok

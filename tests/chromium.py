@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 MISSING = (
     "The tests of the page need chromium and playwright: `apt-get install --no-install-recommends chromium` (Debian, "
-    "Ubuntu) and `pip install playwright`; `make test` does both where it may. ROUNDWISE_BROWSER=skip leaves them out."
+    "Ubuntu) and `pip install playwright`; `make long` does both where it may. ROUNDWISE_BROWSER=skip leaves them out."
 )
 QUIET = (
     "--no-sandbox",

@@ -1,5 +1,12 @@
-"""Large products, of which a fixed part is run in every run of the tests, and all of them by `make slow`."""
+"""Which tests are run when: most by `make test`, long ones by `make long` (CI runs both), slow ones by `make slow`.
 
+Long are the functions in long.txt, which `python tests/long.py` measures. Slow are studies with that marker, and the
+cells of large products that are not in the fixed part of CI.
+"""
+
+import os
+import resource
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -27,10 +34,41 @@ PRODUCTS = {
 }
 
 
+LONG = frozenset(Path(__file__).with_name("long.txt").read_text().split())
+
+
+def function_of(nodeid):
+    """The file and the function of a test, without its folder and case."""
+    return nodeid.partition("[")[0].rpartition("/")[2]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the other cells as slow."""
+    """Mark what is long, and the cells of products that are slow."""
     for item in items:
-        name = item.nodeid.partition("[")[0].rpartition("/")[2]
+        name = function_of(item.nodeid)
         if crc32(item.nodeid.partition("[")[2].encode()) % PRODUCTS.get(name, 1):
             item.add_marker(pytest.mark.slow)
+        elif name in LONG:
+            item.add_marker(pytest.mark.long)
+
+
+def pytest_addoption(parser):
+    """What measures."""
+    parser.addoption("--cpu", metavar="FILE", help="add a line with the seconds of CPU of every test to this file")
+
+
+def _cpu():
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Measure, if asked to: setting up included, children when they have ended."""
+    before = _cpu()
+    result = yield
+    if item.config.option.cpu:
+        with open(item.config.option.cpu, "a") as file:
+            file.write(f"{_cpu() - before:.3f} {function_of(item.nodeid)}{os.linesep}")
+    return result

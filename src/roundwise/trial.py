@@ -16,7 +16,6 @@ from roundwise.policies.base import Policy
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Memory, Record, Trial
-from roundwise.stopping import exacting
 
 
 def begin(problem: Problem, policy: Policy[Memory], runs: tuple[int, ...] = ()) -> Trial[Memory]:
@@ -48,7 +47,7 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
 def stuck(problem: Problem, policy: Policy, trial: Trial) -> Bools:
     """Whether the rule will never stop, because a batch came back otherwise than planned. ()"""
     rule = policy.stopping
-    return rule.broken(problem, trial) if exacting(rule) else np.zeros_like(trial.done)
+    return rule.broken(problem, trial) if hasattr(rule, "broken") else np.zeros_like(trial.done)
 
 
 def conclusion(problem: Problem, policy: Policy, trial: Trial) -> Answer:

@@ -15,7 +15,7 @@ from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Forecast, Known
-from roundwise.noise.paired import items_of
+from roundwise.noise import items_of
 from roundwise.noise.parts import Index, Seen, columns, of_pairs, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet

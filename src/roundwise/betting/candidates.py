@@ -16,8 +16,8 @@ from roundwise.betting.candidates_parts import OPENING, Purses, Start, played
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import log_phi
 from roundwise.estimates import Forecast, Known, at, squares_at
+from roundwise.noise import items_of
 from roundwise.noise.forms import pairs_among
-from roundwise.noise.paired import items_of
 from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, quiet

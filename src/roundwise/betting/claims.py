@@ -22,9 +22,10 @@ from roundwise.betting.closed import money_of, newly_shown, open_weight
 from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, compares, lines_of, sides_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
+from roundwise.noise import items_of
 from roundwise.noise.base import odds_bet
 from roundwise.noise.horizon import ETA
-from roundwise.noise.paired import check_forms, items_of
+from roundwise.noise.paired import check_forms
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.state import Batch, Plan, Record, Trial

@@ -25,7 +25,8 @@ from roundwise.betting.ledger import Ledger
 from roundwise.betting.linear import LinearLedger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
-from roundwise.noise.paired import check_forms, items_of
+from roundwise.noise import items_of
+from roundwise.noise.paired import check_forms
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer

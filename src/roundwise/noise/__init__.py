@@ -8,15 +8,17 @@ from roundwise.noise.base import (
     deviations_of,
     doubt,
     family_of,
+    items_of,
     known_sigma,
     range_of_means,
     variances,
+    without_items,
 )
 from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
 from roundwise.noise.deviations import Deviations
 from roundwise.noise.gaussian import Gaussian, SubGaussian
-from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, items_of, with_items, without_items
+from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, with_items
 from roundwise.noise.poisson import Poisson
 from roundwise.noise.unknown_variance import UnknownVariance
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -180,3 +180,33 @@ def known_sigma(noise: Noise) -> float | None:
 def range_of_means(noise: Noise) -> tuple[float, float]:
     """Where means can lie at all."""
     return noise.outcome.low, noise.outcome.high
+
+
+@runtime_checkable
+class OfItems(Protocol):
+    """A noise model of arms that are tried on the same items."""
+
+    @property
+    def differences(self) -> Noise:
+        """What is assumed of the difference of two arms on one item."""
+
+    @property
+    def alone(self) -> Noise:
+        """The same model for arms that have items of their own."""
+
+    def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
+        """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
+
+    def between(self, known: Known, pieces: Halfspaces) -> Forecast:
+        """What the past says of these pieces, from items of both arms where there are any."""
+
+
+def items_of(noise: Noise) -> OfItems | None:
+    """The model, if its arms are tried on the same items."""
+    return noise if isinstance(noise, OfItems) else None
+
+
+def without_items(noise: Noise) -> Noise:
+    """The same model for arms that have items of their own."""
+    found = items_of(noise)
+    return noise if found is None else found.alone

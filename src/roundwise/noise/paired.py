@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from roundwise.estimates import Forecast, Known, Past
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch
 
-from .base import Noise, Steady
+from .base import Noise, Steady, items_of
 from .binary import Binary
 from .bounded import Bounded
 from .differences import (
@@ -42,36 +42,6 @@ from .unknown_variance import UnknownVariance
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
 
 DEPENDENT = "no guarantee: arms share items, and this rule needs results of different arms that are independent"
-
-
-@runtime_checkable
-class OfItems(Protocol):
-    """A noise model of arms that are tried on the same items."""
-
-    @property
-    def differences(self) -> Noise:
-        """What is assumed of the difference of two arms on one item."""
-
-    @property
-    def alone(self) -> Noise:
-        """The same model for arms that have items of their own."""
-
-    def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
-        """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
-
-    def between(self, known: Known, pieces: Halfspaces) -> Forecast:
-        """What the past says of these pieces, from items of both arms where there are any."""
-
-
-def items_of(noise: Noise) -> OfItems | None:
-    """The model, if its arms are tried on the same items."""
-    return noise if isinstance(noise, OfItems) else None
-
-
-def without_items(noise: Noise) -> Noise:
-    """The same model for arms that have items of their own."""
-    found = items_of(noise)
-    return noise if found is None else found.alone
 
 
 def check_forms(pieces: Halfspaces) -> None:

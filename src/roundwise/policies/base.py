@@ -6,6 +6,7 @@ decides when an answer may be given. docs/own.md shows how to write one.
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from roundwise.noise import family_of
 from roundwise.problem import Problem
 from roundwise.questions import Complexity, divergence
 from roundwise.questions.base import quiet
-from roundwise.state import Declaration, Memory, Plan, Trial
+from roundwise.state import Declaration, Memory, Plan, Record, Trial
 from roundwise.stopping import Stopping
 
 
@@ -132,6 +133,66 @@ def grid_step(first: float, growth: float, step: Floats, samples: Floats) -> Flo
     """The next step r of the grid first * growth^r that lies after `step` and beyond the samples so far."""
     behind = np.floor(np.log(np.maximum(samples / first, 1.0)) / np.log(growth) + 1e-9)
     return np.maximum(step, behind) + 1
+
+
+def limited(
+    pulls: Floats,
+    max_batch: float | Floats | None,
+    min_per_arm: float,
+    urgent: Floats | None = None,
+    so_far: Record | None = None,
+) -> Floats:
+    """At least the minimum of each arm that is pulled, then what is urgent, then as much of the rest as there is room.
+
+    What does not come out even goes to the arms with the fewest results `so_far` for what they want. (K)->(K)
+    """
+    least = np.where(pulls > 0, math.ceil(min_per_arm), 0.0)
+    if max_batch is None:
+        return np.maximum(pulls, least)
+    room = np.maximum(np.floor(max_batch) - least.sum(axis=-1), 0.0)
+    first = np.zeros_like(pulls)
+    if urgent is not None:
+        first = _apportioned(np.clip(urgent - least, 0.0, pulls), room, so_far)
+    rest = np.maximum(pulls - least - first, 0.0)
+    return least + first + _apportioned(rest, room - first.sum(axis=-1), so_far)
+
+
+def _apportioned(wanted: Floats, room: Floats, so_far: Record | None) -> Floats:
+    """Whole numbers in proportion to what is wanted, as many as there is room for; arms that are alike get the same."""
+    whole = wanted.sum(axis=-1)
+    share = np.minimum(room / np.maximum(whole, 1.0), 1.0)
+    given = np.floor(wanted * share[..., None] + 1e-9)
+    over = np.minimum(whole, room) - given.sum(axis=-1)
+    counts, totals = (np.zeros_like(wanted),) * 2 if so_far is None else (so_far.counts, so_far.totals)
+    need = np.where(given < wanted, wanted / (counts + given + 1.0), -1.0)
+    return given + ((_places(need, totals) <= over[..., None]) & (need >= 0))
+
+
+def _places(need: Floats, totals: Floats) -> Floats:
+    """How many need as much as each or more; of those that need the same the larger totals come first. (K),(K)->(K)"""
+    order = np.lexsort((-totals, -need), axis=-1)
+    last = np.ones(need.shape, dtype=np.bool_)  # whether the next one comes after
+    for key in (need, totals):
+        ordered = np.take_along_axis(key, order, axis=-1)
+        last[..., :-1] &= ordered[..., 1:] == ordered[..., :-1]
+    last[..., :-1] = ~last[..., :-1]
+    ends = np.where(last, np.arange(1.0, need.shape[-1] + 1), np.inf)
+    ends = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
+    places = np.empty(need.shape)
+    np.put_along_axis(places, order, ends, axis=-1)
+    return places
+
+
+def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) -> None:
+    """Raise an InputError unless a batch has room for every arm, twice where its own spread must be seen."""
+    spread = problem.noise.needs == "squares"
+    room = problem.arms * max(2 if spread else 1, math.ceil(min_per_arm))
+    checked(min_per_arm >= 0, f"`min_per_arm` is {min_per_arm:g}, but must be at least 0.")
+    why = ", because the deviation is estimated within each round" if spread else ""
+    checked(
+        max_batch is None or max_batch >= room,
+        f"`max_batch` is {max_batch}, but {problem.arms} arms need at least {room:g} results a round{why}.",
+    )
 
 
 def check_sigma(problem: Problem) -> None:

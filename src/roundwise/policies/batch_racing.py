@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.policies.base import checked, filled, undeclared
-from roundwise.policies.limited import limited
+from roundwise.policies.base import checked, filled, limited, undeclared
 from roundwise.policies.racing import Race, check_racing, outcome, placed, started
 from roundwise.problem import Problem
 from roundwise.state import Plan, Trial

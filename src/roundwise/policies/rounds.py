@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
-from roundwise.policies.base import Policy, checked
-from roundwise.policies.limited import limited
+from roundwise.policies.base import Policy, checked, limited
 from roundwise.problem import Problem
 from roundwise.state import Plan, Record, Trial
 from roundwise.stopping import Stopping, anytime, looks_ahead

@@ -13,8 +13,7 @@ from roundwise.betting.rule import Betting, ledger_of
 from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
-from roundwise.policies.base import checked, everywhere, whole
-from roundwise.policies.limited import check_room, limited
+from roundwise.policies.base import check_room, checked, everywhere, limited, whole
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Plan, Trial

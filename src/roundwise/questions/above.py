@@ -19,6 +19,7 @@ from roundwise.questions.base import (
     Wording,
     at_least_two,
     checked_open,
+    checked_tolerance,
     column,
     complexity_where,
     finite,
@@ -26,7 +27,6 @@ from roundwise.questions.base import (
 )
 from roundwise.questions.several import (
     MOST,
-    checked_tolerance,
     halfspace_complexities,
     listed,
     sides,

@@ -192,6 +192,12 @@ def pairs(first: NDArray[np.intp], second: NDArray[np.intp] | None, offset: floa
     return Halfspaces(arms, None, zeros(arms.shape[:-1]) + offset, True, each, grid)
 
 
+def checked_tolerance(tolerance: float) -> None:
+    """Raise an InputError unless it is a number of at least 0."""
+    if not (tolerance >= 0 and np.isfinite(tolerance)):
+        raise InputError(f"`tolerance` is {tolerance:g}, but must be a number of at least 0.")
+
+
 def at_least_two(arms: int) -> None:
     """Raise an InputError for fewer arms."""
     if arms < 2:

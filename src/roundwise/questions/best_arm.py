@@ -18,6 +18,7 @@ from roundwise.questions.base import (
     Wording,
     at_least_two,
     checked_open,
+    checked_tolerance,
     column,
     complexity_where,
     finite,
@@ -25,7 +26,7 @@ from roundwise.questions.base import (
     pairs,
     quiet,
 )
-from roundwise.questions.several import MOST, checked_tolerance
+from roundwise.questions.several import MOST
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,20 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, marked, total
 from roundwise.errors import InputError
-from roundwise.questions.base import Answer, Complexity, Halfspaces, Pieces, Wording, finite, quiet, spread_over
+from roundwise.questions.base import (
+    Answer,
+    Complexity,
+    Halfspaces,
+    Pieces,
+    Wording,
+    checked_tolerance,
+    finite,
+    quiet,
+    spread_over,
+)
 from roundwise.questions.halfspaces import border_point, halfspace_complexity, halfspace_floor, packed
 from roundwise.questions.linear import check_arms, check_scale, checked_forms, numbered
-from roundwise.questions.several import MOST, checked_tolerance, halfspace_complexities, near_words
+from roundwise.questions.several import MOST, halfspace_complexities, near_words
 
 
 @dataclass(frozen=True, eq=False)

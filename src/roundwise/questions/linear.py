@@ -18,6 +18,7 @@ from roundwise.questions.base import (
     Pieces,
     Wording,
     checked_open,
+    checked_tolerance,
     finite,
     quiet,
     range_of_forms,
@@ -26,7 +27,6 @@ from roundwise.questions.base import (
 from roundwise.questions.halfspaces import border_point, halfspace_complexity, halfspace_floor, packed
 from roundwise.questions.several import (
     MOST,
-    checked_tolerance,
     halfspace_complexities,
     listed,
     sides,

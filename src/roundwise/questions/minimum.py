@@ -17,12 +17,13 @@ from roundwise.questions.base import (
     Halfspaces,
     Wording,
     at_least_two,
+    checked_tolerance,
     column,
     complexity_where,
     finite,
     quiet,
 )
-from roundwise.questions.several import MOST, checked_tolerance
+from roundwise.questions.several import MOST
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Array, Bools, Floats
-from roundwise.errors import InputError
 from roundwise.questions.base import Answer, Question, finite
 from roundwise.questions.halfspaces import halfspace_complexity
 
 MOST = 200  # answers that are looked at one by one
-
-
-def checked_tolerance(tolerance: float) -> None:
-    """Raise an InputError unless it is a number of at least 0."""
-    if not (tolerance >= 0 and np.isfinite(tolerance)):
-        raise InputError(f"`tolerance` is {tolerance:g}, but must be a number of at least 0.")
 
 
 def listed(means: ArrayLike, answers: Callable[[Floats], Iterable[Array]], most: int = MOST) -> tuple[Answer, Bools]:

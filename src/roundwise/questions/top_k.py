@@ -19,6 +19,7 @@ from roundwise.questions.base import (
     Wording,
     at_least_two,
     checked_open,
+    checked_tolerance,
     complexity_where,
     finite,
     midrange,
@@ -29,7 +30,6 @@ from roundwise.questions.base import (
 from roundwise.questions.sets import strongest_set
 from roundwise.questions.several import (
     MOST,
-    checked_tolerance,
     halfspace_complexities,
     listed,
     top_sets,

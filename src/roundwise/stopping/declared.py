@@ -9,7 +9,8 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.errors import RoundwiseError
-from roundwise.noise.paired import DEPENDENT, items_of
+from roundwise.noise import items_of
+from roundwise.noise.paired import DEPENDENT
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Declaration, Plan, Trial

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Bools
-from roundwise.noise.paired import DEPENDENT, items_of
+from roundwise.noise import items_of
+from roundwise.noise.paired import DEPENDENT
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Plan, Record, Trial

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Facts, Floats, Plain
-from roundwise.policies.limited import limited
+from roundwise.policies.base import limited
 from roundwise.state import Batch, Parts, Table
 from roundwise.studies.results import Results, batch_of, whole_of
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError
-from roundwise.policies.limited import limited
+from roundwise.policies.base import limited
 from roundwise.policies.rounds import round_of
 from roundwise.state import Batch, Record, Trial
 from roundwise.stopping import exacting

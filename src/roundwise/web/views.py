@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.policies.limited import limited
+from roundwise.policies.base import limited
 from roundwise.studies.report import Report
 from roundwise.studies.report.charts import evidence_chart, means_chart
 from roundwise.studies.report.markdown import facts_of

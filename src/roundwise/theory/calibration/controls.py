@@ -10,10 +10,10 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.noise import Gaussian, Noise, SubGaussian, UnknownVariance
 from roundwise.noise import Poisson as PoissonCounts
-from roundwise.policies import OptBBAI, Policy, RoundRobin, TrackAndStop, Wager
+from roundwise.policies import Agarwal, Jin2019, OptBBAI, Policy, RoundRobin, TrackAndStop, Wager
 from roundwise.policies.limited import Limited
 from roundwise.problem import Problem
-from roundwise.questions import BestArm, Largest, MinimumBelow, Question, Statements
+from roundwise.questions import BestArm, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.simulation.environments import Environment, GaussianArms, PoissonArms
 from roundwise.stopping import GLR, Heuristic
 from roundwise.theory.calibration.cells import Cell, Simulated, times_harmed
@@ -73,6 +73,24 @@ def reproductions() -> Iterator[Cell]:
             2.0,
             Case(BestArm(), Gaussian(1.0), GaussianArms(close), close, Limited(OptBBAI(), max_batch=most), 100),
         )
+
+
+def conditions() -> Iterator[Cell]:
+    """Policies that promise under a condition only, where it is just met: a lead as large as the gap that they know."""
+    part, gap = "conditions", 0.5
+    asked: list[tuple[str, Question, list[float], Policy]] = [
+        ("best of 2, by the gap", BestArm(), [gap, 0], Agarwal(gap=gap, rounds=1)),
+        ("best of 10, by the gap", BestArm(), [gap, *[0.0] * 9], Agarwal(gap=gap, rounds=2)),
+        ("best of 50, by the gap", BestArm(), [gap, *[0.0] * 49], Agarwal(gap=gap, rounds=3)),
+        ("top 3 of 10, by the gap", TopK(3), [*[gap] * 3, *[0.0] * 7], Agarwal(gap=gap, rounds=2)),
+        ("best of 2, beside a tolerance", BestArm(tolerance=gap), [gap + TINY, 0], Jin2019()),
+        ("best of 10, beside a tolerance", BestArm(tolerance=gap), [gap + TINY, *[0.0] * 9], Jin2019()),
+        ("best of 10, several right", BestArm(tolerance=gap), [gap + TINY, 0.3, *[0.0] * 8], Jin2019()),
+    ]
+    for row, question, placed, policy in asked:
+        means = np.array(placed)
+        case = Case(question, Gaussian(1.0), GaussianArms(means), means, policy, 12)
+        yield Cell(part, row, policy.name, case.delta, 1.0, case)
 
 
 def controls() -> Iterator[Cell]:

@@ -24,6 +24,7 @@ def grid() -> Grid:
         *cells.product(),
         *live.paths(),
         *coverage.bounds(),
+        *controls.conditions(),
         *controls.reproductions(),
         *holes.reproductions(),
         *controls.controls(),

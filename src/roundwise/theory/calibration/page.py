@@ -20,6 +20,7 @@ PARTS = {
     "product": "questions x noise models x rules",
     "live": "live studies: ways to tell x noise models",
     "bounds": "bounds and intervals of reports, at all times",
+    "conditions": "policies that promise under a condition, where it holds",
     "reproductions": "holes of the first release, as they were found",
     "controls": "controls: known to be wrong, must be caught",
     "violations": "violations: in how many studies they were not flagged",
@@ -163,6 +164,7 @@ def page(found: Sequence[Measured], refused: Sequence[Refused], command: str, fi
     ]
     for part, title in (
         ("bounds", "Bounds and intervals"),
+        ("conditions", "Promises under a condition"),
         ("reproductions", "Holes of the first release"),
         ("violations", "Violations are flagged"),
     ):
@@ -192,6 +194,10 @@ _WORDS = {
     "bounds": [
         "How often the true value was ever ruled out by a bound of a report, at any time of a study; what is promised",
         "is the number under delta, for each bound by itself.",
+    ],
+    "conditions": [
+        "Policies that must know a gap, or whose constants were read in other authors' code, where the condition is",
+        "just met; elsewhere they promise nothing.",
     ],
     "reproductions": ["Each as in the hostile tests that found it; all had errors far above delta."],
     "violations": ['In how many studies the flag `guarantee` said "kept" although something endangered it.'],
