@@ -78,8 +78,8 @@ class TestDealings:
                 assert abs(np.corrcoef(values[:, 0], values[:, other])[0, 1]) < 0.6  # not the same order again
 
     def test_few_where_arms_are_many(self):
-        assert dealings_for(3) == (16, 4)
-        assert dealings_for(1000) == (4, 1)
+        assert dealings_for(Problem(BestArm(), 3, 0.05, Binary())) == (16, 4)
+        assert dealings_for(Problem(BestArm(), 1000, 0.05, Binary())) == (4, 1)
 
 
 class TestWorlds:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, mapped, take, zeros
+from roundwise.noise import items_of
 from roundwise.policies import Policy
 from roundwise.policies.limited import limits_of
 from roundwise.policies.rounds import as_rounds, round_of
@@ -43,13 +44,16 @@ FINE, ROUGH = Detail(), Detail(8, 0.2)
 DEALT = ((80, 4, 16), (16, 1, 4))  # dealings of the first batch, and of later ones: times arms, at least, at most
 
 
-def dealings_for(arms: int) -> tuple[int, int]:
+def dealings_for(problem: Problem) -> tuple[int, int] | None:
     """How often the first batch is dealt into parts, and later ones: a study deals them 256 times.
 
     What a bet wins is the average over dealings, and grows with their number; most of that is seen with a few. Of many
     arms the first batch is a small share of all results, so fewer will do (docs/planning.md, "How far to trust it").
+    Items are drawn one by one, and dealt as simulations deal them.
     """
-    first, later = (int(np.clip(times // arms, least, most)) for times, least, most in DEALT)
+    if items_of(problem.noise) is not None:
+        return None
+    first, later = (int(np.clip(times // problem.arms, least, most)) for times, least, most in DEALT)
     return first, later
 
 
@@ -210,7 +214,7 @@ def _pulled(
 ) -> tuple[Batch, Now]:
     """What comes back for the plan; for an outstanding batch, with what has come already."""
     if told is None:
-        return drawn(problem, environment, rng, world, plan, dealings_for(problem.arms))
+        return drawn(problem, environment, rng, world, plan, dealings_for(problem))
     before = mapped(lambda array: np.repeat(array[None], len(plan.pulls), axis=0), told._replace(parts=None))
     rest = np.maximum(plan.pulls - before.counts, 0.0)
     batch, world = environment.pull(rng, world, rest, problem.noise.needs)

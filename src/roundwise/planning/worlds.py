@@ -194,8 +194,11 @@ def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> F
     return np.full(means.shape, 1.0 if sigma is None else sigma)
 
 
-def limited_world(noise: Noise, means: Floats, deviation: float | None) -> TableArms:
-    """Results on a scale between two limits: beta-binomial, with these means and as nearly as can be this deviation."""
+def limited_world(noise: Noise, means: Floats, deviation: float | None, steps: int | None = None) -> TableArms:
+    """Results on a scale between two limits: beta-binomial, with these means and as nearly as can be this deviation.
+
+    The scale has so many steps, or as many as the deviation needs.
+    """
     from scipy.special import betaln, gammaln
 
     low, high = range_of_means(noise)
@@ -204,7 +207,8 @@ def limited_world(noise: Noise, means: Floats, deviation: float | None) -> Table
     if ((means < low) | (means > high)).any():
         raise InputError(f"The means must lie between {low:g} and {high:g}, as the results do.")
     wanted = (0.25 if deviation is None else deviation / span) ** 2
-    steps = int(np.clip(np.ceil((middle * (1 - middle)).max() / wanted), POINTS, 200))
+    if steps is None:
+        steps = int(np.clip(np.ceil((middle * (1 - middle)).max() / wanted), POINTS, 200))
     excess = (wanted / (middle * (1 - middle)) * steps - 1) / (steps - 1)  # 1 + (n - 1) rho is n var/(m (1 - m))
     rho = np.clip(excess, 1e-6, 0.999)
     a, b = middle * (1 / rho - 1), (1 - middle) * (1 / rho - 1)
