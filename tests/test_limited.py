@@ -132,3 +132,14 @@ def test_tables_of_other_values_are_left_out_and_the_rest_is_joined():
     assert SEEN[-1].counts.tolist() == [12, 12, 12]
     trial = advance(problem, policy, trial, told(rng, trial.plan.pulls, np.array([0.3, 0.9])))
     assert SEEN[-1].table.values.tolist() == [0.3, 0.9]  # of the next plan, so far
+
+
+def test_tables_of_other_values_are_joined_to_one_of_all_values():
+    rng = np.random.default_rng(6)
+    parts = [told(rng, np.full(3, 12.0), np.array(values)) for values in ([0.9, 0.1], [0.1, 0.5, 0.9], [0.5])]
+    whole = joined(parts)
+    assert whole.table.values.tolist() == [0.1, 0.5, 0.9]
+    np.testing.assert_array_equal(whole.table.counts.sum(axis=-1), whole.counts)
+    np.testing.assert_allclose(whole.table.counts @ whole.table.values, whole.totals, rtol=1e-12)
+    at = [part.table.counts for part in parts]
+    np.testing.assert_array_equal(whole.table.counts[:, 1], at[1][:, 1] + at[2][:, 0])

@@ -12,6 +12,7 @@ from roundwise import (
     BernoulliArms,
     BestArm,
     Binary,
+    Bounded,
     Claims,
     Gaussian,
     GaussianArms,
@@ -26,6 +27,7 @@ from roundwise.planning import first_line, outlook_line, replan
 from roundwise.planning.ahead import Start, ahead
 from roundwise.planning.allowed import Data, allowed_world
 from roundwise.simulation.lockstep import drawn
+from roundwise.studies.results import Columns
 from roundwise.trial import advance, begin
 
 FALSE_ALARM = 1e-5
@@ -184,6 +186,24 @@ class TestARunningStudy:
         after = replan(study.state, runs=300)
         assert after.results == before.results
         assert after != before
+
+    @pytest.mark.parametrize("item", ["item", None])
+    @pytest.mark.parametrize(
+        "question", [BestArm(), Claims.against_control(["x", "y"], "x")], ids=["best arm", "claims"]
+    )
+    def test_a_round_that_is_outstanding_with_values_of_its_own(self, tmp_path, question, item):
+        """What came has other values than the world that is forecast."""
+        where, rng = f"sqlite:///{tmp_path}/s.db", np.random.default_rng(1)
+        words = {"arms": ["x", "y"], "noise": Bounded(0, 1), "columns": Columns(item=item)}
+        with create_study("s", question=question, storage=where, seed=1, **words) as study:
+            for number, rows in enumerate((int(study.ask().pulls[0]), 7)):  # a round, and a part of the next
+                lines = [f"{arm},{rng.random():.3f},{number}-{i}" for arm in "xy" for i in range(rows)]
+                (tmp_path / "rows.csv").write_text("\n".join(["arm,outcome,item", *lines]))
+                study.tell(tmp_path / "rows.csv")
+                study.ask()
+            found = replan(study.state, runs=50)
+            assert found.rounds == 1
+            assert outlook_line(study.state) is not None
 
     def test_when_it_is_over(self, study, tmp_path):
         while study.ask() is not None:

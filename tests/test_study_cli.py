@@ -97,7 +97,7 @@ def decided(works, first, tmp_path):
 class TestCommands:
     def test_a_whole_study(self, works, tmp_path):
         out = works(*NEW, "--binary", "--delta", 0.1)
-        assert "Created 'checkout': best-arm of 3 arms, error at most 0.1" in out
+        assert "Created 'checkout': Which of 3 arms has the highest mean? Error at most 0.1" in out
         assert "`roundwise ask checkout`" in out
         out = works("ask", "checkout", "--out", "batch.csv")
         assert "round 1: collect 90 results." in out
@@ -157,10 +157,11 @@ class TestCommands:
             (("--sigma", 2, "--normal"), "normal with standard deviation 2, exactly"),
             (("--normal",), "the same, unknown standard deviation"),
             (("--counts",), "Poisson counts"),
+            (("--sigmas", "1,2,0.5"), "normal with standard deviations 1, 2, 0.5, exactly"),
         ],
     )
     def test_every_noise_model(self, works, words, assumed):
-        works(*NEW, *words)
+        assert "Forecast: if the lead is" in works(*NEW, *words)
         assert assumed in works("status", "checkout")
 
     @pytest.mark.parametrize(
@@ -285,7 +286,7 @@ class TestCommands:
 
     def test_a_rule_of_its_own_promises_nothing_when_it_is_chosen(self, works):
         out = works(*NEW, "--binary", "--policy", "opt-bbai")
-        assert "error aimed at 0.05." in out
+        assert "Error aimed at 0.05." in out
         assert "at most" not in out
         assert "The guarantee is conditional on the assumption that the constants and the check step" in out
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
-from roundwise.errors import InputError
 
 if TYPE_CHECKING:  # of a policy and of a stopping rule: named tuples of arrays, of any kind where it is not said which
     from typing_extensions import TypeVar
@@ -133,7 +132,9 @@ def joined(parts: Sequence[Batch]) -> Batch:
             spread = spread + within + part.counts * (own - means) ** 2
     if len(tables) == len(parts):
         if any(not np.array_equal(each.values, tables[0].values) for each in tables):
-            raise InputError("The parts of a batch have tables of different values: use one list of values for all.")
+            every = np.unique(np.concatenate([each.values.ravel() for each in tables]))
+            parts = [part._replace(table=own.among(every)) for part, own in zip(parts, tables, strict=True)]
+            return joined(parts)
         table = Table(tables[0].values, np.asarray(sum(each.counts for each in tables)))
     both = joined(pairs)._replace(parts=None) if len(pairs) == len(parts) else None
     return Batch(counts, totals, spread, table, one_dealing(parts), both)
@@ -144,6 +145,13 @@ class Table(NamedTuple):
 
     values: Floats  # (V)
     counts: Floats  # (K, V)
+
+    def among(self, values: Floats) -> Table:
+        """The same with a list of values, in order, that has all of its own."""
+        counts = np.zeros((*self.counts.shape[:-1], len(values)))
+        places = np.broadcast_to(np.searchsorted(values, self.values)[..., None, :], self.counts.shape)
+        np.put_along_axis(counts, places, self.counts, axis=-1)
+        return Table(np.broadcast_to(values, (*self.values.shape[:-1], len(values))), counts)
 
 
 class Record(NamedTuple):

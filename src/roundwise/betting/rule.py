@@ -25,7 +25,7 @@ from roundwise.betting.ledger import Ledger
 from roundwise.betting.linear import LinearLedger
 from roundwise.errors import InputError
 from roundwise.estimates import Past, known_from
-from roundwise.noise import items_of
+from roundwise.noise import items_of, known_sigma
 from roundwise.noise.paired import check_forms
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
@@ -164,7 +164,8 @@ def ledger_of(problem: Problem) -> Ledger:
 
 def _orthonormal(problem: Problem) -> Floats:
     """Features that span the same means; an InputError without a sigma, and where arms are tried on the same items."""
-    _ = problem.sigma
+    if known_sigma(problem.noise) is None:
+        raise InputError("Arms with features go with a deviation that is known: say which it is (--sigma).")
     if items_of(problem.noise) is not None:
         raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
     features = features_of(problem.question)

@@ -52,7 +52,7 @@ def ladder(
     low, high = range_of_means(noise)
     if not low < centre < high:
         raise InputError(f"`around` is {centre:g}, but must lie between {low:g} and {high:g}, as means do.")
-    deviation_there = float(deviations(noise, np.array([centre]), deviation)[0])
+    deviation_there = float(np.median(deviations(noise, np.full(len(names), centre), deviation)))
     found = sorted(chosen_leads(noise, deviation_there, question) if leads is None else {float(each) for each in leads})
     if not found or found[0] < 0:
         raise InputError("The leads must be positive numbers, for example 1%,2%,5%.")

@@ -12,6 +12,7 @@ import numpy as np
 
 from roundwise.arrays import Array, Floats
 from roundwise.errors import DataError, InputError, unknown
+from roundwise.simulation.environments import numbered
 
 
 def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
@@ -57,11 +58,14 @@ def read_forms(path: Path, level: str, needed: bool) -> tuple[list[str], list[li
 
 
 def read_features(path: Path, arms: Sequence[str]) -> Floats:
-    """Features of arms from a table of numbers: one row each, in the order of the arms or with a column `arm`. (K,d)"""
+    """Features of arms from a table of numbers: one row each, in the order of the arms or with a column `arm`. (K,d)
+
+    Arms that have numbers for names are in the order of the rows, whatever that column calls them.
+    """
     head, rows = read_rows(path, [])
     columns = [word for word in head if word != "arm"]
     found = [[number_in(path, line, f"feature '{word}',", row[word]) for word in columns] for line, row in rows]
-    if "arm" in head:
+    if "arm" in head and tuple(arms) != numbered(len(arms)):
         places = {row["arm"]: i for i, (_, row) in enumerate(rows)}
         for arm in arms:
             if arm not in places:

@@ -49,6 +49,7 @@ from roundwise.noise import (
     with_items,
 )
 from roundwise.questions import Linear, Question, Statements
+from roundwise.questions.besides import asks
 from roundwise.simulation.tables import read_features
 from roundwise.spec import made
 
@@ -149,13 +150,13 @@ def new(
         from roundwise.planning import first_line
 
         forecast = first_line(settings)
-    promise = f"error at most {delta:g}" if guarantee == KEPT else f"error aimed at {delta:g}"
+    promise = f"Error at most {delta:g}" if guarantee == KEPT else f"Error aimed at {delta:g}"
     stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
     next_ = f"`roundwise ask {quote(name)}` says what to do first."
     plain = {"study": name, "question": asked.name, "arms": names, "delta": delta, "guarantee": guarantee}
     plain["forecast"] = forecast
     ahead = "" if forecast is None else f"Forecast: {forecast}; `roundwise plan -h` says how to ask for more.\n"
-    text = f"Created '{name}': {asked.name} of {len(names)} arms, {promise}.\n{stands}{ahead}Next: {next_}"
+    text = f"Created '{name}': {asks(asked, names)} {promise}.\n{stands}{ahead}Next: {next_}"
     show({**plain, "next": next_} if as_json else None, text)
 
 
