@@ -78,8 +78,9 @@ class TestDealings:
                 assert abs(np.corrcoef(values[:, 0], values[:, other])[0, 1]) < 0.6  # not the same order again
 
     def test_few_where_arms_are_many(self):
-        assert dealings_for(Problem(BestArm(), 3, 0.05, Binary())) == (16, 4)
-        assert dealings_for(Problem(BestArm(), 1000, 0.05, Binary())) == (4, 1)
+        few, many = (Problem(BestArm(), arms, 0.05, Binary()) for arms in (3, 1000))
+        assert [dealings_for(few, first) for first in (True, False)] == [16, 4]
+        assert [dealings_for(many, first) for first in (True, False)] == [4, 1]
 
 
 class TestWorlds:

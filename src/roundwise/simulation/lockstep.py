@@ -246,11 +246,11 @@ def drawn(
     rng: np.random.Generator,
     world: Now,
     plan: Plan,
-    dealings: tuple[int, int] | None = None,
+    dealings: int | None = None,
 ) -> tuple[Batch, Now]:
     """What comes back for a plan, in the detail and the parts that are asked for.
 
-    `dealings` are those of the first batch, and of later ones; unless given, a few of sums and one of rows.
+    It is dealt into parts so often; unless that is said, the first batch a few times (of rows once), later ones once.
     """
     needs = problem.noise.needs
     shared = items_of(problem.noise) is not None
@@ -258,6 +258,7 @@ def drawn(
         raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
     if plan.parts == 1:
         return environment.pull(rng, world, plan.pulls, needs)
-    first, later = dealings or (FIRST_DEALINGS if needs == "sums" or shared else 1, DEALINGS)
-    several = first if plan.parts == FIRST_PARTS else later
-    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, several, needs)
+    if dealings is None:
+        first = plan.parts == FIRST_PARTS and (needs == "sums" or shared)
+        dealings = FIRST_DEALINGS if first else DEALINGS
+    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)
