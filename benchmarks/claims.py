@@ -1,16 +1,19 @@
 """What claims show, beside Bonferroni, Holm, Dunnett and group-sequential tests: `python benchmarks/claims.py`.
 
-`--errors` measures how often anything false is shown, at the borders of the nulls; `--runs` how many runs of each.
-The numbers of docs/against-a-control.md are from `--runs 20000` (seed 1). The other tests see the same kind of patients
-in a fixed split, and one look sees them once, at the end; z tests of rates are not exact.
+`--errors` measures how often anything false is shown, at the borders of the nulls, `--open` how many results are needed
+without a budget; `--runs` is how many runs of each. The numbers of docs/against-a-control.md are from `--runs 20000`
+(seed 1). The other tests see the same kind of patients in a fixed split, and one look sees them once, at the end; z
+tests of rates are not exact.
 """
 
 import argparse
+from dataclasses import dataclass
 
 import numpy as np
 
 import classical
 from roundwise import BernoulliArms, Chances, Claims, GaussianArms, SubGaussian, simulate
+from roundwise.betting.claims import Claiming
 
 ACR20 = (0.36, 0.34, 0.47, 0.465, 0.537)  # responders: placebo, four doses
 MIGRAINE = (0.098, 0.125, 0.114, 0.254, 0.19, 0.215, 0.237, 0.362)  # free of pain: placebo, seven doses
@@ -26,6 +29,7 @@ CELLS = {  # means, world, delta, budget, size of a round, split, looks of the g
     "normal, 1000": (NORMAL, GaussianArms, 0.025, 1000, 100, (5**0.5, 1, 1, 1, 1, 1), 5),
     "normal, 3000": (NORMAL, GaussianArms, 0.025, 3000, 300, (5**0.5, 1, 1, 1, 1, 1), 5),
     "50 guides, 3000, 5 looks": (GUIDES, GaussianArms, 0.05, 3000, 600, (50**0.5, *(1,) * 50), 5),
+    "50 guides, 3120, 5 looks": (GUIDES, GaussianArms, 0.05, 3120, 624, (74, *(11,) * 50), 5),  # whole numbers a look
 }
 ERRORS = {  # means, world, delta, budget, size of a round, split (None: its own)
     "normal, 5 nulls, fixed split": ((0.0,) * 6, GaussianArms, 0.05, 600, 60, (5**0.5, 1, 1, 1, 1, 1)),
@@ -56,7 +60,7 @@ def looks_of(cell, runs, rng):
     """Scores of the classical tests at every look, on patients of their own in the same split. (looks, runs, J)"""
     means, world, _, budget, _, split, looks = cell
     shares = np.array(split) / sum(split)
-    counts = np.stack([np.round(shares * budget * k / looks) for k in range(1, looks + 1)])
+    counts = np.stack([whole_numbers(shares * budget * k / looks) for k in range(1, looks + 1)])
     steps = np.diff(counts, axis=0, prepend=0.0)
     each = np.array(means)
     if world is BernoulliArms:
@@ -64,6 +68,60 @@ def looks_of(cell, runs, rng):
         return classical.rate_scores(sums, counts[:, None]), shares
     sums = (steps[:, None] * each + np.sqrt(steps[:, None]) * rng.standard_normal((looks, runs, len(means)))).cumsum(0)
     return classical.mean_scores(sums, counts[:, None]), shares
+
+
+def whole_numbers(shares):
+    """Rounded so that they add up to the same: the largest rests upwards."""
+    found = np.floor(shares + 1e-9)
+    rest = np.argsort(found - shares, kind="stable")[: round(shares.sum() - found.sum())]
+    found[rest] += 1
+    return found
+
+
+def open_ended(runs):
+    """Results until all true claims are shown, without a budget; with futility, until every claim is settled."""
+    effects = (0.0, 0.1, 0.2, 0.3, 0.5)
+    with_null = (0.0, *effects)
+    for name, means, futility in (
+        ("effects .1 .2 .3 .5", effects, None),
+        ("effects 0 .1 .2 .3 .5", with_null, None),
+        ("effects 0 .1 .2 .3 .5, futility .15", with_null, 0.15),
+        ("four nulls and .3, futility .15", (0.0,) * 5 + (0.3,), 0.15),
+    ):
+        question = Claims.against_control(len(means), 0, futility=futility)
+        policy = Until(tuple(mean > 0 for mean in means[1:])) if futility is None else Chances()
+        (found,) = simulate(
+            question, GaussianArms(list(means)), [policy], runs=runs, delta=0.025, max_samples=1_000_000
+        )
+        error = found.samples.std() / np.sqrt(runs)
+        print(f"{name:38s} {found.samples.mean():7.0f} ± {error:.0f}, {found.batches.mean():.1f} batches", flush=True)
+
+
+@dataclass(frozen=True)
+class AllTrue(Claiming):
+    """Claims that end when those are shown that are true, which nobody knows but a simulation."""
+
+    true: tuple[bool, ...] = ()
+
+    def stops(self, problem, trial):
+        """When these are shown."""
+        return trial.kept.shown[..., np.array(self.true)].all(axis=-1)
+
+
+@dataclass(frozen=True)
+class Until(Chances):
+    """Chances with that rule."""
+
+    true: tuple[bool, ...] = ()
+
+    def __init__(self, true):
+        super().__init__()
+        object.__setattr__(self, "true", true)
+
+    @property
+    def stopping(self):
+        """That rule."""
+        return AllTrue(true=self.true)
 
 
 def others(cell, runs):
@@ -95,8 +153,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--errors", action="store_true")
+    parser.add_argument("--open", action="store_true")
     parser.add_argument("--only", default="")
     words = parser.parse_args()
+    if words.open:
+        open_ended(words.runs)
+        return
     if words.errors:
         for name, cell in ERRORS.items():
             if words.only in name:

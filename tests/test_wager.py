@@ -8,6 +8,7 @@ has a control: the same test on a rule or on data that are known to be broken, w
 import itertools
 import math
 from collections import namedtuple
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ from roundwise.betting.slopes import slopes
 from roundwise.estimates import Past, known_from
 from roundwise.noise import gaussian
 from roundwise.noise.tilts import GaussianTilts
+from roundwise.policies.wager import apart
 from roundwise.questions.base import pairs
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.state import Batch, Parts, Plan, Table, joined
@@ -377,20 +379,20 @@ SIGMA_1 = SubGaussian(1.0)
 
 # name: question, environment, noise, its lower bound, at most so many samples over it, in at most so many batches
 FIGURES = {
-    "paper": (BestArm(), PAPER, SIGMA_1, None, 4.0, 5.6),
-    "equal gaps": (BestArm(), GaussianArms([0.3] + [0.0] * 9), SIGMA_1, 942, 4.2, 5.0),
-    "one close rival": (BestArm(), GaussianArms([1.0, 0.9] + [0.5] * 8), SIGMA_1, 2293, 3.1, 5.3),
-    "100 arms, linear": (BestArm(), GaussianArms(np.linspace(1, 0, 100)), SIGMA_1, 243_145, 4.5, 8.6),
-    "two arms": (BestArm(), GaussianArms([0.1, 0.0]), SIGMA_1, 2120, 2.6, 6.1),
-    "top-3 of 10": (TopK(3), GaussianArms(-0.1 * np.arange(10)), SIGMA_1, 2629, 4.4, 5.8),
-    "above": (Above(0.5), GaussianArms(LOCATELLI), SIGMA_1, 4910, 3.8, 6.2),
-    "minimum": (MinimumBelow(0.6), GaussianArms([0.5, 0.6]), SIGMA_1, 530, 4.4, 5.7),
-    "paper, exactly Gaussian": (BestArm(), PAPER, Gaussian(1.0), None, 3.5, 5.2),
+    "paper": (BestArm(), PAPER, SIGMA_1, None, 2.95, 5.0),
+    "equal gaps": (BestArm(), GaussianArms([0.3] + [0.0] * 9), SIGMA_1, 942, 3.1, 4.4),
+    "one close rival": (BestArm(), GaussianArms([1.0, 0.9] + [0.5] * 8), SIGMA_1, 2293, 2.4, 4.65),
+    "100 arms, linear": (BestArm(), GaussianArms(np.linspace(1, 0, 100)), SIGMA_1, 243_145, 3.4, 6.5),
+    "two arms": (BestArm(), GaussianArms([0.1, 0.0]), SIGMA_1, 2120, 2.0, 5.2),
+    "top-3 of 10": (TopK(3), GaussianArms(-0.1 * np.arange(10)), SIGMA_1, 2629, 3.15, 5.2),
+    "above": (Above(0.5), GaussianArms(LOCATELLI), SIGMA_1, 4910, 2.8, 5.6),
+    "minimum": (MinimumBelow(0.6), GaussianArms([0.5, 0.6]), SIGMA_1, 530, 3.4, 4.9),
+    "paper, exactly Gaussian": (BestArm(), PAPER, Gaussian(1.0), None, 2.95, 5.0),
 }
 
 
 class TestFigures:
-    """What the issue asks for, at its 2000 runs and delta 0.05, seed 1; means over 20 seeds are in docs/wager.md."""
+    """What the issue asks for, at its 2000 runs and delta 0.05, seed 1; means over 5 seeds are in docs/wager.md."""
 
     @pytest.mark.parametrize("name", FIGURES)
     def test_samples_and_batches(self, name):
@@ -513,6 +515,43 @@ class TestFront:
         trial = advance(problem, Wager(), trial, Batch(trial.plan.pulls, rng.normal(30 * means, math.sqrt(30))))
         assert trial.plan.pulls.sum() == pytest.approx(3 * math.sqrt(120 * math.sqrt(10) / 300) * 300, rel=0.02)
         assert trial.plan.jump == 0
+
+    def test_many_arms_near_the_top(self):
+        """At least .4 sqrt(K) doubt apart^4 times the samples so far, at most `growth`; not at a price."""
+        arms = 64
+        problem, counts = Problem(BestArm(), arms, noise=SIGMA_1), np.full(arms, 400.0)
+        near = np.where(np.arange(arms) < 20, 0.5 - 0.001 * np.arange(arms), -0.5)
+        batch = Batch(counts, counts * near)
+        spread = near.var(ddof=1)
+        apart = 1 - (1 / 400) / spread
+        z = (near[0] - near[1:]) / math.sqrt(2 / 400)
+        doubt = -np.log([NormalDist().cdf(each) for each in z]).sum()
+        crowd = 0.4 * math.sqrt(arms) * doubt * apart**4
+        assert crowd > 6
+        for growth in (6.0, 2.0, 100.0):
+            policy = Wager(first_pulls=400, growth=growth)
+            trial = advance(problem, policy, begin(problem, policy), batch)
+            assert trial.plan.pulls.sum() == pytest.approx(min(crowd, growth) * counts.sum(), rel=0.01)
+        priced = Wager(first_pulls=400, batch_price=1000.0)
+        trial = advance(problem, priced, begin(problem, priced), batch)
+        assert trial.plan.pulls.sum() < counts.sum()
+
+    def test_arms_that_only_noise_tells_apart_are_no_crowd(self):
+        problem, counts = Problem(BestArm(), 64, noise=SIGMA_1), np.full(64, 30.0)
+        means = NormalDist(0, math.sqrt(1 / 30)).inv_cdf
+        batch = Batch(counts, counts * [means((i + 0.5) / 64) for i in range(64)])
+        trial = advance(problem, Wager(), begin(problem, Wager()), batch)
+        assert apart(trial.kept.known) < 0.05
+        assert trial.plan.pulls.sum() < 2.3 * counts.sum()  # 3 sqrt(120 sqrt(64) / 1920)
+
+    def test_a_batch_is_worth_less_where_one_arm_is_asked_about(self):
+        """0.55 of what it is worth for the best arm: by its square root narrower."""
+        sizes = []
+        for question in (BestArm(), MinimumBelow(0.0)):
+            problem, counts = Problem(question, 10, noise=SIGMA_1), np.full(10, 30.0)
+            batch = Batch(counts, np.zeros(10))  # a hard one: all it may
+            sizes.append(advance(problem, Wager(), begin(problem, Wager()), batch).plan.pulls.sum())
+        assert sizes[1] / sizes[0] == pytest.approx(math.sqrt(0.55), rel=0.02)
 
     @pytest.mark.parametrize("jump", [-1, 0, 1])
     def test_a_jump_is_the_table_that_bets_are_read_from(self, jump, monkeypatch):

@@ -18,6 +18,7 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
+_SMALL = 20_000  # numbers that are worked on at once without leaving the cache
 _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
 
 
@@ -126,10 +127,13 @@ class ShiftsOfBatches(NamedTuple):
         """The variance of forms of the means, given what it would be without shifts. (P)"""
         weights = [at(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
         if len(weights) <= FEW:
+            twice = 2 * self.covariance
             for r, one in enumerate(weights):
-                spread = spread + one * one * self.covariance[..., r, r, None]
+                found = one * self.covariance[..., r, r, None]
                 for s in range(r):
-                    spread = spread + one * weights[s] * (2 * self.covariance[..., r, s, None])
+                    found += weights[s] * twice[..., r, s, None]
+                found *= one
+                spread = spread + found
         else:
             stacked = np.stack(weights, axis=-1)
             for r, one in enumerate(weights):
@@ -201,25 +205,43 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
     pooled, later = past.means, past.history[1:]
     safe = np.maximum(past.counts, 1.0)
     size = len(later)
-    shape = past.counts.shape[:-1]
-    system, right = np.empty((*shape, size, size)), np.empty((*shape, size))
-    every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
+    runs = past.counts.shape[:-1][::-1]
+    system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
+    shares = [counts / safe for counts, _ in later]
+    every = None  # where a loop over pairs of batches takes longer, batches before the arms
+    if size > FEW or size**2 * past.counts.size <= _SMALL:
+        every = np.stack([counts for counts, _ in later], axis=-2)
     for r, (counts, totals) in enumerate(later):
-        share = counts / safe
         if every is not None:
-            system[..., r, :] = -total(share[..., None, :] * every)
+            system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
         else:
             for s in range(r + 1):
-                system[..., r, s] = system[..., s, r] = -total(share * later[s][0])
-        system[..., r, r] += _weight(counts)
-        right[..., r] = total(totals - counts * pooled)
-    covariance = np.linalg.inv(system)
-    shares = np.stack([counts / safe for counts, _ in later], axis=-1)
+                system[r, s] = -total(shares[r] * later[s][0]).transpose()
+        system[:r, r] = system[r, :r]
+        system[r, r] += _weight(counts).transpose()
+        right[r] = total(totals - counts * pooled).transpose()
+    covariance = _inverse(system)
     means = pooled
     for r in range(size):
-        shift = total(covariance[..., r, :] * right)
-        means = means - shares[..., r] * shift[..., None]
-    return Known(past, means, variance, ShiftsOfBatches(shares, covariance))
+        shift = total((covariance[r] * right).transpose())
+        means = means - shares[r] * shift[..., None]
+    each = np.stack([share.transpose() for share in shares]).transpose()
+    return Known(past, means, variance, ShiftsOfBatches(each, covariance.transpose()))
+
+
+def _inverse(system: Floats) -> Floats:
+    """Of symmetric positive definite matrices, runs last: for small ones by Gauss and Jordan, all runs at once."""
+    size = len(system)
+    if size > FEW:
+        return np.ascontiguousarray(np.linalg.inv(system.transpose()).transpose())
+    for p in range(size):  # in place: no pivots are needed
+        column, scale = system[:, p].copy(), 1.0 / system[p, p]
+        row = system[p] * scale
+        system -= column[:, None] * row
+        system[p] = row
+        np.multiply(column, -scale, out=system[:, p])
+        system[p, p] = scale
+    return system
 
 
 def _known_by_arm(past: Past, within: Within, variance: Floats) -> Known:
@@ -263,10 +285,19 @@ def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
     """The values of the first (s = 0) or second arm of each pair. (K)->(P)"""
     if s == 1 and pieces.each:
         return values
-    return np.take_along_axis(values, pieces.arms[..., s], axis=-1)
+    return _picked(values, pieces.arms[..., s])
 
 
 def all_arms(values: Floats, pieces: Halfspaces) -> Floats:
     """The values of all arms of each piece. (K)->(P, S)"""
-    flat = pieces.arms.reshape(*pieces.arms.shape[:-2], -1)
-    return np.take_along_axis(values, flat, axis=-1).reshape(pieces.arms.shape)
+    arms = pieces.arms
+    if not any(arms.strides[:-2]):
+        return values.transpose()[arms[(0,) * (arms.ndim - 2)].transpose()].transpose()
+    return np.take_along_axis(values, arms.reshape(*arms.shape[:-2], -1), axis=-1).reshape(arms.shape)
+
+
+def _picked(values: Floats, arms: NDArray[np.intp]) -> Floats:
+    """The values of these arms, which may be other ones in every run. (K),(P)->(P)"""
+    if any(arms.strides[:-1]):
+        return np.take_along_axis(values, arms, axis=-1)
+    return values.transpose()[arms[(0,) * (arms.ndim - 1)]].transpose()  # the same ones: faster, runs contiguous

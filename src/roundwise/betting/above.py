@@ -57,6 +57,7 @@ class AboveLedger:
     tolerance: float = 0.0
     shifts = False
     agrees = True
+    worth = 1.0
     independent: ClassVar[bool] = True  # whether what is won on different arms may be multiplied
     dropping = (
         ": {arm} is no longer asked about, what was lost on it stays lost, and what was shown of the others stays "

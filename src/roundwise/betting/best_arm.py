@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, marked, total, zeros
+from roundwise.betting.best_arm_parts import played
 from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
-from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
+from roundwise.betting.parts import averaged, chunks, field_of, log_phi
 from roundwise.estimates import Forecast, Known
 from roundwise.noise import items_of
-from roundwise.noise.parts import Index, Seen, columns, of_pairs, seen, tilts_of
+from roundwise.noise.parts import columns, seen
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
@@ -44,6 +44,7 @@ class BestArmLedger:
 
     shifts = True
     agrees = False
+    worth = 1.0
     dropping = (
         ", at a price: what was won against each other arm is cut to what was won against {arm}, and what was ruled "
         "out stays so only if {arm} was ruled out, too."
@@ -97,7 +98,7 @@ class BestArmLedger:
             field = field_of(part, None if first else means[:, here], shifts)
             looks = field.means if first else field.means - out * error[:, here]
             before = None if extra is None else extra[:, here]
-            found[:, here] = _played(problem, gains[:, here], out, part, field, looks, before, first)
+            found[:, here] = played(problem, gains[:, here], out, part, field, looks, before, first)
         after = averaged(found, won.gains.shape[:-1], several)
         return Won(after, won.lost | (after >= problem.goal))
 
@@ -177,79 +178,3 @@ def nested(items: Floats, open_: Bools, leads: Bools) -> Floats:
     """Items of each arm that is open, and of the leader as many as of any other. (K)"""
     items = np.where(open_, items, 0.0)
     return np.where(leads, items.max(axis=-1, keepdims=True), items)
-
-
-def _played(
-    problem: Problem,
-    gains: Floats,
-    lost: Bools,
-    data: Seen,
-    field: Field,
-    looks: Floats,
-    extra: Floats | None,
-    first: bool,
-) -> Floats:
-    """log E_i of each column after all parts. (K, n)"""
-    parts, arms, n = data.counts.shape
-    tilts = tilts_of(problem.noise, data)
-    variances = tilts.variances
-    looks = np.where(field.inverse < 1e8, looks, -np.inf) if first or data.before.counts.min() <= 0 else looks.copy()
-    offset = (np.arange(parts) * (arms * n))[:, None] + np.arange(n)
-    lead = looks.argmax(axis=1) * n + offset  # places in (P, K, n) as one row
-    looks.reshape(-1)[lead] = -np.inf
-    follow = looks.argmax(axis=1) * n + offset
-
-    def leading(values: Floats) -> Floats:
-        return values.reshape(-1).take(lead)[:, None]
-
-    ahead = leading(field.means) - field.means
-    before = leading(field.inverse) + field.inverse
-    if field.share is not None and field.weight is not None:
-        x = leading(field.share) - field.share
-        x *= x
-        x *= field.weight[:, None]
-        before += x
-    if extra is not None:
-        x = field.inverse * field.inverse
-        x *= extra
-        before += x
-    error = np.sqrt(before)
-    if variances.shape[1] == 1:
-        error *= np.sqrt(variances)
-    else:
-        spread = np.broadcast_to(variances, error.shape)
-        error *= np.sqrt((spread + leading(np.ascontiguousarray(spread))) / 2)
-    z = ahead
-    z /= error
-    leverage = leading(field.per_row) + field.per_row
-    paired = of_pairs(tilts)
-    if paired is not None:
-        every = np.arange(z.size).reshape(z.shape)
-        z, before, leverage = paired.standing(np.broadcast_to(lead[:, None], z.shape), every, 0.0)
-    live = None
-    if first:  # bet on once the leader is more likely right than wrong
-        chances = log_phi(z)
-        chances.reshape(-1)[lead] = 0.0
-        live = summed(chances) >= math.log(0.5)
-        live[0] = False
-    new = leading(field.new) - field.new
-    for values, sign in ((z, -1.0), (before, 1.0), (new, -1.0), (leverage, 1.0)):  # the leader against its follower
-        flat = values.reshape(-1)
-        flat[lead] = sign * flat.take(follow)
-    open_ = np.flatnonzero(~lost if live is None else ~lost & live.any(axis=0))
-    z, before, new, leverage = (
-        each.reshape(parts, -1).take(open_, axis=1, mode="clip") for each in (z, before, new, leverage)
-    )
-
-    def places() -> tuple[Index, Index]:
-        rivals = np.broadcast_to(lead[:, None], (parts, arms, n)).copy()
-        rivals.reshape(-1)[lead] = follow
-        arm = (np.arange(parts) * (arms * n))[:, None] + open_
-        return rivals.reshape(parts, -1).take(open_, axis=1), arm
-
-    good = possible(before, leverage, None if live is None else live[:, open_ % n])
-    tilt = tilts.pairs(places, new, leverage, 0.0)
-    before /= leverage
-    found = gains.reshape(-1).copy()
-    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good, jump=data.jump)
-    return found.reshape(arms, n)

@@ -54,6 +54,7 @@ class CandidateLedger:
     shifts: bool
     best: bool = False  # whether each is an arm, said not to be exceeded by any other by more than a tolerance
     agrees = False
+    worth = 1.0
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """No candidate."""

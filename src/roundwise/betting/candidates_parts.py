@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
+from roundwise.betting.part_forms import forms_of, standing
 from roundwise.betting.parts import Field, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Form, Index, Seen, columns, of_pairs, seen, tilts_of
+from roundwise.noise.parts import Index, columns, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.state import Parts
 
@@ -56,7 +57,6 @@ def played(problem: Problem, purses: Purses, known: Known, start: Start | None, 
         _of_columns(
             problem,
             Purses(*(each[..., here] for each in spread)),
-            data.at(here),
             field_of(data.at(here), None if means is None else means[:, here], shifts),
             None if beside is None else Start(*(each[..., here] for each in beside)),
         )
@@ -67,50 +67,21 @@ def played(problem: Problem, purses: Purses, known: Known, start: Start | None, 
     return whole if several == 1 else _averaged(whole, several, runs)
 
 
-def _of_columns(problem: Problem, purses: Purses, data: Seen, field: Field, start: Start | None) -> Purses:
+def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | None) -> Purses:
     """The purses of each column after all parts."""
-    question = problem.question
+    question, data = problem.question, field.seen
     parts, arms, n = data.counts.shape
     answer = question.answer(np.moveaxis(field.means, 1, -1))  # (P, n, ...)
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
-    pieces = question.halfspaces(answer, arms)
-    offsets = np.ascontiguousarray(np.broadcast_to(pieces.offsets, (parts, n, pieces.offsets.shape[-1])).swapaxes(1, 2))
-    number = offsets.shape[1]
-    corner = (np.arange(parts) * (arms * n))[:, None, None] + np.arange(n)
-    places = [
-        (np.broadcast_to(pieces.arms[..., s], (parts, n, number)).swapaxes(1, 2) * n + corner).reshape(parts, -1)
-        for s in range(pieces.arms.shape[-1])
-    ]
-    factors, scale = None, np.ones_like(offsets)
-    if not pieces.pairs:
-        spread = np.broadcast_to(pieces.coefficients, (parts, n, *pieces.coefficients.shape[-2:]))
-        factors = [np.ascontiguousarray(spread[..., s].swapaxes(1, 2)).reshape(parts, -1) for s in range(len(places))]
-        largest = np.maximum.reduce([np.abs(each) for each in factors])  # a form means the same in any units
-        units = np.where(largest > 0, largest, 1.0)
-        factors, scale = [each / units for each in factors], units.reshape(offsets.shape)
-        offsets = offsets / scale
-    form = Form(places, factors, offsets.reshape(parts, -1))
-    tilts = tilts_of(problem.noise, data)
-    value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
-    if field.share is not None and field.weight is not None:
-        weight = np.broadcast_to(field.weight[:, None], offsets.shape).reshape(parts, -1)
-        before += form.of(field.share) ** 2 * weight
+    form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
+    number = scale.shape[1]
+    extra = None
     if start is not None:
         same = (names == start.answer).all(axis=1)[:, None]
-        shrunk = form.squares(field.inverse).reshape(offsets.shape) / start.without * scale
-        before += np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
-    variances = tilts.variances
-    variance: Floats | float = float(variances.flat[0])
-    if variances.size > 1:
-        variance = form.mean_of(np.broadcast_to(variances, data.counts.shape), field.inverse)
-    z = value / np.sqrt(before * variance)
-    new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
-    paired = of_pairs(tilts)
-    if paired is not None and len(form.places) > 1:
-        of_items = paired.standing(form.places[0], form.places[1], form.offsets)
-        z, before, leverage = (
-            np.where(form.pair, new_, old) for new_, old in zip(of_items, (z, before, leverage), strict=True)
-        )
+        shrunk = form.squares(field.inverse).reshape(scale.shape) / start.without * scale
+        extra = np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
+    tilts = tilts_of(problem.noise, data)
+    z, before, new, leverage = standing(form, tilts, field, extra)
     chance = summed(log_phi(z).reshape(parts, number, n))
     good = possible(before, leverage)
     tilt = tilts.forms(form, new, leverage)
@@ -131,12 +102,18 @@ class _Ledger:
         self.purses = Purses(*(each.copy() for each in purses))
         self.names, self.confident = names, confident
         self.current = np.full(purses.bank.size, -1)  # the candidate of each column, -1 if it was not opened
+        changed = np.ones((len(names), purses.bank.size), dtype=np.bool_)
+        (names[1:] != names[:-1]).any(axis=1, out=changed[1:])
+        self.changed = changed
+        self.some_changed: list[bool] = np.logical_or.reduce(changed, axis=1).tolist()
+        self.some_confident: list[bool] = np.logical_or.reduce(confident, axis=1).tolist()
+        self.all_opened = False
 
     def switch(self, p: int, gains: Floats) -> None:
         """Before part p: the money of those whose candidate is another now is put back, and that of the other taken."""
-        moved = self.current < 0
-        if p:
-            moved |= (self.names[p] != self.names[p - 1]).any(axis=0)
+        if not (self.some_changed[p] or (self.some_confident[p] and not self.all_opened)):
+            return
+        moved = self.changed[p] | (self.confident[p] & (self.current < 0))
         who = np.flatnonzero(moved)
         if not who.size:
             return
@@ -144,6 +121,7 @@ class _Ledger:
         self._put_back(money, who)
         number = self._number(p, who)
         self.current[who] = number
+        self.all_opened = bool((self.current >= 0).all())
         money[:, who] = np.where(number >= 0, self.purses.gains[np.maximum(number, 0), :, who].T, np.inf)  # inf: no bet
 
     def put_back(self, gains: Floats) -> None:
@@ -152,7 +130,8 @@ class _Ledger:
 
     def _put_back(self, money: Floats, who: Index) -> None:
         who = who[self.current[who] >= 0]
-        self.purses.gains[self.current[who], :, who] = money[:, who].T
+        if who.size:
+            self.purses.gains[self.current[who], :, who] = money[:, who].T
 
     def _number(self, p: int, who: Index) -> Index:
         """The candidate of part p in these columns, opened if it is new and likely enough; else -1."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.estimates import squares_at
 from roundwise.questions.base import Halfspaces, quiet
 
@@ -29,6 +29,15 @@ def squares_of(forms: Floats) -> Floats:
     return np.asarray((forms / np.abs(forms).max(axis=-1, keepdims=True)) ** 2)
 
 
+def counted_arms(squares: Floats, fed: Bools) -> Floats:
+    """How often each arm is in the claims that are fed, by the squares of its coefficients. (J, K),(J)->(K)"""
+    counted = zeros((*fed.shape[:-1], squares.shape[-1]))
+    rows, which = counted.transpose(), fed.transpose()
+    for j, arm in zip(*np.nonzero(squares), strict=True):
+        rows[arm] += which[j] * squares[j, arm]
+    return counted
+
+
 @quiet
 def outlook(
     forms: Floats,
@@ -39,13 +48,14 @@ def outlook(
     error: Floats,
     variances: Floats,
     left: Floats,
-    items: bool = False,
+    items: Floats | None = None,
 ) -> Outlook:
     """The nested set of claims with the largest sum of chances, if `left` results are shared among their arms.
 
     Lines are on the last axis of `unshown`, `need`, `value` (less the level) and `error`: the claims, then their
     opposites if there are any. chance = Phi((theta sqrt(I) - y)/sqrt(1 + error^2 I)), y the score that must be reached,
-    I the information that the results will bring.
+    I the information that the results will bring. Where arms are tried on the same `items`, these are of each line the
+    variance that a result of each of its arms would have if they had items of their own: half that of a difference.
     """
     from scipy.special import ndtri
 
@@ -53,23 +63,21 @@ def outlook(
     score = -ndtri(np.exp(-np.maximum(need, 0.0)))
     waiting = unshown.reshape(*unshown.shape[:-1], -1, number)
     unfinished = np.asarray(waiting.any(axis=-2))
-    zero = np.zeros((*unfinished.shape[:-1], forms.shape[-1]))
 
     def chances(counted: Floats) -> Floats:
-        share = shares_of(counted, items)
+        share = shares_of(counted, items is not None)
         pulls = left[..., None] * share / np.maximum(total(share), 1e-300)[..., None]
-        return np.where(unfinished, _chances(pieces, unshown, score, value, error, variances / pulls, number), 0.0)
+        spread = squares_at(variances / pulls, pieces) if items is None else items * squares_at(1.0 / pulls, pieces)
+        return np.where(unfinished, _chances(unshown, score, value, error, spread, number), 0.0)
 
-    everything = zero
-    for j in range(number):
-        everything = everything + np.where(unfinished[..., j, None], squares[j], 0.0)
-    order = np.argsort(np.where(unfinished, -chances(everything), np.inf), axis=-1, kind="stable")
+    everything = chances(counted_arms(squares, unfinished))
+    order = np.argsort(np.where(unfinished, -everything, np.inf), axis=-1, kind="stable")
     rank = np.argsort(order, axis=-1, kind="stable")
     many = unfinished.sum(axis=-1)
-    counted, best, found = zero, np.full(many.shape, -1.0), np.zeros(unfinished.shape)
+    counted, best, found = zeros(variances.shape), np.full(many.shape, -1.0), np.zeros(unfinished.shape)
     size = np.zeros(many.shape, dtype=np.intp)
     for k in range(1, int(many.max(initial=0)) + 1):
-        counted = counted + squares[order[..., k - 1]]
+        counted.transpose()[...] += squares.transpose().take(order[..., k - 1].transpose(), axis=-1)
         each = np.where(rank < k, chances(counted), 0.0)
         amount = total(each)
         better = (k <= many) & (amount > best)
@@ -78,13 +86,11 @@ def outlook(
     return Outlook(rank < size[..., None], found, np.maximum(best, 0.0))
 
 
-def _chances(
-    pieces: Halfspaces, unshown: Bools, score: Floats, value: Floats, error: Floats, spread: Floats, number: int
-) -> Floats:
-    """Of each claim the larger of the chances of its sides. (J)"""
+def _chances(unshown: Bools, score: Floats, value: Floats, error: Floats, spread: Floats, number: int) -> Floats:
+    """Of each claim the larger of the chances of its sides, if results have this variance for it. (J)"""
     from scipy.special import ndtr
 
-    information = 1.0 / squares_at(spread, pieces)
+    information = 1.0 / spread
     away = (value * np.sqrt(information) - score) / np.sqrt(1.0 + error**2 * information)
     known = np.isfinite(error) & np.isfinite(value)
     chance = np.where(unshown, np.where(known, ndtr(np.where(np.isnan(away), -np.inf, away)), 0.5), 0.0)

@@ -25,12 +25,12 @@ _FAR = 60.0  # standard errors from the estimate within which bounds are sought
 
 
 class Step(NamedTuple):
-    """One batch as it was bet on towards a budget, and what came of it."""
+    """One batch as it was bet on, and what came of it."""
 
     counts: Floats  # (K)
     totals: Floats  # (K)
     scatter: Floats | None  # (K)
-    rho: Floats  # ()
+    rho: Floats  # (), nan where there was no budget
     bars: Floats  # (L), log of what each line had to reach
     gains: Floats  # (L), log E after it
     shown: Bools  # (L), after it

@@ -11,22 +11,37 @@ import numpy as np
 from roundwise.arrays import Floats, total
 from roundwise.betting.bounds import Bets, Placed
 from roundwise.betting.bounds import Kept as Folded
-from roundwise.betting.claim_bounds import Towards, agreeing, single_step
+from roundwise.betting.claim_bounds import Step, Towards, agreeing, single_step
 from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, lines_of, weights_of
 from roundwise.estimates import Known, Past
 from roundwise.problem import Problem
+from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch, Record, Trial
 from roundwise.stopping.explained import About, Bounds, Claim
 
 
 def mean_bounds(problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
     """Of the means of all arms, from bets on each."""
-    past, placed = Past.none(record.counts.shape), []
+    return Bounds(_bets(problem, record.counts.shape, batches).intervals)
+
+
+def _bets(problem: Problem, shape: tuple[int, ...], batches: Sequence[Batch]) -> Bets:
+    """Bets on whole batches, with no budget in sight."""
+    past, placed = Past.none(shape), []
     for batch in batches:
         placed.append(Placed(None, Known(past, past.means, problem.noise.variance(past)), None, batch))
         past = past.plus(batch)
-    bets = Bets(problem, placed, Folded(None, Known(past, past.means, problem.noise.variance(past)), None))
-    return Bounds(bets.intervals)
+    return Bets(problem, placed, Folded(None, Known(past, past.means, problem.noise.variance(past)), None))
+
+
+def _open_ended(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats) -> Floats:
+    """The largest value that each form was shown to exceed by bets on many drifts, all forms together. (P)"""
+    bets = _bets(problem, steps[0].counts.shape, [step.batch for step in steps])
+    moved = pieces._replace(offsets=np.zeros(pieces.offsets.shape))
+    found = np.empty(pieces.offsets.shape)
+    for bar in np.unique(bars):
+        found = np.where(bars == bar, bets.bound(moved, float(bar)), found)
+    return found
 
 
 def described(problem: Problem, trial: Trial, names: Sequence[str], towards: Towards) -> list[Claim]:
@@ -87,10 +102,12 @@ def _lower(problem: Problem, kept: Kept, towards: Towards) -> Floats:
     weights = weights_of(problem)
     both = question if lines > question.number else replace(question, sides="two", names=())
     bars = np.tile(problem.goal + np.log(total(weights) / weights), 2)
-    single = nothing if question.odds else single_step(problem, kept.steps, both.bets(()), bars)
+    ahead = all(np.isfinite(step.rho).all() for step in kept.steps)
+    by = single_step if ahead else _open_ended
+    single = nothing if question.odds else by(problem, kept.steps, both.bets(()), bars)
     found = single[:lines]
     whole = len(kept.steps) >= min(float(kept.rounds), MOST_STEPS)  # if not, a claim was added, and they begin after it
-    if whole and (question.odds or getattr(problem.noise, "moves", False)):
+    if ahead and whole and (question.odds or getattr(problem.noise, "moves", False)):
         found = np.maximum(found, agreeing(problem, claims_of(problem), kept.steps, towards))
     found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
     return np.append(found, single[lines:])

@@ -18,7 +18,8 @@ from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.chances import Outlook, outlook
 from roundwise.betting.claim_bounds import Step
 from roundwise.betting.claim_report import described, mean_bounds
-from roundwise.betting.closed import money_of, newly_shown, open_weight
+from roundwise.betting.claims_parts import played
+from roundwise.betting.closed import lost_by_others, money_of, newly_shown, open_weight, shown_together
 from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, compares, lines_of, sides_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
@@ -26,6 +27,7 @@ from roundwise.noise import items_of
 from roundwise.noise.base import odds_bet
 from roundwise.noise.horizon import ETA
 from roundwise.noise.paired import check_forms
+from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.state import Batch, Plan, Record, Trial
@@ -33,6 +35,7 @@ from roundwise.stopping.explained import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
+WITHIN = "Differences are those within rounds: what changed for all arms from one round to the next is not in them."
 UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 
 
@@ -63,6 +66,8 @@ class Claiming:
         if question.odds:
             odds_bet(problem.noise)
         if items_of(problem.noise) is not None:
+            if question.independent:
+                raise InputError("Claims on shared items are not independent: leave out `independent`.")
             if question.odds:
                 raise InputError(
                     "Odds and risk ratios need items of its own for every arm: with shared items, use differences."
@@ -86,16 +91,15 @@ class Claiming:
         """Bet on the batch what was fixed before; then see what is shown."""
         question = claims_of(problem)
         size = np.asarray(batch.counts.sum(axis=-1))
-        bars = self.bars(problem, kept.shown)
+        bars = self.bars(problem, kept)
         need = np.where(kept.shown | ~np.isfinite(kept.gains), 0.0, bars - kept.gains)
         rho = None
-        if plan.left is None and not question.odds:
-            logs, past = self._open_ended(problem, kept, batch, need)
+        if question.independent or (plan.left is None and not question.odds):
+            gains = self._open_ended(problem, kept, batch, bars)
         else:
             rho = self._share(plan, size)
-            logs = self.towards(problem, kept.past, batch, question.bets(size.shape), need, rho)
-            past = kept.past.plus(batch)
-        gains = kept.gains + logs
+            gains = kept.gains + self.towards(problem, kept.past, batch, question.bets(size.shape), need, rho)
+        past = kept.past.plus(batch)
         after = kept.rounds + (size > 0)
         shown = self._shown(problem, gains, kept.shown)
         new = shown & ~kept.shown
@@ -128,12 +132,15 @@ class Claiming:
             last & (need > 0), np.logaddexp(np.log(max(self.cash, 1e-300)), np.log1p(-self.cash) + logs), logs
         )
 
-    def bars(self, problem: Problem, shown: Bools) -> Floats:
-        """log of what shows each line if all other claims lost everything. (L)"""
-        weights = weights_of(problem)
-        whole = open_weight(sides_of(problem, shown), weights)
-        bars = problem.goal + np.log(np.maximum(whole, 1e-300))[..., None] - np.log(weights)
-        return np.concatenate([bars] * (shown.shape[-1] // weights.size), axis=-1)
+    def bars(self, problem: Problem, kept: Kept) -> Floats:
+        """log of what shows each line if the others lost everything; if multiplied, with what they have. (L)"""
+        weights, shown = weights_of(problem), sides_of(problem, kept.shown)
+        if claims_of(problem).independent:
+            bars = problem.goal + lost_by_others(sides_of(problem, kept.gains), shown)
+        else:
+            whole = open_weight(shown, weights)
+            bars = problem.goal + np.log(np.maximum(whole, 1e-300))[..., None] - np.log(weights)
+        return np.concatenate([bars] * shown.shape[-2], axis=-1)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Everything is shown, the last batch was bet on, or nothing more can be expected."""
@@ -185,6 +192,7 @@ class Claiming:
         why = self.why(problem, trial)
         return [
             *([] if why is None else [f"The study ended because {why}."]),
+            *([WITHIN] if compares(claims_of(problem)) and not claims_of(problem).odds else []),
             "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
             "bounds hold together up to twice that, and so do all upper ones; the forecast promises nothing.",
         ]
@@ -204,9 +212,10 @@ class Claiming:
     def _remembered(
         self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
     ) -> tuple[Step, ...]:
-        if rho is None or len(kept.steps) >= MOST_STEPS:
+        if len(kept.steps) >= MOST_STEPS:
             return kept.steps
-        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, rho, bars, gains, shown, batch.pairs))
+        share = np.full(batch.counts.shape[:-1], np.nan) if rho is None else rho
+        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs))
 
     def _share(self, plan: Plan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""
@@ -216,24 +225,21 @@ class Claiming:
         last = np.zeros(size.shape, dtype=np.bool_) if plan.last is None else plan.last
         return np.where(last & (size > 0), 1.0, share)
 
-    def _open_ended(self, problem: Problem, kept: Kept, batch: Batch, need: Floats) -> tuple[Floats, Past]:
-        """The bets of other questions, with the past as prior; the first batch in its parts, if it has any."""
-        runs = batch.counts.shape[:-1]
-        pieces = claims_of(problem).bets(runs)
-        past = kept.past
-        if past.history or batch.parts is None:
+    def _open_ended(self, problem: Problem, kept: Kept, batch: Batch, bars: Floats) -> Floats:
+        """What each line has after the bets of other questions, with the past as prior: on parts, if there are any."""
+        question, past = claims_of(problem), kept.past
+        pieces, shifts = question.bets(batch.counts.shape[:-1]), compares(question)
+        forecast = Forecast(pieces, kept.value, kept.leverage)
+        bars = np.where(kept.shown | ~np.isfinite(kept.gains), -np.inf, bars)
+        if batch.parts is None or in_parts(problem.noise) is None:
             known = Known(past, past.means, problem.noise.variance(past))
-            return problem.noise.form(known, batch, Forecast(pieces, kept.value, kept.leverage), need), past.plus(batch)
-        logs = np.zeros(need.shape)
-        for i in range(batch.parts.number):
-            part = batch.parts.batch(i)
-            if i:
-                known = known_from(past, problem.noise.variance(past), False)
-                logs = logs + problem.noise.form(known, part, known.forecast(pieces), np.maximum(need - logs, 0.0))
-            past = past.plus(part, same_batch=i > 0)
-        return logs, kept.past.plus(batch)
+            return kept.gains + problem.noise.form(known, batch, forecast, np.maximum(bars - kept.gains, 0.0))
+        known = known_from(past, problem.noise.variance(past), shifts)
+        return played(problem, known, forecast, batch.parts, kept.gains, bars, shifts)
 
     def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:
+        if claims_of(problem).independent:
+            return shown_together(sides_of(problem, gains), sides_of(problem, shown), problem.goal).reshape(shown.shape)
         money = money_of(sides_of(problem, gains), problem.goal)
         return newly_shown(money, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
 
@@ -256,8 +262,8 @@ class Claiming:
                 forecast = known_from(past, variance, compares(question)).forecast(pieces)
             else:
                 forecast = shared.between(Known(past, past.means, variance), pieces)
-                apart = total(shared.spreads(past, pieces)) / pieces.offsets.shape[-1]
-                each = np.broadcast_to((apart / 2)[..., None], past.counts.shape)  # so that two arms have their sum
+                apart = shared.halves(past, pieces)
+                each = np.broadcast_to((total(apart) / apart.shape[-1])[..., None], each.shape)
             error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
         kept = kept._replace(value=forecast.value, leverage=forecast.leverage, error=error, spread=each)
@@ -284,17 +290,9 @@ class Claiming:
     def outlook(self, problem: Problem, kept: Kept, left: Floats) -> Outlook:
         """What can be expected of so many results."""
         question = claims_of(problem)
-        need = np.where(np.isfinite(kept.gains), self.bars(problem, kept.shown) - kept.gains, np.inf)
+        need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         sides = sides_of(problem, kept.shown)
         unshown = (~sides & ~sides.any(axis=-2, keepdims=True)).reshape(kept.shown.shape)  # one side settles a claim
-        return outlook(
-            question.forms,
-            question.bets(kept.value.shape[:-1]),
-            unshown,
-            need,
-            kept.value,
-            kept.error,
-            kept.spread,
-            left,
-            items_of(problem.noise) is not None,
-        )
+        pieces, shared = question.bets(kept.value.shape[:-1]), items_of(problem.noise)
+        items = None if shared is None else shared.halves(kept.past, pieces)
+        return outlook(question.forms, pieces, unshown, need, kept.value, kept.error, kept.spread, left, items)

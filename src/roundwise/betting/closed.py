@@ -11,6 +11,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, total
 
 _MOST = 50.0  # log of the money that counts
+_NOTHING = 1e6  # -log of what counts as nothing
 _SLACK = 1e-12  # relative: a bet that pays just what was needed must count
 
 
@@ -32,6 +33,24 @@ def newly_shown(money: Floats, shown: Bools, weights: Floats) -> Bools:
         if (now == shown).all():
             return shown
         shown = now
+
+
+def shown_together(gains: Floats, shown: Bools, goal: float) -> Bools:
+    """The same for claims whose e-values may be multiplied (Proposition 28). `(D, J),(D, J)->(D, J)`
+
+    A claim is shown if its money times all that other claims lost reaches 1/delta.
+    """
+    while True:
+        now = shown | (gains >= goal + lost_by_others(gains, shown)[..., None, :] - _SLACK)
+        if (now == shown).all():
+            return shown
+        shown = now
+
+
+def lost_by_others(gains: Floats, shown: Bools) -> Floats:
+    """-log of what the claims other than each have left of 1, where they have less. `(D, J),(D, J)->(J)`"""
+    lost = -np.clip(least_of(gains, shown), -_NOTHING, 0.0)
+    return np.maximum(total(lost)[..., None] - lost, 0.0)
 
 
 def lacking(money: Floats, shown: Bools, weights: Floats) -> Floats:

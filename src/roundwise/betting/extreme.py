@@ -52,6 +52,7 @@ class ExtremeLedger:
     tolerance: float = 0.0
     shifts = False
     agrees = True
+    worth = 0.55
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""

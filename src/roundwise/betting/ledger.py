@@ -40,6 +40,10 @@ class Ledger(Protocol[Won, Choice]):
     def agrees(self) -> bool:
         """Whether bounds of means agree with the decision, so that each end is one on its own."""
 
+    @property
+    def worth(self) -> float:
+        """What a batch is worth where no price is said, beside one that looks for the best arm."""
+
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """The money before the first batch."""
 

@@ -33,6 +33,7 @@ class LinearLedger:
     inner: CandidateLedger = field(default_factory=lambda: CandidateLedger(False))
     shifts = False
     agrees = False
+    worth = 1.0
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """No candidate."""

@@ -12,7 +12,8 @@ the shifts of earlier batches stay as they were estimated before the batch (docs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,15 +37,30 @@ def possible(before: Floats, leverage: Floats, live: Bools | None = None) -> Boo
     return None if good.all() else good
 
 
-class Field(NamedTuple):
+@dataclass(frozen=True)
+class Field:
     """What is known before each part, and what came in it, per unit of the variance of one result."""
 
     means: Floats  # (P, K, n), before each part
     inverse: Floats  # (P, K, n), 1/(N + c)
     share: Floats | None  # (P, K, n), f: of this batch in what is known; None if its shift is not estimated
     weight: Floats | None  # (P, n), 1 / sum_j N_j f_j
-    per_row: Floats  # (P, K, n), 1 / rows of the part
-    new: Floats  # (P, K, n), means of the part
+    seen: Seen
+
+    @cached_property
+    def per_row(self) -> Floats:
+        """1 / rows of the part. (P, K, n)"""
+        return per_row(self.seen.counts)
+
+    @cached_property
+    def new(self) -> Floats:
+        """Means of the part. (P, K, n)"""
+        return self.seen.totals * self.per_row
+
+
+def per_row(counts: Floats) -> Floats:
+    """1 / rows."""
+    return 1.0 / np.maximum(counts, NONE)
 
 
 def averaged(logs: Floats, runs: tuple[int, ...], dealings: int) -> Floats:
@@ -73,22 +89,19 @@ def summed(values: Floats) -> Floats:
         rest = values[:, half:]
         values = values[:, :half].copy()
         values[:, : length - half] += rest
-    found: Floats = values[:, 0].copy()
-    for k in range(1, values.shape[1]):
-        found += values[:, k]
-    return found
+    if values.shape[-1] == 1:  # NumPy would add in pairs
+        return np.asarray(values.cumsum(axis=1)[:, -1])
+    return np.asarray(np.add.reduce(values, axis=1))
 
 
 def field_of(seen: Seen, mu: Floats | None, shifts: bool) -> Field:
     """What is known before each part, after earlier batches with means mu (K, n), or in a first batch (None)."""
     counts, N = seen.counts, seen.before.counts
-    per_row = 1.0 / np.maximum(counts, NONE)
-    new = seen.totals * per_row
     c, t = sums_before(counts), sums_before(seen.totals)
     if mu is None:
         inverse = 1.0 / np.maximum(c, _FEWEST)
         t *= inverse
-        return Field(t, inverse, None, None, per_row, new)
+        return Field(t, inverse, None, None, seen)
     inverse = 1.0 / np.maximum(N + c, _FEWEST)
     f = c
     f *= inverse
@@ -104,7 +117,7 @@ def field_of(seen: Seen, mu: Floats | None, shifts: bool) -> Field:
         np.multiply(f, shift[:, None], out=x)
         t -= x
     t += mu
-    return Field(t, inverse, f if shifts else None, weight, per_row, new)
+    return Field(t, inverse, f if shifts else None, weight, seen)
 
 
 def cells(z: Floats, ratio: Floats) -> Index:
@@ -155,6 +168,8 @@ def settled(
         bet = need > 0
         if live is not None:
             bet &= live[p]
+        if not bet.any():
+            continue
         need *= float(NEED_STEPS**2)
         np.maximum(need, 0.25, out=need)
         np.sqrt(need, out=need)

@@ -8,7 +8,7 @@ import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.betting.claim_bounds import Step
-from roundwise.betting.closed import lacking, money_of
+from roundwise.betting.closed import lacking, lost_by_others, money_of
 from roundwise.errors import InputError
 from roundwise.estimates import Past
 from roundwise.problem import Problem
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
     expected: Floats  # (), how many more will be; infinite without a budget
     over: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
-    steps: tuple[Step, ...] = ()  # only within a budget, and at most `MOST_STEPS`
+    steps: tuple[Step, ...] = ()  # at most `MOST_STEPS`, for bounds
 
 
 def claims_of(problem: Problem) -> Claims:
@@ -63,8 +63,10 @@ def sides_of(problem: Problem, lines: Array) -> Array:
 
 def lines_of(problem: Problem, kept: Kept) -> tuple[Floats, Floats]:
     """log of what was won for each line, and of what it must reach now. (L) each"""
-    weights, sides = weights_of(problem), sides_of(problem, kept.shown)
-    money = money_of(sides_of(problem, kept.gains), problem.goal)
-    bars = problem.goal + np.log1p(lacking(money, sides, weights) / weights)
+    weights, sides, gains = weights_of(problem), sides_of(problem, kept.shown), sides_of(problem, kept.gains)
+    if claims_of(problem).independent:
+        bars = problem.goal + lost_by_others(gains, sides)
+    else:
+        bars = problem.goal + np.log1p(lacking(money_of(gains, problem.goal), sides, weights) / weights)
     bars = np.concatenate([bars] * sides.shape[-2], axis=-1)
     return kept.gains, np.where(kept.shown, np.minimum(bars, kept.gains), bars)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -182,7 +182,6 @@ def range_of_means(noise: Noise) -> tuple[float, float]:
     return noise.outcome.low, noise.outcome.high
 
 
-@runtime_checkable
 class OfItems(Protocol):
     """A noise model of arms that are tried on the same items."""
 
@@ -197,13 +196,16 @@ class OfItems(Protocol):
     def spreads(self, past: Past, pieces: Halfspaces) -> Floats:
         """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
 
+    def halves(self, past: Past, pieces: Halfspaces) -> Floats:
+        """Half of that variance; of a piece about one arm the variance of a result. (P)"""
+
     def between(self, known: Known, pieces: Halfspaces) -> Forecast:
         """What the past says of these pieces, from items of both arms where there are any."""
 
 
 def items_of(noise: Noise) -> OfItems | None:
     """The model, if its arms are tried on the same items."""
-    return noise if isinstance(noise, OfItems) else None
+    return cast(OfItems, noise) if callable(getattr(noise, "between", None)) else None
 
 
 def without_items(noise: Noise) -> Noise:

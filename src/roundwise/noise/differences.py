@@ -137,6 +137,14 @@ def spreads(noise: Noise, past: Past, pieces: Halfspaces) -> Floats:
     return (own.scatter + noise.variance(own)[..., None]) / (own.freedom + 1.0)
 
 
+def halves(noise: Noise, past: Past, pieces: Halfspaces, variance: Floats) -> Floats:
+    """The variance that makes arms with items of their own as good for each piece: half that of the difference. (P)
+
+    Of a piece that is no difference of two arms it is the variance of a result.
+    """
+    return np.where(pairs_among(pieces), spreads(noise, past, pieces) / 2, variance[..., None])
+
+
 @quiet
 def between(noise: Noise, known: Known, pieces: Halfspaces) -> Forecast:
     """Of pairs with items in common their differences; of others what the arms' own results say."""

@@ -1,11 +1,14 @@
 """Bets towards a budget where the statistic is a whole number whose law at the border of the null is known.
 
-The payoff of Proposition 14 with the exact mean: y is found such that what is paid on average is the stake.
+The payoff of Proposition 14 with the exact mean: whatever is paid at each value, its mean is computed and made the
+stake.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,129 +21,218 @@ SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 WIDE = 3.0  # how far y may be above that of one look at the end
 _LATTICE = 60_000  # values times elements that are computed at once: what fits the cache; at least so many elements
 _FEWEST = 64
-_GRID = (1.0 + WIDE) / 2**24  # to which y is found for a law on whole numbers, in at most so many steps of Newton's
-_NEWTON = 60
-_NEAR = 1e-9
-_LONG = 200  # values from which on it pays to leave out those that never occur
+_LEFT_OUT = 32.0  # values whose probability, in logs, is so far below the stake and the largest one count as impossible
+_CLOSE = 4e-3  # how near the target, in logs, what is paid must come before it is scaled up to it
+_NEWTON = 24  # steps in which it does; 1 or 2 are usual
+_ROUGH = 3  # steps for the first guess
+_NEAR = 1e-9  # how far from a jump its two sides are tried
+_PHI_STEPS = 256  # entries of the table of Phi per unit, down to -_PHI_LEAST
+_PHI_LEAST = 37
 _ROOT = float(np.sqrt(2 * np.pi))
 
-Ratios = Callable[[Floats, NDArray[np.intp]], Floats]  # log P(x + 1)/P(x) of some elements
+Index = NDArray[np.intp]
+Ratios = Callable[[Floats, Index], Floats]  # P(x + 1)/P(x) of some elements; 0 at the highest value, infinite below all
+
+
+class Law(NamedTuple):
+    """The law of each element on whole numbers; values on the first axis."""
+
+    chances: Floats  # (V, n)
+    lowest: Floats  # (n), the value of the first row
+    mean: Floats  # (n)
+    deviation: Floats  # (n)
+    skew: Floats  # (n)
+    z: Floats  # (V, n), the values less their mean, in deviations
 
 
 def lattice_bet(
-    ratios: Ratios, x: Floats, low: Floats, high: Floats, need: Floats, rho: Floats, good: Bools, eta: float
+    ratios: Ratios,
+    mode: Floats,
+    x: Floats,
+    low: Floats,
+    high: Floats,
+    need: Floats,
+    rho: Floats,
+    good: Bools,
+    eta: float,
 ) -> Floats:
-    """The bet for a law on low..high with these log ratios of successive probabilities, in lots of similar length."""
+    """The bet for a law on low..high with these ratios of successive probabilities, in lots of similar length.
+
+    `mode` is near its likeliest value.
+    """
     logs = np.zeros(x.shape)
-    good = good & (high > low)
-    where = np.flatnonzero(good)
-    sizes = (high - low)[where]
-    where = where[np.argsort(sizes, kind="stable")]
+    where = np.flatnonzero(good & (high > low))
+    middle = np.clip(mode[where], low[where], high[where])
+    reach = _reach(ratios, middle, need[where], where)
+    length = np.minimum(middle - low[where], reach) + np.minimum(high[where] - middle, reach) + 1.0
+    order = np.argsort(length, kind="stable")
     start = 0
-    while start < where.size:
-        lengths = (high - low)[where[start:]] + 1.0
-        stop = start + max(_FEWEST, int(np.searchsorted(lengths * np.arange(1, lengths.size + 1), _LATTICE)))
-        lot = where[start:stop]
-        logs[lot] = _lot(ratios, x[lot], low[lot], high[lot], need[lot], rho[lot], lot, eta)
-        start = stop
+    while start < order.size:
+        sizes = length[order[start:]] * np.arange(1, order.size - start + 1)
+        lot = order[start : start + max(_FEWEST, int(np.searchsorted(sizes, _LATTICE)))]
+        at = where[lot]
+        law = _law(ratios, middle[lot], low[at], high[at], reach[lot], need[at], at)
+        logs[at] = _paid(law, x[at], need[at], rho[at], eta)
+        start += lot.size
     return logs
 
 
-def _lot(
-    ratios: Ratios, x: Floats, low: Floats, high: Floats, need: Floats, rho: Floats, lot: NDArray[np.intp], eta: float
-) -> Floats:
-    """Values on the first axis: sums run over it one by one, so zeros after the last value change nothing."""
-    places = np.arange(int((high - low).max()) + 1.0)[:, None] + low
-    inside = places <= high
-    steps = np.where(inside[1:], ratios(np.where(inside[1:], places[:-1], low), lot), 0.0)
-    logs = np.concatenate([np.zeros((1, x.size)), np.cumsum(steps, axis=0)])
-    logs = np.where(inside, logs, -np.inf)
-    logs -= logs.max(axis=0)
-    if len(logs) > _LONG:  # what is left out, all values together, is less than 1e-13 of what a bet may lose
-        likely = (logs > -need - 45.0) | (high - low < _LONG)
-        logs[~likely] = -np.inf
-        first, beyond = likely.argmax(axis=0), len(likely) - likely[::-1].argmax(axis=0)
-        x = np.clip(x, low + first, low + beyond - 1)
-        logs, places = logs[first.min() : beyond.max()], places[first.min() : beyond.max()]
-    law = np.exp(logs)
-    law /= added(law)
-    mean = added(law * places)
-    deviation = np.sqrt(added(law * (places - mean) ** 2))
+def _reach(ratios: Ratios, mode: Floats, need: Floats, at: Index) -> Floats:
+    """How far from the mode the values that count may be, roughly: as for a normal law of the curvature there."""
+    curved = np.log(ratios(mode - 1.0, at)) - np.log(ratios(mode, at))
+    deviation = 1.0 / np.sqrt(np.where(np.isfinite(curved) & (curved > 0), curved, 1.0))
+    return np.ceil(np.sqrt(2.0 * (need + _LEFT_OUT)) * deviation + 2.0)
+
+
+def _law(ratios: Ratios, mode: Floats, low: Floats, high: Floats, reach: Floats, need: Floats, at: Index) -> Law:
+    """Products of the ratios up and down from the mode; what is left out is less than 1e-13 of what a bet may lose."""
+    floor = np.exp(-need - _LEFT_OUT)
+    longer = 1.0
+    while True:
+        down = int(np.minimum(mode - low, np.ceil(longer * reach)).max())
+        up = int(np.minimum(high - mode, np.ceil(longer * reach)).max())
+        places = np.arange(-down, up + 1.0)[:, None] + mode
+        chances = np.empty(places.shape)
+        chances[down] = 1.0
+        steps = ratios(places[:-1], at)
+        np.cumprod(steps[down:], axis=0, out=chances[down + 1 :])
+        np.divide(1.0, steps[:down], out=steps[:down])
+        chances[:down] = np.cumprod(steps[:down][::-1], axis=0)[::-1]
+        np.copyto(chances, 0.0, where=~(chances >= floor * chances.max(axis=0)))
+        if not ((chances[0] > 0) & (places[0] > low) | (chances[-1] > 0) & (places[-1] < high)).any():
+            break
+        longer *= 1.5
+    chances /= added(chances)
+    mean = added(chances * places)
+    lowest = places[0].copy()
+    z = places
+    z -= mean
+    squares = chances * z
+    squares *= z
+    deviation = np.sqrt(added(squares))
+    squares *= z
+    z /= deviation
+    return Law(chances, lowest, mean, deviation, added(squares) / deviation**3, z)
+
+
+def _paid(law: Law, x: Floats, need: Floats, rho: Floats, eta: float) -> Floats:
+    """log of what is paid at x."""
     target = np.exp(-need) * (1.0 - SLACK)
-    here = (x - places[0]).astype(np.intp)
-    last = rho >= 1.0
-    payoff = np.where(last, _at_the_end(law, target), 0.0)
+    paid, last = np.ones(x.size), rho >= 1.0
+    if last.any():
+        end = np.flatnonzero(last)
+        here = np.clip(x - law.lowest, 0, len(law.z) - 1).astype(np.intp)[None, end]
+        paid[end] = np.take_along_axis(_at_the_end(law.chances[:, end], target[end]), here, axis=0)[0]
     if not last.all():
-        to_come = np.flatnonzero(~last)
-        z = (places - mean) / deviation
-        payoff[:, to_come] = _before_the_end(law[:, to_come], z[:, to_come], target[to_come], rho[to_come], eta)
-    return np.asarray(need + np.log(np.take_along_axis(payoff, here[None], axis=0)[0]))
+        ahead = np.flatnonzero(~last)
+        some = law if ahead.size == last.size else Law(*(each[..., ahead] for each in law))
+        paid[ahead] = _before_the_end(some, x[ahead], target[ahead], rho[ahead], eta)
+    return np.asarray(need + np.log(paid))
 
 
-def _before_the_end(law: Floats, z: Floats, target: Floats, rho: Floats, eta: float) -> Floats:
-    """What is paid, as a share of the bar, at each value: its mean is the target at most, exactly."""
-    from scipy.special import ndtr, ndtri
+def _before_the_end(law: Law, x: Floats, target: Floats, rho: Floats, eta: float) -> Floats:
+    """What is paid at x, as a share of the bar: min(s f, 1), where s is the target over the mean of f.
 
-    q, slope, width = ndtri(1.0 - eta), np.sqrt(rho), np.sqrt(1.0 - rho)
-    a = (slope * z - _exact_critical(law, slope * z, target, width, eta)) / width
-    found = np.where(a >= q, 1.0, ndtr(a))
-    scale = target / added(law * found)
-    more = np.minimum(found * scale, 1.0)  # where the scale is below 1, it is needed
-    fits = (scale < 1) | (added(law * more) <= target)
-    return np.where(fits, more, found)
-
-
-def _exact_critical(law: Floats, moved: Floats, target: Floats, width: Floats, eta: float) -> Floats:
-    """The least y, of a grid of steps of 2.4e-7 from a start below it, at which what is paid is the target at most.
-
-    What is paid, F, falls in y, and jumps down where a value is no longer paid in full. Newton's steps on log F cross
-    jumps with their mean slope; one that crosses a single jump is cut there, and both sides of it are tried.
+    So its mean is the target at most, whatever f is. f is the test at the budget for a y at which its mean is near the
+    target and not above it, so that s is near 1 and what f pays in full is paid in full. Phi is taken from a table, for
+    the mean as for what is paid.
     """
+    width, table = np.sqrt(1.0 - rho), _tests(eta)
+    slope = np.sqrt(rho) / width
+    y, mean = _critical(law, slope, target, width, eta, table)
+    a = (x - law.mean) / law.deviation * slope - y / width  # as in the mean, bit for bit
+    return np.minimum(table.take(_entries(a, table)) * (target / mean), 1.0)
+
+
+@lru_cache(maxsize=64)
+def _tests(eta: float) -> Floats:
+    """Phi(a), and 1 from Phi(a) = 1 - eta on, at steps from -_PHI_LEAST to there."""
     from scipy.special import ndtr, ndtri
 
-    q, start = ndtri(1.0 - eta), -ndtri(target) - 1.0
+    most = int(np.ceil(ndtri(1.0 - eta) * _PHI_STEPS + 0.5))
+    table = ndtr(np.arange(-_PHI_LEAST * _PHI_STEPS, most + 1) / _PHI_STEPS)
+    table[-1] = 1.0
+    return np.asarray(table)
+
+
+def _entries(a: Floats, table: Floats) -> Index:
+    """Where the entries for these a are: the nearest. They are used up."""
+    a += _PHI_LEAST + 0.5 / _PHI_STEPS
+    a *= _PHI_STEPS
+    np.maximum(a, 0.0, out=a)
+    np.minimum(a, table.size - 1.0, out=a)
+    return a.astype(np.intp)
+
+
+def _critical(
+    law: Law, slope: Floats, target: Floats, width: Floats, eta: float, table: Floats
+) -> tuple[Floats, Floats]:
+    """A y near the least at which what is paid, F, is the target at most, and F there.
+
+    F falls in y, and jumps down where a value is no longer paid in full. Newton's steps on log F cross jumps with their
+    mean slope; one that crosses a single jump is cut there, and both sides of it are tried.
+    """
+    from scipy.special import ndtri
+
+    q, start = (table.size - 1.5) / _PHI_STEPS - _PHI_LEAST, -ndtri(target) - 1.0
     low, high = start.copy(), start + 1.0 + WIDE  # more is paid than the target at the one, less at the other
-    y = _guess(start, np.sqrt(1.0 - width * width), width, target, eta)
-    at = np.arange(y.size)
-    for _ in range(_NEWTON):
+    at, aim = np.arange(start.size), np.log(target) - _CLOSE / 4
+    y = _guess(start, law.skew, slope * width, width, aim, eta)
+    found, means = np.full(y.size, np.nan), np.full(y.size, np.nan)
+    chances, z, apart = law.chances, law.z, slope * width / law.deviation
+    for number in range(_NEWTON):
         place = y[at]
-        a = (moved - place) / width
-        full = a >= q
-        paid = added(law * np.where(full, 1.0, ndtr(a)))
-        fall = added(law * np.where(full, 0.0, np.exp(-0.5 * a * a))) / (width * _ROOT)
-        first = np.minimum((~full).sum(axis=0), len(law) - 1)[None]  # the first value that is paid in full
-        apart = moved[1] - moved[0]
-        up = np.take_along_axis(moved, first, axis=0)[0] - width * q  # to here it is
-        down = np.where(full[-1], up - apart, up)
-        up = np.where(full[-1], up, np.inf)
-        drop = np.take_along_axis(law, first, axis=0)[0] * eta / apart
+        a = z * slope
+        a -= place / width
+        entries = _entries(a, table)
+        share = table.take(entries, mode="clip")
+        share *= chances
+        paid = added(share)
         over = paid > target
         low[at], high[at] = np.where(over, place, low[at]), np.where(over, high[at], place)
-        excess = (np.log(paid) - np.log(target)) * paid
+        better = at[~over]  # the later, the smaller
+        found[better], means[better] = place[~over], paid[~over]
+        excess = np.log(paid) - aim
+        keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > 4 * _NEAR)
+        if not keep.any():
+            break
+        if not keep.all():
+            kept = np.flatnonzero(keep)
+            at, chances, z, entries = at[kept], chances[:, kept], z[:, kept], entries[:, kept]
+            target, width, aim, slope = target[kept], width[kept], aim[kept], slope[kept]
+            place, over, excess, paid, apart = place[kept], over[kept], excess[kept], paid[kept], apart[kept]
+        a = z * slope - place / width
+        full = entries == table.size - 1
+        fall = added(chances * np.where(full, 0.0, np.exp(-0.5 * a * a))) / (width * _ROOT)
+        last = len(chances) - 1 - (chances[::-1] > 0).argmax(axis=0)
+        below = (~full).sum(axis=0)
+        first, some = np.minimum(below, last)[None], below <= last  # the first value that is paid in full
+        up = (np.take_along_axis(z, first, axis=0)[0] * slope - q) * width  # to here it is
+        down, up = np.where(some, up - apart, up), np.where(some, up, np.inf)
+        drop = np.take_along_axis(chances, first, axis=0)[0] * eta / apart
+        excess *= paid
         step, coarse = excess / fall, excess / (fall + drop)
-        right = np.where(place >= up, place + _NEAR, np.minimum(place + step, up))
-        left = np.where(place > down + _NEAR, np.maximum(place + step, down + _NEAR), down)
+        right = np.where(place >= up - 2 * _NEAR, up + _NEAR, np.minimum(place + step, up - _NEAR))
+        left = np.where(place > down + 2 * _NEAR, np.maximum(place + step, down + _NEAR), down - _NEAR)
         after = np.where(np.abs(coarse) > apart, place + coarse, np.where(over, right, left))
         inside = (after > low[at]) & (after < high[at])
-        y[at] = np.where(inside, after, (low[at] + high[at]) / 2)
-        keep = np.flatnonzero((high[at] - low[at] > 2 * _NEAR) & (over | ~(np.abs(step) < _NEAR)))
-        if not keep.size:
-            break
-        if keep.size < 0.8 * at.size:
-            at, law, moved, target, width = at[keep], law[:, keep], moved[:, keep], target[keep], width[keep]
-    return start + np.ceil((high - start) / _GRID) * _GRID
+        y[at] = np.where(inside & (number % 8 != 7), after, (low[at] + high[at]) / 2)
+    none = np.isnan(found)  # nothing was found within the target: what is paid is then scaled down to it
+    found[none], means[none] = high[none], 1.0
+    return found, means
 
 
-def _guess(start: Floats, slope: Floats, width: Floats, target: Floats, eta: float) -> Floats:
-    """Where y would be for a normal law, roughly: two of Newton's steps."""
+def _guess(start: Floats, skew: Floats, slope: Floats, width: Floats, aim: Floats, eta: float) -> Floats:
+    """Where log F would be this for a law that is normal up to its skewness (Edgeworth): some of Newton's steps."""
     from scipy.special import ndtr, ndtri
 
     q, y = ndtri(1.0 - eta), start + 1.2
-    for _ in range(2):
+    for _ in range(_ROUGH):
         z = (y + width * q) / slope
-        paid = ndtr(-y) + eta * ndtr(-z)
-        fall = (np.exp(-0.5 * y * y) + eta / slope * np.exp(-0.5 * z * z)) / _ROOT
-        y = y + (np.log(paid) - np.log(target)) * paid / fall
+        here, there = np.exp(-0.5 * y * y) / _ROOT, np.exp(-0.5 * z * z) * (eta / _ROOT)
+        bent = skew / 6.0 * (slope**3 * (y * y - 1.0) * here + (z * z - 1.0) * there)
+        paid = ndtr(-y) + eta * ndtr(-z) + bent
+        y = y + (np.log(paid) - aim) * paid / (here + there / slope)
     return np.where((y > start + 0.5) & (y < start + 1.0 + WIDE), y, start + 1.2)
 
 

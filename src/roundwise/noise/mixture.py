@@ -69,10 +69,9 @@ def log_stake(drift: int, z: Floats) -> Floats:
 
 def added(rows: Floats) -> Floats:
     """The sum over the first axis, row by row: in the same order however many elements there are."""
-    total: Floats = rows[0].copy()
-    for row in rows[1:]:
-        total += row
-    return total
+    if rows[0].size == 1:  # NumPy would add in pairs
+        return np.asarray(rows.cumsum(axis=0)[-1])
+    return np.asarray(np.add.reduce(np.ascontiguousarray(rows), axis=0))
 
 
 def log_total(rows: Floats) -> Floats:

@@ -8,6 +8,7 @@ those of the model without items. Forms of three arms and more have no bet here.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -30,6 +31,7 @@ from .differences import (
     difference_bet,
     difference_horizon_bet,
     discordant,
+    halves,
     of_one,
     spreads,
     steady_difference,
@@ -81,13 +83,18 @@ def with_items(noise: Noise) -> Noise:
     raise refused(noise)
 
 
-class Items:
+class Items(ABC):
     """What the models of shared items have in common: two arms by their differences, one as without items."""
 
     @property
+    @abstractmethod
     def differences(self) -> Noise:
         """What is assumed of the difference of two arms on one item."""
-        raise NotImplementedError
+
+    @property
+    @abstractmethod
+    def alone(self) -> Noise:
+        """The same model for arms that have items of their own."""
 
     def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
         """Two arms by the items of both (Propositions 25 and 27), one arm as without items."""
@@ -119,6 +126,10 @@ class Items:
         """A guess at the variance of the difference of the two arms of each piece on one item. (P)"""
         return spreads(self.differences, past, pieces)
 
+    def halves(self, past: Past, pieces: Halfspaces) -> Floats:
+        """Half of that variance; of a piece about one arm the variance of a result. (P)"""
+        return halves(self.differences, past, pieces, self.alone.variance(past))
+
     def between(self, known: Known, pieces: Halfspaces) -> Forecast:
         """What the past says of these pieces, from items of both arms where there are any."""
         return between(self.differences, known, pieces)
@@ -130,16 +141,8 @@ class PairedBinary(Items, Binary):
 
     name: ClassVar[str] = "paired-binary"
     words: ClassVar[str] = f"{Binary.words} {ITEMS}"
-
-    @property
-    def differences(self) -> Noise:
-        """Values in [-1, 1]."""
-        return Bounded(-1.0, 1.0)
-
-    @property
-    def alone(self) -> Noise:
-        """0/1 results."""
-        return Binary()
+    differences: ClassVar[Noise] = Bounded(-1.0, 1.0)
+    alone: ClassVar[Noise] = Binary()
 
     def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """Exact for two arms without a margin: of the items that tell them apart half are won (Proposition 26)."""
@@ -180,13 +183,5 @@ class PairedNormal(Items, UnknownVariance):
 
     name: ClassVar[str] = "paired-normal"
     words: ClassVar[str] = f"Differences of two arms on one item are normal, their deviation unknown. {ITEMS}"
-
-    @property
-    def differences(self) -> Noise:
-        """Normal, with an unknown deviation."""
-        return UnknownVariance()
-
-    @property
-    def alone(self) -> Noise:
-        """Normal, with the same deviation for every arm."""
-        return UnknownVariance()
+    differences: ClassVar[Noise] = UnknownVariance()
+    alone: ClassVar[Noise] = UnknownVariance()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, cast, runtime_checkable
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +58,8 @@ class Seen:
         """Some columns of it."""
         return Seen(
             Before(*(each[:, columns] for each in self.before)),
-            self.counts[..., columns],
-            self.totals[..., columns],
+            np.ascontiguousarray(self.counts[..., columns]),
+            np.ascontiguousarray(self.totals[..., columns]),
             None if self.scatter is None else self.scatter[..., columns],
             None if self.rows is None else Rows(self.rows.values, self.rows.counts[..., columns]),
             self.jump,
@@ -166,7 +166,6 @@ class Tilts(Protocol):
         """
 
 
-@runtime_checkable
 class OfPairs(Protocol):
     """Tilts that know two arms by their differences on the items of both."""
 
@@ -186,7 +185,7 @@ class InParts(Protocol):
 
 def of_pairs(tilts: Tilts) -> OfPairs | None:
     """The bets, if they know how two arms stand on the items of both."""
-    return tilts if isinstance(tilts, OfPairs) else None
+    return cast(OfPairs, tilts) if callable(getattr(tilts, "standing", None)) else None
 
 
 def in_parts(noise: object) -> InParts | None:

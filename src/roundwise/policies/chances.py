@@ -5,22 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total, zeros
-from roundwise.betting.chances import shares_of, squares_of
+from roundwise.betting.chances import counted_arms, shares_of, squares_of
 from roundwise.betting.claims import Claiming
 from roundwise.betting.purses import Kept, claims_of
+from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.noise import items_of
 from roundwise.noise.horizon import ETA
+from roundwise.noise.parts import most_parts
 from roundwise.policies.base import checked, whole
 from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import quiet
+from roundwise.questions.centred import Cheapest, centre_of, cheapest
 from roundwise.state import Plan, Trial
 
 SMALLEST = 0.2  # without a budget a batch is at least this share of all samples so far
 UNIFORM = 0.3  # share of it that goes to all that are fed alike
-PARTS = 4  # of the first batch, where there is no budget
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Chances:
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
         share = shares_of(squares, items_of(problem.noise) is not None)
         pulls = zeros((*runs, problem.arms)) + np.ceil(self.first_pulls * share / share[share > 0].min() - 1e-9)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=PARTS)
+        return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -68,55 +71,77 @@ class Chances:
             left = np.minimum(trial.plan.left, 2.0**53)
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
             return Plan(whole(pulls), trial.plan.may_stop)
-        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop)
+        parts = 1 if claims_of(problem).odds else most_parts(problem.noise, PARTS)
+        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
 
     def _shares(self, problem: Problem, fed: Bools) -> Floats:
-        counted = np.zeros((*fed.shape[:-1], problem.arms))
-        for j, row in enumerate(squares_of(claims_of(problem).forms)):
-            counted = counted + np.where(fed[..., j, None], row, 0.0)
+        counted = counted_arms(squares_of(claims_of(problem).forms), fed)
         return shares_of(counted, items_of(problem.noise) is not None)
+
+    def _cheapest(
+        self, problem: Problem, kept: Kept, limits: Floats, order: NDArray[np.intp], open_: Bools
+    ) -> Cheapest:
+        """How many of the open claims, in this order, cost least for each; all, with opposites: all can be settled."""
+        question = claims_of(problem)
+        shared = items_of(problem.noise)
+        centre = centre_of(question.forms) if shared is None else None
+        if centre is not None:
+            return cheapest(centre, question.forms, kept.spread, limits, order, open_, question.opposites)
+        variances = kept.spread[..., None, :]
+        if shared is not None:
+            variances = shared.halves(kept.past, question.bets(limits.shape[:-1]))[..., : question.number, None]
+        squares = question.forms**2 * variances
+        return _searched(squares, limits, order, open_, question.opposites, shared is not None)
 
     def _open_ended(self, problem: Problem, kept: Kept, samples: Floats) -> Floats:
         """The k cheapest claims, k such that most are shown for the samples: k/T_k is largest. All, with opposites.
 
-        T_k is the least number of results that would show all k, if the estimates were true (the star program).
+        T_k is the least number of results that would show all k, if the estimates were true.
         """
         question = claims_of(problem)
         sides = kept.shown.reshape(*kept.shown.shape[:-1], -1, question.number)
-        unfinished, runs = np.asarray(~sides.any(axis=-2)), samples.shape
-        need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept.shown) - kept.gains, np.inf)
+        unfinished = np.asarray(~sides.any(axis=-2))
+        need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept) - kept.gains, np.inf)
         limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides.shape).max(axis=-2)
         order = np.argsort(np.where(unfinished, -limits, np.inf), axis=-1, kind="stable")
         rank = np.argsort(order, axis=-1, kind="stable")
-        squares = question.forms**2 * kept.spread[..., None, :]
-        best, amounts, size = np.zeros(runs), np.zeros((*runs, problem.arms)), np.zeros(runs)
-        for k in range(1, int(unfinished.sum(axis=-1).max(initial=0)) + 1):
-            allowed = np.where((rank < k) & unfinished, limits, np.inf)
-            pulls = _least(squares, allowed) if items_of(problem.noise) is None else _nested(squares, allowed)
-            rate = np.where(k <= unfinished.sum(axis=-1), k / total(pulls), 0.0)
-            better = rate > best if not question.opposites else k == unfinished.sum(axis=-1)  # all can be settled
-            best, size = np.where(better, rate, best), np.where(better, float(k), size)
-            amounts = np.where(better[..., None], pulls, amounts)
-        amount = total(amounts)
+        found = self._cheapest(problem, kept, limits, order, unfinished)
+        amounts, amount = found.pulls, total(found.pulls)
         room = np.clip((1 + self.growth) / 3 * amount, min(SMALLEST, self.growth) * samples, self.growth * samples)
-        alike = self._shares(problem, (rank < size[..., None]) & unfinished)
+        alike = self._shares(problem, (rank < found.number[..., None]) & unfinished)
         share = (1 - UNIFORM) * amounts / amount[..., None] + UNIFORM * alike / total(alike)[..., None]
         everyone = self._shares(problem, unfinished)
-        share = np.where(best[..., None] > 0, share, everyone / np.maximum(total(everyone), 1e-300)[..., None])
+        share = np.where(found.number[..., None] > 0, share, everyone / np.maximum(total(everyone), 1e-300)[..., None])
         return whole(share * room[..., None])
 
 
+def _searched(
+    squares: Floats, limits: Floats, order: NDArray[np.intp], open_: Bools, every: bool, shared: bool
+) -> Cheapest:
+    """The same for limits of any kind: one number of them after the other. (J, K),(J),(J),(J)->(),(K)"""
+    arms, many = squares.shape[-1], np.asarray(open_.sum(axis=-1)).reshape(-1)
+    rows = np.take_along_axis(squares, order[..., None], axis=-2).reshape(many.size, -1, arms)
+    most = np.take_along_axis(limits, order, axis=-1).reshape(many.size, -1)
+    best, number, pulls = np.zeros(many.size), np.zeros(many.size), np.zeros((many.size, arms))
+    for k in range(1, int(many.max(initial=0)) + 1):
+        here = np.flatnonzero(many == k if every else many >= k)
+        amounts = (_nested if shared else _least)(rows[here, :k], most[here, :k])
+        amount = total(amounts)
+        rate = np.where(np.isfinite(amount) & (amount > 0), k / amount, 0.0)
+        better = rate > best[here]
+        here = here[better]
+        best[here], number[here], pulls[here] = rate[better], k, amounts[better]
+    return Cheapest(number.reshape(limits.shape[:-1]), pulls.reshape(*limits.shape[:-1], arms))
+
+
 def _nested(squares: Floats, limits: Floats) -> Floats:
-    """The same where arms share items: those of a claim get as many, and the items of one claim serve the others."""
-    items = total(np.broadcast_to(squares, (*limits.shape, squares.shape[-1]))) / limits
-    used = np.broadcast_to(squares > 0, (*limits.shape, squares.shape[-1]))
-    return np.asarray(np.where(used, items[..., None], 0.0).max(axis=-2))
+    """Pulls where arms share items: those of a claim get as many, and the items of one claim serve the others."""
+    items = total(squares) / limits
+    return np.asarray(np.where(squares > 0, items[..., None], 0.0).max(axis=-2))
 
 
 def _least(squares: Floats, limits: Floats) -> Floats:
     """min sum n subject to sum_i squares_ji / n_i <= limits_j; an arm of none of these gets nothing. (J, K),(J)->(K)"""
-    arms = squares.shape[-1]
-    flat = np.broadcast_to(squares, (*limits.shape, arms)).reshape(-1, *squares.shape[-2:])
-    found = program.general(flat, limits.reshape(-1, limits.shape[-1]), gap=program.ROUGH)
-    used = ((flat > 0) & np.isfinite(limits.reshape(-1, limits.shape[-1]))[..., None]).any(axis=-2)
-    return np.where(used, found.pulls, 0.0).reshape(*limits.shape[:-1], arms)
+    found = program.general(squares, limits, gap=program.ROUGH)
+    used = ((squares > 0) & np.isfinite(limits)[..., None]).any(axis=-2)
+    return np.where(used, np.where(np.isfinite(found.total)[..., None], found.pulls, np.inf), 0.0)

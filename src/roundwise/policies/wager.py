@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import total
+from roundwise.arrays import Floats, total
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.dealing import FIRST_PARTS, PARTS
+from roundwise.estimates import Known
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
 from roundwise.policies.base import check_room, checked, everywhere, limited, whole
@@ -24,6 +25,7 @@ PRICE, OF_ALL = 120.0, 0.2  # with no price a batch is worth so many samples tim
 WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so far
 NARROWEST = 0.25  # but so much of them is always allowed
 UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
+CROWDED, CROWD = 0.4, 100  # the same while many arms are near the top, times the doubt and sqrt(K), K at most CROWD
 SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 CAUTIOUS, BOLD = 20.0, 250.0  # of the price over K: bets are less bold below, and on the first batch bolder from here
@@ -89,15 +91,19 @@ class Wager:
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """Most of the batch in the proportions that settle what is open, the rest alike, and a floor for everyone."""
-        kept, counts = trial.kept, trial.record.counts
-        wanted = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known)
+        kept, counts, ledger = trial.kept, trial.record.counts, ledger_of(problem)
+        wanted = ledger.wanted(problem, kept.won, kept.choice, kept.known)
         samples = np.maximum(trial.record.samples, 1.0)
         need = total(wanted.pulls)
-        doubt = -np.expm1(ledger_of(problem).confidence(problem, kept.choice, kept.known))
-        price = self.batch_price or np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
+        confidence = ledger.confidence(problem, kept.choice, kept.known)
+        worth = ledger.worth * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
+        price = self.batch_price or worth
         growth = np.minimum(np.maximum(WIDTH * np.sqrt(price / samples), NARROWEST), self.growth)
-        least = np.minimum(np.maximum(SMALLEST, UNSURE * doubt), growth)
-        size = np.clip((1 + growth) / 3 * need, least * samples, growth * samples)
+        least = np.minimum(np.maximum(SMALLEST, -UNSURE * np.expm1(confidence)), growth)
+        if self.batch_price is None and ledger.shifts:
+            crowd = CROWDED * math.sqrt(min(problem.arms, CROWD)) * -confidence * apart(kept.known) ** 4
+            least = np.maximum(least, np.minimum(crowd, self.growth))
+        size = np.clip((1 + growth) / 3 * need, least * samples, np.maximum(growth, least) * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
@@ -113,3 +119,14 @@ class Wager:
         """How bold the bets are, by the price alone: by what is estimated they would be worse (docs/wager.md)."""
         each = math.nan if self.batch_price is None else self.batch_price / problem.arms
         return int(each >= BOLD) - int(each < CAUTIOUS)
+
+
+def apart(known: Known) -> Floats:
+    """The share of the variance of the estimated means that is not noise: near 1 once arms are told apart. ()"""
+    counts = known.past.counts
+    seen = counts > 0
+    number = np.maximum(seen.sum(axis=-1), 2.0)
+    noise = known.variance * total(np.where(seen, 1.0 / np.maximum(counts, 1.0), 0.0)) / number
+    means = np.where(seen, known.means, 0.0)
+    away = np.where(seen, means - (total(means) / number)[..., None], 0.0)
+    return np.clip(1 - noise * (number - 1) / np.maximum(total(away * away), 1e-300), 0.0, 1.0)

@@ -27,7 +27,7 @@ _Array: TypeAlias = NDArray[np.float64]
 _Scaled: TypeAlias = "tuple[_System, _Array]"  # Q of some runs for c = 1, and what v = 1 costs in each arm
 
 EXACT = 1e-9  # certified relative gap at which a run is done
-ROUGH = 1e-3  # the same for a plan, whose estimates are off by far more
+ROUGH = 1e-2  # the same for a plan, whose estimates are off by far more
 _ITERATIONS = 100  # 6 to 19 are usual, 41 the most seen (950 x 50 arms)
 _TO_BOUNDARY = 0.999  # share of the way to the boundary that one step may go
 _ROUNDING = 1e-13  # pulls are raised by this share, so that rounding cannot make them infeasible
@@ -128,45 +128,49 @@ def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_A
     free = np.where(x > 0, 0.0, 1.0)  # an arm without limits stays at v = 1
     z *= (cost / (x + free)).max(-1, keepdims=True)
     v = np.sqrt((cost + free) / (system.columns(z) + free))
-    s = 1.0 - system.rows(v)
+    w = np.concatenate([1.0 - system.rows(v), v], axis=-1)  # s, then v: they take steps of one length
+    m = z.shape[-1]
 
     for _ in range(_ITERATIONS):
+        s, v = w[:, :m], w[:, m:]
         spent, x = system.rows(v), system.columns(z)
-        n = cost / v * (spent.max(-1, keepdims=True) * (1.0 + _ROUNDING))
-        value = n.sum(-1)
+        n = cost / v * (np.maximum.reduce(spent, axis=-1, keepdims=True) * (1.0 + _ROUNDING))
+        value = np.add.reduce(n, axis=-1)
         better = value < total[at]
-        total[at[better]], pulls[at[better]] = value[better], n[better]
-        lower[at] = np.fmax(lower[at], np.sqrt(cost * x).sum(-1) ** 2 / z.sum(-1))
+        which = slice(None) if better.all() else better
+        total[at[which]], pulls[at[which]] = value[which], n[which]
+        lower[at] = np.fmax(lower[at], np.add.reduce(np.sqrt(cost * x), axis=-1) ** 2 / np.add.reduce(z, axis=-1))
         going = (total[at] > (1.0 + tolerance) * lower[at]) & np.isfinite(value)
         if not going.all():
             system = system.only(going)
-            at, v, s, z, cost, free, spent, x = (y[going] for y in (at, v, s, z, cost, free, spent, x))
+            at, w, z, cost, free, spent, x = (y[going] for y in (at, w, z, cost, free, spent, x))
+            s, v = w[:, :m], w[:, m:]
         if not at.size:
             break
 
         x += free
+        slack = s / z
         newton = system.newton(2.0 * x / v, z / s)
         a = 2.0 * (np.sqrt((cost + free) * x) / v - x)
         b = 1.0 - spent  # the residual of Q v + s = 1, plus s
         dv, dz = newton(a, b)  # the predictor aims at s z = 0
-        ds = -s - dz * s / z
-        primal, dual = np.minimum(_longest(s, ds), _longest(v, dv)), _longest(z, dz)
-        mean = (s * z).mean(-1, keepdims=True)
-        ahead = ((s + primal * ds) * (z + dual * dz)).mean(-1, keepdims=True)
+        ds = -s - dz * slack
+        primal, dual = _longest(w, np.concatenate([ds, dv], axis=-1)), _longest(z, dz)
+        mean = np.add.reduce(s * z, axis=-1, keepdims=True) / m
+        ahead = np.add.reduce((s + primal * ds) * (z + dual * dz), axis=-1, keepdims=True) / m
         # The corrector aims at a smaller mean of s z. Its second-order term is damped where the predictor's
         # step is short: in full it drives large instances off the path.
-        aim = mean * np.minimum(1.0, ahead / mean) ** 3 - np.sqrt(np.minimum(primal, dual)) * ds * dz
-        dv, dz = newton(a, b - aim / z)
-        ds = aim / z - s - dz * s / z
-        primal, dual = np.minimum(_longest(s, ds), _longest(v, dv)), _longest(z, dz)
-        v, s, z = v + primal * dv, s + primal * ds, z + dual * dz
+        aim = (mean * np.minimum(1.0, ahead / mean) ** 3 - np.sqrt(np.minimum(primal, dual)) * ds * dz) / z
+        dv, dz = newton(a, b - aim)
+        step = np.concatenate([aim - s - dz * slack, dv], axis=-1)
+        w, z = w + _longest(w, step) * step, z + _longest(z, dz) * dz
     return pulls, np.maximum(total / lower - 1.0, 0.0)
 
 
 def _longest(y: _Array, dy: _Array) -> _Array:
     """The share of the step dy, at most 1, that keeps y positive."""
-    share: _Array = _TO_BOUNDARY / np.maximum((-dy / y).max(-1, keepdims=True), _TO_BOUNDARY)
-    return share
+    furthest = np.maximum.reduce(dy / -y, axis=-1, keepdims=True)
+    return np.asarray(_TO_BOUNDARY / np.maximum(furthest, _TO_BOUNDARY))
 
 
 _Newton: TypeAlias = Callable[[_Array, _Array], tuple[_Array, _Array]]
@@ -240,8 +244,12 @@ class _Bipartite:
         return (self.left * v[:, :k, None] + self.right * v[:, None, k:]).reshape(len(v), -1)
 
     def columns(self, z: _Array) -> _Array:
-        z = z.reshape(self.left.shape)
-        return np.concatenate([(self.left * z).sum(-1), (self.right * z).sum(-2)], axis=-1)
+        grid = z.reshape(self.left.shape)
+        k, others = self.left.shape[1:]
+        found = np.empty((len(z), k + others))
+        np.add.reduce(self.left * grid, axis=-1, out=found[:, :k])
+        np.add.reduce(self.right * grid, axis=-2, out=found[:, k:])
+        return found
 
     def only(self, runs: NDArray[np.bool_]) -> Self:
         return type(self)(self.left[runs], self.right[runs])
@@ -249,8 +257,8 @@ class _Bipartite:
     def newton(self, h: _Array, d: _Array) -> _Newton:
         k, grid = self.left.shape[1], d.reshape(self.left.shape)
         across = self.left * self.right * grid
-        smaller = h[:, :k] + (self.left**2 * grid).sum(-1)
-        larger = h[:, k:] + (self.right**2 * grid).sum(-2)
+        smaller = h[:, :k] + np.add.reduce(self.left**2 * grid, axis=-1)
+        larger = h[:, k:] + np.add.reduce(self.right**2 * grid, axis=-2)
         solve = _solver(-(across / larger[:, None, :]) @ across.swapaxes(1, 2), smaller)
 
         def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:

@@ -5,6 +5,7 @@ Of the items of a batch, in random order, arm i is tried on the first n_i (the n
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,41 @@ from roundwise.state import Batch, Parts, Table, joined
 _OUTCOMES = 5  # up to so many the differences of two arms are told one by one
 
 
+class ItemWorld(ABC):
+    """What the worlds of items have in common."""
+
+    @abstractmethod
+    def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
+        """Items in so many parts, dealt so many times."""
+
+    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
+        """Items for all arms, in one part."""
+        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
+
+
 @dataclass(frozen=True, eq=False)
-class ItemReplay:
+class OfMeans(ItemWorld):
+    """A world that is made from the means of its arms."""
+
+    means: ArrayLike  # (K)
+
+    @property
+    def arms(self) -> int:
+        """How many arms there are."""
+        return len(np.asarray(self.means))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Arm 0, arm 1, ..."""
+        return numbered(self.arms)
+
+    def world(self, rng: Generator, runs: int) -> World:
+        """The means."""
+        return World(zeros((runs, self.arms)) + np.asarray(self.means, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class ItemReplay(ItemWorld):
     """Items drawn, with replacement, from a table: one row an item, one column an arm.
 
     >>> ItemReplay([[1, 0], [1, 1], [0, 0], [1, 0]]).noise.name
@@ -76,10 +110,6 @@ class ItemReplay:
         """The means of the table."""
         return World(zeros((runs, self.arms)) + self._table.mean(axis=0))
 
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """Items for all arms, in one part."""
-        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
-
     def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
         """Items in so many parts, dealt so many times."""
         outcomes = np.unique(self._table)
@@ -96,22 +126,11 @@ class ItemReplay:
 
 
 @dataclass(frozen=True, eq=False)
-class NormalItems:
+class NormalItems(OfMeans):
     """Normal results: of the variance of each arm a share is common to all arms on an item."""
 
-    means: ArrayLike  # (K)
     sigmas: ArrayLike = 1.0  # of each arm
     shared: float = 0.5
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return len(np.asarray(self.means))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
 
     @property
     def noise(self) -> noise.Noise:
@@ -122,14 +141,6 @@ class NormalItems:
     def sigma(self) -> float:
         """The largest."""
         return float(np.max(self.sigmas))
-
-    def world(self, rng: Generator, runs: int) -> World:
-        """The means."""
-        return World(zeros((runs, self.arms)) + np.asarray(self.means, dtype=np.float64))
-
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """Items for all arms, in one part."""
-        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
 
     def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
         """Items in so many parts, dealt so many times."""
@@ -143,26 +154,15 @@ class NormalItems:
 
 
 @dataclass(frozen=True, eq=False)
-class StickItems:
+class StickItems(OfMeans):
     """0/1 results, or the mean of several: an arm is right on an item if its mean is above a stick.
 
     With probability `shared` all arms of an item are measured with one stick, else each with its own; with a negative
     one every second arm is measured with the rest of it, so that arms are against each other.
     """
 
-    means: ArrayLike  # (K)
     shared: float = 0.5
     sticks: int = 1
-
-    @property
-    def arms(self) -> int:
-        """How many arms there are."""
-        return len(np.asarray(self.means))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Arm 0, arm 1, ..."""
-        return numbered(self.arms)
 
     @property
     def noise(self) -> noise.Noise:
@@ -179,11 +179,7 @@ class StickItems:
         means = np.asarray(self.means, dtype=np.float64)
         if ((means < 0) | (means > 1)).any():
             raise InputError("The means of 0/1 results lie between 0 and 1.")
-        return World(zeros((runs, self.arms)) + means)
-
-    def pull(self, rng: Generator, world: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
-        """Items for all arms, in one part."""
-        return self.pull_items(rng, world, pulls, 1, 1)[0]._replace(parts=None), world
+        return super().world(rng, runs)
 
     def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
         """Items in so many parts, dealt so many times."""

@@ -17,8 +17,8 @@ def earlier_of(
 ) -> Earlier:
     """The files that are recorded, and those read `before` in the same call, without the one that is replaced.
 
-    Ids and running totals need every file. Otherwise the first and the last one tell whether a file goes on with them,
-    and the sums of all are known.
+    Ids and running totals need every file. Otherwise the first and the last one, marks of some more, and the sums of
+    all tell whether a file goes on with them.
     """
     paired = items_of(state.settings.noise) is not None
     columns = (options.columns or state.settings.columns).over(state.settings.columns)
@@ -32,6 +32,8 @@ def earlier_of(
     files = [(names, each) for names, each in files if each is not replaces]
     files += [(arms, each) for each in before]
     waiting = None if state.outstanding is None or replaces is not None else state.outstanding.outstanding
+    if state.decided is not None and replaces is None:
+        waiting = np.zeros(len(arms))  # nothing was asked for
     fresh = waiting is not None and not before and state.waiting is None
     found = Earlier.of(files, arms, waiting)
     if paired and replaces is None:
@@ -45,4 +47,4 @@ def earlier_of(
     uncounted = [each for asked in state.recent if not asked.counted for each in asked.files]
     for each in [*uncounted, *before]:
         total = total.plus(Amounts(each.counts, each.totals))
-    return Earlier(found.told, waiting, total, fresh)
+    return Earlier(found.told, waiting, total, fresh, state.so_far.starts)

@@ -62,6 +62,9 @@ def guarantee_of(state: State) -> Guarantee:
         conditions.append(
             f"the {what} of {entry['name']} in round {entry['batch']} has nothing to do with what results showed"
         )
+    if state.contradicted:
+        ids = "1 id" if state.contradicted == 1 else f"{state.contradicted} ids"
+        conditions.append(f"what was recorded of {ids} is right, although later files say otherwise")
     for change in state.changes:
         if change.unrelated:
             what = "left out" if change.kind == "dropped" else "added"
@@ -86,7 +89,11 @@ def missing(state: State) -> list[str]:
         found.append(f"what is missing of {rounds} {which} has nothing to do with its values")
     lost = sum(state.lost.values())
     if lost:
-        found.append(f"the reasons why {lost} outcomes are missing have nothing to do with what they would have been")
+        found.append(
+            f"the reasons why {lost} outcomes are missing have nothing to do with what they would have been"
+            if lost > 1
+            else "the reason why 1 outcome is missing has nothing to do with what it would have been"
+        )
     return found
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from roundwise.studies.listing import import_log
+from roundwise.studies.listing import imported
 from roundwise.studies.opening import load_study
 from roundwise.studies.report import Event, events_of
-from roundwise.studies.store import open_store, write_log
+from roundwise.studies.store import open_store, read_log, write_log
 from roundwise.studies.study import Study
 from roundwise.studies.verify import Audit, entry_of, verified
 
@@ -32,9 +32,12 @@ def export_study(name: str, path: str | Path, storage: str | None = None) -> Pat
     return Path(path)
 
 
-def import_study(path: str | Path, storage: str | None = None) -> Study:
-    """Bring a study that was exported into a storage; its chain of digests is checked, and it is replayed."""
-    _, listing = import_log(Path(path), storage)
+def import_study(path: str | Path, storage: str | None = None, unsound: bool = False) -> Study:
+    """Bring a study that was exported into a storage; its chain is checked, and all of it is computed again.
+
+    Where something comes out otherwise than this very version would have recorded it, it must be said to be `unsound`.
+    """
+    listing = imported(read_log(Path(path)), storage, unsound)
     return load_study(listing.name, storage)
 
 

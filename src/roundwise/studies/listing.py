@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from roundwise.arrays import Plain
-from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.errors import DataError, InputError, RoundwiseError, said
 from roundwise.studies.guarantee import VOID
 from roundwise.studies.replay import WRONG, replayed
-from roundwise.studies.store import Entry, Listing, check, open_store, read_log
-from roundwise.studies.store.log import CHECKPOINT
+from roundwise.studies.store import Entry, Listing, check, open_store
 from roundwise.studies.verify import verified
 from roundwise.studies.writing import overview
-
-MANY = 500  # rounds up to which a record is computed again before it is taken in
 
 UNKNOWN = {
     "question": "?",
@@ -47,22 +43,23 @@ def list_studies(storage: str | None = None) -> list[Plain]:
     return rows
 
 
-def import_log(file: Path, storage: str | None = None) -> tuple[list[Entry], Listing]:
-    """Take in a record that was exported."""
-    entries = read_log(file)
-    return entries, imported(entries, storage)
+def imported(
+    entries: Sequence[Entry],
+    storage: str | None = None,
+    unsound: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Listing:
+    """Take in a whole record, once its chain is checked and all of it was computed again.
 
-
-def imported(entries: Sequence[Entry], storage: str | None = None) -> Listing:
-    """Take in a whole record, once its chain is checked and it can be replayed."""
+    What was recorded by the rules of this version must come out the same, unless it may be `unsound`.
+    """
     check(entries)
     if not entries:
         raise InputError("A log without entries is no study.")
     state = replayed(entries)
     try:
         about = overview(state)
-        if sum(entry.kind == CHECKPOINT for entry in entries) <= MANY:
-            verified(entries)
+        audit = verified(entries, progress)
     except RoundwiseError:
         raise
     except WRONG as error:
@@ -70,5 +67,12 @@ def imported(entries: Sequence[Entry], storage: str | None = None) -> Listing:
             f"The record of '{entries[0].study}' cannot be computed again ({type(error).__name__}): roundwise did not "
             "write it so. Nothing was changed."
         ) from None
+    wrong = [each for each in audit.differences if each.same_rules]
+    if wrong and not unsound:
+        anyway = said("`unsound=True`", "`--unsound`")
+        raise DataError(
+            f"The record of '{entries[0].study}' is not sound: {wrong[0].words} (entry {wrong[0].entry}, by the rules "
+            f"of this very version). Nothing was changed. Ask who changed it; {anyway} takes it in all the same."
+        )
     with open_store(storage) as store:
         return store.put(entries, about)

@@ -14,8 +14,11 @@ from roundwise.estimates import Past
 from roundwise.problem import Problem
 from roundwise.studies.drift import Agreement, Apart, agreement
 from roundwise.studies.packing import Unreadable, packed, unpacked_as
+from roundwise.studies.results import Results, Start
 from roundwise.studies.rounds import Asked, of_arms
 
+SHORT = 16  # letters of a digest by which a file is known
+STARTS = 100  # files whose rows are known again at the start of another
 MOST = 30  # notes, and batches closed early, that are kept word by word
 
 
@@ -33,7 +36,9 @@ class SoFar:
     agreement: Agreement | None = None  # None if it cannot be read
     refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
     lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
+    contradicted: Mapping[str, int] = field(default_factory=dict)  # by digest: results that later files contradict
     ends: tuple[Facts, ...] = ()  # what the first and the last file brought, and their arms
+    starts: tuple[Start, ...] = ()  # the rows of the last files, as marks
     shared: bool = False  # whether several arms were tried on the same items
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
@@ -45,7 +50,9 @@ class SoFar:
             sums_only=self.sums_only or sums_only(asked),
             other=self.other or other_than_planned(asked),
             lost=with_lost(self.lost, asked),
+            contradicted=with_contradicted(self.contradicted, asked.files),
             ends=_ends(self.ends, asked),
+            starts=(*self.starts, *(each.start for each in asked.files if each.start is not None))[-STARTS:],
             shared=self.shared or shares_items(asked),
         )
         if self.agreement is not None:
@@ -70,7 +77,9 @@ class SoFar:
             "agreement": packed(self.agreement),
             "refolded": self.refolded,
             **({"lost": dict(self.lost)} if self.lost else {}),
+            **({"contradicted": dict(self.contradicted)} if self.contradicted else {}),
             "ends": [dict(each) for each in self.ends],
+            **({"starts": [list(each) for each in self.starts]} if self.starts else {}),
             "shared": self.shared,
         }
 
@@ -92,7 +101,9 @@ class SoFar:
             kept,
             bool(payload["refolded"]),
             {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
+            {str(digest): int(number) for digest, number in payload.get("contradicted", {}).items()},
             tuple(having(each, ("arms", "results")) for each in payload["ends"]),
+            tuple(Start(int(rows), str(mark), bool(telling)) for rows, mark, telling in payload.get("starts", ())),
             bool(payload["shared"]),
         )
 
@@ -149,6 +160,16 @@ def with_lost(lost: Mapping[str, int], asked: Asked) -> dict[str, int]:
     for arm, number in zip(asked.arms, asked.lost.tolist(), strict=True):
         if number:
             found[arm] = found.get(arm, 0) + int(number)
+    return found
+
+
+def with_contradicted(known: Mapping[str, int], files: Sequence[Results]) -> dict[str, int]:
+    """How many results of each file later ones contradict, with some more of those: the same ones come again."""
+    found = dict(known)
+    for each in files:
+        for source in [] if each.contradicted is None else each.contradicted.files:
+            key = source.digest[:SHORT]
+            found[key] = max(found.get(key, 0), source.rows)
     return found
 
 

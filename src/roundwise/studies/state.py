@@ -20,7 +20,16 @@ from roundwise.studies.packing import Unreadable
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
-from roundwise.studies.so_far import SoFar, shares_items, shortfall, sums_only, with_lost, with_notes
+from roundwise.studies.so_far import (
+    SHORT,
+    SoFar,
+    shares_items,
+    shortfall,
+    sums_only,
+    with_contradicted,
+    with_lost,
+    with_notes,
+)
 from roundwise.trial import conclusion, stuck
 
 
@@ -130,7 +139,8 @@ class State:
 
     @property
     def _ready(self) -> list[Asked]:
-        return [each for each in self.recent if each.complete and not each.counted and each.number > self._folded]
+        new = [each for each in self.recent if not each.counted and each.number > self._folded]
+        return [each for each in new if each.complete]
 
     @property
     def _folded(self) -> int:
@@ -158,7 +168,7 @@ class State:
         """The facts that are not about counted batches."""
         waiting = self.outstanding
         return {
-            "through": max([each.number for each in self.recent if each.complete], default=self._folded),
+            "through": next((each.number for each in reversed(self.recent) if each.complete), self._folded),
             "settings": None if self.settings == self.first else self.settings.payload(),
             "open": None if waiting is None else waiting.payload(),
             "amendments": self.amendments,
@@ -199,6 +209,16 @@ class State:
         for each in self._uncounted:
             lost = with_lost(lost, each)
         return lost
+
+    @property
+    def contradicted(self) -> int:
+        """How many results that count are contradicted by files that were told after them."""
+        found = self.so_far.contradicted
+        for each in self._uncounted:
+            found = with_contradicted(found, each.files)
+        found = with_contradicted(found, [each for _, each in self.later])
+        gone = {each["replaces"][:SHORT] for each in self.amendments}
+        return sum(rows for digest, rows in found.items() if digest not in gone)
 
     @property
     def notes(self) -> list[str]:

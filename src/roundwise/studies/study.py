@@ -25,7 +25,7 @@ from roundwise.studies.writing import New, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.report.tables import Frame
+    from roundwise.studies.report.records import Frame
 
 
 class Study(Changing):

@@ -6,7 +6,7 @@ another version recorded it: rules change from version to version, and what was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -71,8 +71,11 @@ def entry_of(entries: Sequence[Entry], digest: str) -> Entry:
     return found
 
 
-def verified(entries: Sequence[Entry]) -> Audit:
-    """Compute a study again from all its entries, each step from what was recorded before it."""
+def verified(entries: Sequence[Entry], progress: Callable[[int], None] | None = None) -> Audit:
+    """Compute a study again from all its entries, each step from what was recorded before it.
+
+    `progress` is called with the number of entries that were done since the last call.
+    """
     state = replayed(entries[:1])
     found: list[Difference] = []
     plans = counts = verdicts = 0
@@ -95,6 +98,8 @@ def verified(entries: Sequence[Entry]) -> Audit:
         apply(state, entry)
         if entry.kind == "counted":
             found += [Difference(entry.seq, entry.version, rules, each) for each in _readable(state)]
+        if progress is not None:
+            progress(1)
     if state.decided is None and not state.ready and state.verdict() is not None:
         found.append(Difference(entries[-1].seq, entries[-1].version, rules, "a verdict follows, but was not recorded"))
     return Audit(state, plans, counts, verdicts, tuple(found))

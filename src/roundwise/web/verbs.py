@@ -249,6 +249,8 @@ def brought(results: Results, arms: Sequence[str]) -> Plain:
         "rows": results.rows,
         "results": {arm: int(n) for arm, n in zip(arms, results.counts.tolist(), strict=True)},
         "missing": {arm: int(n) for arm, n in zip(arms, missing, strict=True)},
+        "skipped": results.skipped,
+        "contradicts": None if results.contradicted is None else results.contradicted.plain(),
         "notes": list(results.notes),
         "sha256": results.digest,
     }

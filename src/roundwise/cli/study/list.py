@@ -12,6 +12,7 @@ from roundwise.cli.study.common import Storage
 def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     """All studies of the storage: their state, answer, and results of their budget."""
     from roundwise.studies import listing
+    from roundwise.studies.report.words import count
 
     found = listing.list_studies(storage)
     if as_json:
@@ -22,9 +23,9 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
         return
     rows = []
     for each in found:
-        budget = "" if each["budget"] is None else f" of {each['budget']}"
+        came = count(each["results"]) + ("" if each["budget"] is None else f" of {count(each['budget'])}")
         waiting = "" if each["since"] is None else f"since {each['since'][:16]}"
         stands = each["answer"] or each["state"]
-        rows.append((each["name"], stands, f"{each['results']}{budget}", waiting, each["changed"][:16], each["by"]))
+        rows.append((each["name"], stands, came, waiting, each["changed"][:16], each["by"]))
     print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
     say("Next: `roundwise status NAME` shows where one stands.")

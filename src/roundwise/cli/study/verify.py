@@ -9,6 +9,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app
 from roundwise.cli.options import Json
+from roundwise.cli.output import progress
 from roundwise.cli.study.common import Name, Storage, show
 
 
@@ -30,7 +31,8 @@ def verify(
     with open_store(storage, create=False) as store:
         entries = store.read(name)
     known = None if digest is None else entry_of(entries, digest)
-    audit = verified(entries)
+    with progress(len(entries) - 1, "computing it again") as advance:
+        audit = verified(entries, advance)
     found = {
         "study": name,
         "entries": len(entries),

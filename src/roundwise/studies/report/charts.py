@@ -100,7 +100,7 @@ def evidence_chart(report: Facts) -> str:
             )
     legend = []
     for i, each in enumerate(drawn):
-        colour, wide = (GREY, 1.5) if each.shown else (COLOURS[i % len(COLOURS)], 2.5)
+        colour, wide = COLOURS[i % len(COLOURS)], 1.5 if each.shown else 2.5
         points = [
             (13.0, down(0.0)),
             *((across(b), down(v)) for b, v in zip(each.rounds, each.log_evidence, strict=True)),

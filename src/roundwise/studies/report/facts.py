@@ -133,6 +133,8 @@ def _files(state: State, rounds: Sequence[Asked], events: Sequence[Event]) -> tu
                 results=int(each.counts.sum()),
                 rows=each.rows,
                 digest=each.digest,
+                skipped=each.skipped,
+                contradicts=None if each.contradicted is None else each.contradicted.plain(),
                 at=None if event is None else event.at,
                 by=None if event is None else event.by,
             )

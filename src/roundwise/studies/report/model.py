@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from roundwise.arrays import Plain
 from roundwise.studies.report.words import Units
 
 
@@ -65,6 +66,8 @@ class Told:
     results: int
     rows: int
     digest: str
+    skipped: int = 0  # rows that were recorded before
+    contradicts: Plain | None = None  # those of them that say something else than is recorded
     at: str | None = None  # ISO 8601, UTC
     by: str | None = None
 

@@ -36,6 +36,12 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             f"Round {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
             f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
         )
+    if state.contradicted:
+        said.append(
+            f"Files that came later say something else than what was recorded (ids: {count(state.contradicted)}). What "
+            "was recorded stands and counts. If results were told before they were final, the guarantee is about what "
+            "they were then; `roundwise amend` corrects them, and the notes below say which they are."
+        )
     if emptied(state):
         said.append(
             f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "

@@ -30,12 +30,17 @@ STYLE = (
     ".rw .legend{list-style:none;padding:0;margin:4px 0;font-size:13px;columns:22em}"
     ".rw .legend li{break-inside:avoid}"
     ".rw .legend svg{display:inline-block;margin:0 6px 0 0;vertical-align:middle}"
-    ".rw pre{background:#f4f4f4;padding:10px;overflow:auto;font-size:13px}"
+    ".rw pre{background:#f4f4f4;padding:10px;font-size:13px;white-space:pre-wrap;overflow-wrap:anywhere}"
     ".rw dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 14px;margin:0}.rw dt{color:#666}.rw dd{margin:0}"
     "@media(max-width:34rem){.rw{padding:10px}.rw dl{font-size:14px;gap:2px 10px;grid-template-columns:5.5em 1fr}"
-    ".rw .card{padding:10px 12px}}"
-    "@media print{.rw .card{break-inside:avoid}}"
+    ".rw .card{padding:10px 12px}"
+    ".rw .many thead{display:none}.rw .many tr{display:block;padding:6px 0;border-bottom:1px solid #e5e5e5}"
+    ".rw .many td{display:flex;justify-content:space-between;gap:12px;border:0;padding:1px 0;text-align:right}"
+    ".rw .many td::before{content:attr(data-is);color:#666;text-align:left;white-space:nowrap}"
+    ".rw .many td:first-child{font-weight:600}.rw .many td:first-child::before,.rw .many td:empty{display:none}}"
+    "@media print{.rw .card{break-inside:avoid;overflow:visible}}"
 )
+MANY = 5  # columns that are too many for a phone
 PAGE = "body{margin:0;background:#f6f6f4}@media print{body{background:#fff}}"
 
 
@@ -89,18 +94,21 @@ def _section(title: str, inside: str) -> str:
 
 
 def rows_of(table: Table, out: frozenset[str] | set[str] = frozenset()) -> str:
-    """A table in HTML; arms that are `out` in grey."""
+    """A table in HTML; arms that are `out` in grey. On a phone, of many columns, a row is a list of its cells."""
+    many = sum(any(row[i] for row in table[1:]) for i in range(len(table[0]))) >= MANY
     numeric = [all(len(row[i]) <= 24 for row in table[1:]) and i > 0 for i in range(len(table[0]))]
 
     def row(cells: list[str], tag: str) -> str:
+        named = [f' data-is="{esc(title)}"' if many and tag == "td" else "" for title in table[0]]
         return "".join(
-            f'<{tag} class="{"n" if short and tag == "td" else "w"}">{esc(cell)}</{tag}>'
-            for cell, short in zip(cells, numeric, strict=True)
+            f'<{tag} class="{"n" if short and tag == "td" else "w"}"{name}>{esc(cell)}</{tag}>'
+            for cell, short, name in zip(cells, numeric, named, strict=True)
         )
 
     gone = {visible(name) for name in out}
     body = "".join(f"<tr{' class=out' if each[0] in gone else ''}>{row(each, 'td')}</tr>" for each in table[1:])
-    return f"<table><thead><tr>{row(table[0], 'th')}</tr></thead><tbody>{body}</tbody></table>"
+    kind = " class=many" if many else ""
+    return f"<table{kind}><thead><tr>{row(table[0], 'th')}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def esc(text: str) -> str:

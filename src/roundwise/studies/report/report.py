@@ -10,8 +10,7 @@ from roundwise.studies.report.markdown import markdown_of
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.page import card_of, page_of
 from roundwise.studies.report.pdf import pdf_of
-from roundwise.studies.report.sheets import csv_of, workbook_of
-from roundwise.studies.report.tables import (
+from roundwise.studies.report.records import (
     ARM_COLUMNS,
     CELL_COLUMNS,
     CLAIM_COLUMNS,
@@ -22,6 +21,7 @@ from roundwise.studies.report.tables import (
     frame,
     plain_of,
 )
+from roundwise.studies.report.sheets import csv_of, workbook_of
 from roundwise.studies.report.text import text_of, top_of
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from roundwise.errors import InputError, unknown, visible
 from roundwise.studies.report.model import Facts
-from roundwise.studies.report.tables import (
+from roundwise.studies.report.records import (
     ARM_COLUMNS,
     CELL_COLUMNS,
     CLAIM_COLUMNS,
@@ -27,6 +27,7 @@ TABLES = {
     "rounds": (CELL_COLUMNS, cell_records),
     "files": (FILE_COLUMNS, file_records),
 }
+SMALL = 1e-3  # below it four decimals say nothing
 LONGEST = 32_000  # letters of a cell that Excel opens
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
 
@@ -66,7 +67,7 @@ def workbook_of(report: Facts) -> bytes:
     """An Excel workbook with a summary and every table."""
     try:
         from openpyxl import Workbook
-        from openpyxl.styles import Font
+        from openpyxl.styles import Alignment, Font
     except ImportError:
         raise InputError("Excel files need the extra 'frames': pip install 'roundwise[frames]'.") from None
     book = Workbook()
@@ -89,9 +90,12 @@ def workbook_of(report: Facts) -> bytes:
         for cell in each[1]:
             cell.font = Font(bold=True)
         each.freeze_panes = "A2"
-        widths = [max((len(str(cell.value or "")) for cell in column[:200]), default=0) for column in each.columns]
+        widths = [max((len(_seen(cell.value)) for cell in column[:200]), default=0) for column in each.columns]
         for column, width in zip(each.columns, widths, strict=True):
             each.column_dimensions[column[0].column_letter].width = min(max(width + 2, 10), 80)
+    for row in sheet.iter_rows():
+        for cell in row:
+            cell.alignment = Alignment(wrap_text=True, vertical="top")
     target = io.BytesIO()
     book.save(target)
     return target.getvalue()
@@ -103,6 +107,13 @@ def _fill(sheet: Any, columns: Sequence[str], rows: Records) -> None:
         for j, value in enumerate(row, 1):
             cell = sheet.cell(i, j)
             cell.value = visible(value, LONGEST) if isinstance(value, str) else value
+            if isinstance(value, float):  # shown short, kept whole
+                cell.number_format = "0.0000" if value == 0 or abs(value) >= SMALL else "0.00E+00"
             if isinstance(value, str):
                 cell.data_type = "s"
                 cell.quotePrefix = value.startswith(DANGEROUS)
+
+
+def _seen(value: object) -> str:
+    """A cell about as long as it is shown."""
+    return f"{value:.4f}" if isinstance(value, float) else str(value or "")

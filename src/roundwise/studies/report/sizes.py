@@ -95,7 +95,8 @@ def _bounded(arms: list[Arm], bounds: Bounds, spare: Floats | None, leader: int 
 
 
 def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Claim]) -> list[Arm]:
-    """The arms with their differences from the control, if there is one: bounds that agree with what is shown.
+    """The arms with their differences from the control, if there is one: as the rule estimates them, if it does, with
+    bounds that agree with what is shown.
 
     Each end is wrong with probability at most 2 delta: half of delta for the bound, delta for the decision. A lift
     takes the difference and the control's own interval together.
@@ -105,11 +106,14 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
         return arms
     found = bounds.against(control) or Interval(np.full(len(arms), -np.inf), np.full(len(arms), np.inf))
     lower, upper = (np.array(each) for each in found)
+    estimates: dict[str, float] = {}
     for claim in claims:
         about, name = _about(state, claim), _other_than_control(state, _about(state, claim))
         if about is None or name is None:
             continue
         i, level = state.settings.arms.index(name), about.level
+        if claim.estimate is not None:
+            estimates[name] = claim.estimate
         lower[i] = max(lower[i], -np.inf if claim.lower is None else claim.lower)
         upper[i] = min(upper[i], np.inf if claim.upper is None else claim.upper)
         if not (claim.shown and not about.below):
@@ -126,7 +130,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
         if arm.index == control or arm.mean is None or base.mean is None:
             compared.append(arm)
             continue
-        difference = arm.mean - base.mean
+        difference = estimates.get(arm.name, arm.mean - base.mean)
         lifts = _lifts(state, base, float(low), float(high))
         compared.append(
             replace(

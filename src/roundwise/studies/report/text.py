@@ -42,6 +42,10 @@ def extent_of(report: Facts) -> str:
     """How much came back: of the budget, in how many rounds."""
     of = "" if report.budget is None else f" of at most {count(report.budget)}"
     waiting = f", and {count(report.waiting)} of the open round, which do not count yet" if report.waiting else ""
+    later = sum(each.results for each in report.files if each.round is None)
+    if later:
+        within = f"{count(report.results - later)} in {rounds(report.rounds)} and {count(later)} after the decision"
+        return f"{count(report.results)} results, {within}"
     return f"{count(report.results)}{of} results in {rounds(report.rounds)}{waiting}"
 
 

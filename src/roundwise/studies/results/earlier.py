@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.dealing import mixed
 from roundwise.errors import DataError, said
 from roundwise.noise import Noise
 from roundwise.state import Batch
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.marks import marks
 from roundwise.studies.results.packing import Hashes
-from roundwise.studies.results.recorded import Results
+from roundwise.studies.results.recorded import Results, Start
 from roundwise.studies.results.running import RARE, fits, log_ratio
 from roundwise.studies.results.words import refusal
 
@@ -35,6 +36,7 @@ class Earlier:
     waiting: Floats | None = None  # (K)
     total: Amounts | None = None  # of all results, where not all files are here
     fresh: bool = False  # whether nothing was told of the open round yet
+    starts: Sequence[Start] = ()  # of files that are not here
     items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
 
     @classmethod
@@ -49,6 +51,14 @@ class Earlier:
         """Of all rows, ascending."""
         found = [each.hashes for each in self.told if each.ids is not None]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
+
+    @cached_property
+    def outcomes(self) -> tuple[Hashes, Hashes]:
+        """Ids of which it is known what was recorded, and each of them with that."""
+        some = [(each.hashes, each.outcomes) for each in self.told if each.codes is not None]
+        none = np.zeros(0, dtype=np.uint64)
+        ids = np.concatenate([none, *(each for each, _ in some)])
+        return ids, np.concatenate([none, *(with_outcome(*each) for each in some)])
 
     def holds(self, digest: str) -> bool:
         """Whether a file of the same contents is among them."""
@@ -85,9 +95,9 @@ class Earlier:
         """How many rows at the start of a file are recorded; an error if that is so and nobody said what it means."""
         starts = {each.start for each in self.told if each.start is not None}
         if not cumulative:
-            telling = {each.start for each in self.told if each.start is not None and each.start.telling}
-            found = marks(spool.after(), [each.rows for each in telling], arms, seed)
-            same = [each.rows for each in telling if found.get(each.rows) == each.mark]
+            asked = {each for each in (*starts, *self.starts) if each.telling or not self.believed}
+            found = marks(spool.after(), [each.rows for each in asked], arms, seed)
+            same = [each.rows for each in asked if found.get(each.rows) == each.mark]
             if same:
                 raise refusal(
                     name,
@@ -120,17 +130,15 @@ class Earlier:
     # --- sums
 
     def new_sums(self, name: str, file: Amounts, noise: Noise, zero_one: bool, cumulative: bool) -> Amounts:
-        """What sums bring beyond what is recorded, by the law of the results; an error if that is not clear."""
+        """What sums bring beyond what is recorded; an error if that is not clear."""
         if not self.told:
             return file
         low, high = (0.0, 1.0) if zero_one else (noise.outcome.low, noise.outcome.high)
         zero_one = zero_one or (noise.outcome.whole and (low, high) == (0.0, 1.0))
         if not cumulative:
-            bar = math.log(RARE) if self.believed else -math.log(RARE)
             parts = [each for each in (_amounts(self.told[-1]), self.together) if file.contains(each, low, high)]
-            if not fits(file.counts, self.waiting, self.fresh) and any(
-                log_ratio(noise, zero_one, Batch(*each), Batch(*file)) > bar for each in parts
-            ):
+            as_asked = self.believed or fits(file.counts, self.waiting, self.fresh)
+            if parts and not (as_asked and self._new(file, parts, noise, zero_one)):
                 raise refusal(name, "this looks like a running total: no arm has less than what is recorded.", _which())
             return file
         if not file.contains(self.together, low, high):
@@ -141,6 +149,12 @@ class Earlier:
             )
         rest = file.minus(self.together)
         return rest._replace(scatter=None if rest.scatter is None else np.maximum(rest.scatter, 0.0))
+
+    def _new(self, file: Amounts, parts: Sequence[Amounts], noise: Noise, zero_one: bool) -> bool:
+        """Whether sums that could hold these parts may be new: not the same, and not far likelier to hold them."""
+        if not self.believed and any(np.array_equal(file.counts, each.counts) for each in parts):
+            return False
+        return all(log_ratio(noise, zero_one, Batch(*each), Batch(*file)) <= math.log(RARE) for each in parts)
 
 
 class Amounts(NamedTuple):
@@ -189,9 +203,15 @@ def _which() -> str:
     return f"Say {difference} to take the difference, or {new} if all of it is new (and later files are believed)."
 
 
-def nothing_new(name: str, rows: int) -> DataError:
-    """All that a file brings is recorded."""
-    return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded. Nothing was changed.")
+def with_outcome(ids: Hashes, codes: Hashes) -> Hashes:
+    """The hash of an id together with what was recorded of it."""
+    return mixed(ids ^ mixed(codes))
+
+
+def nothing_new(name: str, rows: int, but: str | None = None) -> DataError:
+    """All that a file brings is recorded, `but` some of it otherwise."""
+    otherwise = "" if but is None else f" {but}."
+    return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{otherwise} Nothing was changed.")
 
 
 def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:

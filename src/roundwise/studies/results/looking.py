@@ -12,8 +12,9 @@ from roundwise.noise import Noise
 from roundwise.studies.results.columns import Columns, known_titles
 from roundwise.studies.results.earlier import Earlier
 from roundwise.studies.results.names import Names
+from roundwise.studies.results.opening import sheet_of
 from roundwise.studies.results.options import Options
-from roundwise.studies.results.reading import Reader, sheet_of
+from roundwise.studies.results.reading import Reader
 from roundwise.studies.results.words import shown
 
 

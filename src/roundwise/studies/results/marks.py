@@ -39,6 +39,14 @@ def with_arm(items: Hashes, arms: Index) -> Hashes:
     return mixed(items ^ mixed(arms.astype(np.uint64)))
 
 
+def outcome_codes(names: Sequence[str], arms: Index, values: Floats, seed: int) -> Hashes:
+    """A 32-bit hash of each row's arm, by its name, and value, to seven digits; nan is a value, too."""
+    with np.errstate(over="ignore"):
+        small = np.where(np.isnan(values), np.nan, values).astype(np.float32) + np.float32(0.0)  # one nan, no -0
+    codes = hashes(names, seed)[arms] ^ mixed(small.view(np.uint32).astype(np.uint64))
+    return codes >> np.uint64(32)
+
+
 def marks(rows: Chunks, sizes: Sequence[int], arms: Sequence[str], seed: int) -> dict[int, str]:
     """The marks of the first rows, for each of the sizes that there are rows for; by the names of the arms."""
     codes = hashes(arms, seed)

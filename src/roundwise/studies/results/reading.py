@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Noise, items_of
-from roundwise.studies.results.books import LARGEST, excel_sheet
 from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
 from roundwise.studies.results.columns import Columns, known_titles, layout
 from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
-from roundwise.studies.results.frames import frame_sheet, parquet_sheet
-from roundwise.studies.results.limits import Limits
-from roundwise.studies.results.lines import RowLines, SumLines
 from roundwise.studies.results.lots import Spool, kept, width_for
 from roundwise.studies.results.marks import marks, surprising
 from roundwise.studies.results.names import EVERY, Names
-from roundwise.studies.results.objects import is_json, json_sheet
+from roundwise.studies.results.opening import sheet_of
 from roundwise.studies.results.options import Options
 from roundwise.studies.results.recorded import Form, Law, Results, Start
-from roundwise.studies.results.sheets import Chunk, Sheet, damaged, is_frame, is_path, opened, unreadable
+from roundwise.studies.results.rowlines import RowLines
+from roundwise.studies.results.sheets import Chunk, Sheet, is_path, unreadable
+from roundwise.studies.results.sumlines import SumLines
 from roundwise.studies.results.sums import Sums
-from roundwise.studies.results.text import text_sheet
-from roundwise.studies.results.words import listed, quoted, refusal, shown
+from roundwise.studies.results.words import listed, quoted, shown
 
 TEACHES = (
     "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"
@@ -75,41 +70,6 @@ def read_results(
             raise unreadable(path, error) from None
     teaches = parts > 1 and not found.deals
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
-
-
-def sheet_of(source: object, path: str, name: str, known: set[str], stack: ExitStack) -> Sheet:
-    """The table in whatever was given; a source that was sent by somebody else has limits."""
-    limits: Limits | None = getattr(source, "limits", None)
-    found = _sheet(source, path, name, known, stack, limits)
-    return found if limits is None else limits.counted(found)
-
-
-def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitStack, limits: Limits | None) -> Sheet:
-    if is_frame(source):
-        return frame_sheet(name, source)
-    if not is_path(source):
-        raise InputError(f"Results come from a file or a data frame, not from a value of type {type(source).__name__}.")
-    file = stack.enter_context(opened(path))
-    start = _start(file)
-    if start.startswith(b"PAR1"):
-        return parquet_sheet(name, path, file)
-    if start.startswith(b"PK\x03\x04"):
-        return excel_sheet(name, file, LARGEST if limits is None else limits.unpacked)
-    for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):
-        if start and path.lower().endswith(suffix):
-            raise refusal(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")
-    if start.startswith(b"\x1f\x8b"):
-        unpacked = gzip.GzipFile(fileobj=file) if limits is None else limits.gzip(name, file)
-        file = cast(BinaryIO, stack.enter_context(unpacked))
-        try:
-            start = _start(file)
-        except (OSError, EOFError, zlib.error) as error:
-            raise damaged(name, "a compressed file", error) from None
-    return json_sheet(name, file) if is_json(start) else text_sheet(name, file, known)
-
-
-def _start(file: Any) -> bytes:
-    return bytes(file.peek(64)[:64]) if hasattr(file, "peek") else b""
 
 
 class Reader:
@@ -253,7 +213,8 @@ class Reader:
         missing = reader.missing - self._recorded_missing(size) * bool(skipped)
         missing = np.maximum(missing, 0.0)
         if spool.rows <= skipped and not missing.any() and not same:
-            raise nothing_new(sheet.name, skipped + reader.skipped)
+            but = None if reader.contradicted is None else reader.contradicted.words(sheet.unit)
+            raise nothing_new(sheet.name, skipped + reader.skipped, but)
         sums = Sums(size)
         zero_one = True
         for index, values, _ in spool.after(skipped):
@@ -281,7 +242,9 @@ class Reader:
             missing=missing if missing.any() else None,
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
+            contradicted=reader.contradicted,
             ids=reader.packed_ids(),
+            codes=reader.packed_codes(),
             start=start,
             times=reader.times,
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError
+from roundwise.studies.results.contradicted import Contradicted
 from roundwise.studies.results.lots import Lots
 from roundwise.studies.results.packing import Hashes, packed, packed_hashes, unpacked, unpacked_hashes
 from roundwise.studies.results.words import shown
@@ -47,7 +48,9 @@ class Results:
     missing: Floats | None = None  # (K), rows without an outcome
     why: str | None = None  # they have none, in the user's words
     skipped: int = 0  # rows that were recorded before
+    contradicted: Contradicted | None = None  # those of them that say something else
     ids: str | None = None  # packed hashes of the ids of all rows
+    codes: str | list[float | int] | None = None  # of each of these ids, a packed hash of its arm and outcome
     start: Start | None = None
     new: bool = False  # somebody said so, of this file or of one before it: it is no running total
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
@@ -70,12 +73,18 @@ class Results:
     @property
     def slim(self) -> Results:
         """The same without rows and ids, which may be many."""
-        return replace(self, lots=None, ids=None)
+        return replace(self, lots=None, ids=None, codes=None)
 
     @cached_property
     def hashes(self) -> Hashes:
         """Of the ids of all rows, ascending."""
         return np.zeros(0, dtype=np.uint64) if self.ids is None else unpacked_hashes(self.ids)
+
+    @cached_property
+    def outcomes(self) -> Hashes:
+        """Of each of these ids, a hash of its arm and outcome."""
+        found = np.zeros(0) if self.codes is None else unpacked(self.codes)
+        return found.astype(np.uint64)
 
     def payload(self) -> Plain:
         """The results as JSON has them; `from_payload` brings back the same bits."""
@@ -89,7 +98,9 @@ class Results:
             "missing": None if self.missing is None else packed(self.missing),
             "why": self.why,
             "skipped": self.skipped or None,
+            "contradicted": None if self.contradicted is None else self.contradicted.payload(),
             "ids": self.ids,
+            "codes": self.codes,
             "start": None if self.start is None else list(self.start),
             "new": self.new or None,
             "times": None if self.times is None else list(self.times),
@@ -112,7 +123,7 @@ class Results:
         """The results that `payload` was made of."""
         try:
             counts = unpacked(payload["counts"])
-            start, times = payload.get("start"), payload.get("times")
+            start, times, against = (payload.get(each) for each in ("start", "times", "contradicted"))
             found = cls(
                 **{name: payload[name] for name in ("name", "digest", "form", "rows", "parts", "seed")},
                 counts=counts,
@@ -126,7 +137,9 @@ class Results:
                 missing=_maybe(payload, "missing"),
                 why=payload.get("why"),
                 skipped=payload.get("skipped", 0),
+                contradicted=None if against is None else Contradicted.from_payload(against),
                 ids=payload.get("ids"),
+                codes=payload.get("codes"),
                 start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
                 new=bool(payload.get("new", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
@@ -162,6 +175,8 @@ def _check(found: Results) -> None:
             raise ValueError(name)
         if name in ("counts", "missing") and (each != np.floor(each)).any():
             raise ValueError(f"{name} that are not whole numbers")
+    if found.codes is not None and len(found.outcomes) != len(found.hashes):
+        raise ValueError("ids that are not as many as what is known of them")
     lots = found.lots
     if lots is not None and found.tables and not lots.of_rows:
         raise ValueError("lots in place of rows")

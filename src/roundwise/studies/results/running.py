@@ -3,9 +3,10 @@
 Let m results with total S be recorded of an arm, and a file have n >= m with total T. A running total has r = n - m
 results that are not recorded, with total t = T - S. Both stories predict their total from what is recorded, t by the
 law of r results and T by that of n. With L the likelihood of a running total over that of new results, the true story
-makes L misleading by a factor c with probability at most 1/c (Markov), whichever of the two it is: so a running total
-passes unseen at most once in `RARE` times before anybody said that files are new, and after that new results are taken
-for one at most once in `RARE` times. Counts say nothing here, but for what was asked (`fits`).
+makes L misleading by a factor c with probability at most 1/c (Markov), whichever of the two it is. Where somebody said
+that files are new, or a file has just what was asked for (`fits`), it is taken for a running total if L is above
+`RARE`: new results are so at most once in `RARE` times. L rests on a rate that stays the same, so it is never a reason
+to let pass what nobody spoke for.
 """
 
 from __future__ import annotations

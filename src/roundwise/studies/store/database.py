@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from roundwise.arrays import Facts, Plain
+from roundwise.arrays import Facts
 from roundwise.errors import InputError, unknown
 from roundwise.studies.store import schema, sharing
 from roundwise.studies.store.address import Address
@@ -32,8 +31,7 @@ from roundwise.studies.store.log import (
     stamp,
     written,
 )
-
-LONGEST = 200  # letters in the name of a study
+from roundwise.studies.store.rows import entry_of, listing_of, named, row_of, with_file
 
 
 def opened(address: Address, create: bool) -> Store:
@@ -100,7 +98,7 @@ class Store:
 
     def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study: its entry 0."""
-        (entry,) = extended(_named(name), Head(), [(kind, written(payload))], datetime.now(UTC))
+        (entry,) = extended(named(name), Head(), [(kind, written(payload))], datetime.now(UTC))
         self._insert([entry], overview)
         return entry
 
@@ -109,7 +107,7 @@ class Store:
         if not entries:
             raise InputError("A log without entries is no study.")
         check(entries)
-        name = _named(entries[0].study)
+        name = named(entries[0].study)
         if any(entry.study != name for entry in entries):
             raise InputError("A log belongs to one study, but these entries name several.")
         self._insert(entries, overview)
@@ -128,10 +126,10 @@ class Store:
             number, head = self._head(connection, name, lock=True)
             if head.entries - 1 != expected:
                 raise self._conflict(connection, name, number, head, expected)
-            about = {} if overview is None else {"overview": written(_over(connection, number, overview))}
+            about = {} if overview is None else {"overview": written(with_file(connection, number, overview))}
             entries = extended(name, head, texts, datetime.now(UTC))
             if entries:
-                connection.execute(insert(schema.entry), [_row(number, entry) for entry in entries])
+                connection.execute(insert(schema.entry), [row_of(number, entry) for entry in entries])
                 self._index(connection, number, entries)
                 last = entries[-1]
                 kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
@@ -189,7 +187,7 @@ class Store:
                 .where(key_.c.study_id == number, key_.c.name == key)
                 .order_by(entry.c.seq)
             ).all()
-        return [_entry(name, row.seq, row) for row in rows]
+        return [entry_of(name, row.seq, row) for row in rows]
 
     def _after(
         self, connection: Connection, name: str, number: int, head: Head, after: int, last: int | None = None
@@ -207,7 +205,7 @@ class Store:
         def checked() -> list[Entry]:
             if after >= head.entries:
                 raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
-            entries = [_entry(name, start.entries + i, row) for i, row in enumerate(rows)]
+            entries = [entry_of(name, start.entries + i, row) for i, row in enumerate(rows)]
             check(entries, start)
             found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
             if last is None and (found.entries, found.digest) != (head.entries, head.digest):
@@ -226,7 +224,7 @@ class Store:
             rows = connection.execute(
                 select(columns.name, columns.created_at, columns.changed_at, columns.entries, columns.overview)
             ).all()
-        return sorted((_listing(self.address, *row) for row in rows), key=lambda each: each.name)
+        return sorted((listing_of(self.address, *row) for row in rows), key=lambda each: each.name)
 
     def ends(self) -> dict[str, tuple[int, str]]:
         """Of every study how many entries it has, and the digest of the last: cheap, to see what has changed."""
@@ -260,7 +258,7 @@ class Store:
                 select(schema.study.c.id).where(schema.study.c.name == first.study)
             ).scalar_one()
             for entry in entries:  # one at a time: a payload may have many megabytes
-                connection.execute(insert(schema.entry), _row(number, entry))
+                connection.execute(insert(schema.entry), row_of(number, entry))
             self._index(connection, number, entries)
 
     def _index(self, connection: Connection, number: int, entries: Sequence[Entry]) -> None:
@@ -291,61 +289,9 @@ class Store:
         ).one_or_none()
         if row is None or expected >= head.entries:
             return Conflict(f"Study '{name}' ends with entry {head.entries - 1}, not {expected}. Nothing was changed.")
-        last = _entry(name, head.entries - 1, row)
+        last = entry_of(name, head.entries - 1, row)
         return Conflict(
             f"Study '{name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
             f"{last.at:%Y-%m-%d at %H:%M} UTC, but entry {expected} is the last one known here. Nothing was changed; "
             "look again and repeat."
         )
-
-
-def _row(number: int, entry: Entry) -> Plain:
-    return {
-        "study_id": number,
-        "seq": entry.seq,
-        "kind": entry.kind,
-        "recorded_at": stamp(entry.at),
-        "recorded_by": entry.by,
-        "version": entry.version,
-        "payload": entry.text,
-        "digest": entry.digest,
-    }
-
-
-def _entry(name: str, place: int, row: Row[Any]) -> Entry:
-    try:
-        at = moment(row.recorded_at)
-        entry = Entry(name, row.seq, row.kind, at, row.recorded_by, row.version, row.payload, row.digest)
-        if not all(isinstance(each, str) for each in (entry.kind, entry.by, entry.version, entry.text, entry.digest)):
-            raise TypeError
-    except (TypeError, ValueError):
-        raise Damaged(f"The log of study '{name}' was changed: entry {place} cannot be read. {RESTORE}") from None
-    return entry
-
-
-def _over(connection: Connection, number: int, overview: Facts) -> Plain:
-    """A line about a study, in which the last file stays where no other came."""
-    if overview.get("file") is not None:
-        return dict(overview)
-    old = connection.execute(select(schema.study.c.overview).where(schema.study.c.id == number)).scalar_one()
-    try:
-        return {**overview, "file": json.loads(old)["file"]}
-    except (ValueError, TypeError, KeyError):  # nobody wrote one, or it says nothing
-        return dict(overview)
-
-
-def _listing(address: Address, name: str, created: str, changed: str, entries: int, overview: str) -> Listing:
-    try:
-        about = json.loads(overview) if overview else {}
-        return Listing(str(name), moment(created), moment(changed), int(entries), about)
-    except (TypeError, ValueError):
-        raise Damaged(f"{address.place} is damaged: the list of studies cannot be read. {RESTORE}") from None
-
-
-def _named(name: str) -> str:
-    if not name or len(name) > LONGEST or not name.isprintable() or name != name.strip():
-        raise InputError(
-            f"A study cannot be called {name[:50]!r}: give a name of 1 to {LONGEST} printable letters, "
-            "without blanks at its ends."
-        )
-    return name

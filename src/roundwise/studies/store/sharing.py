@@ -14,12 +14,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 
-from roundwise.studies.store import engine as engines
 from roundwise.studies.store.address import Address
 from roundwise.studies.store.engine import Access
 from roundwise.studies.store.errors import StoreError
 from roundwise.studies.store.failures import PATIENCE, sentences
 from roundwise.studies.store.location import beside, identity, nothing_there
+from roundwise.studies.store.opening import opened
 
 
 class Gate:
@@ -86,7 +86,7 @@ class Registry:
                 raise nothing_there(address)
             new = identity(address.file) is None
             # layered file systems give a file another number when it is first opened to be written
-            with sentences(address), closing(engines.opened(address.file, "rwc" if create else "rw")):
+            with sentences(address), closing(opened(address.file, "rwc" if create else "rw")):
                 home = identity(address.file)
                 if new:  # for its owner alone to read; SQLite's own files beside it take after it
                     with suppress(OSError):

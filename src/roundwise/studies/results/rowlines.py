@@ -1,20 +1,22 @@
-"""The lines of a table, checked: from cells to arms and numbers. Everything that is wrong is put down, then refused."""
+"""Lines of a table that are one result each, checked. Everything that is wrong is put down, then refused."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Floats
 from roundwise.errors import DataError, said
 from roundwise.noise import Noise, items_of
 from roundwise.studies.results import checks
-from roundwise.studies.results.cells import Numbers, blank, no_value
+from roundwise.studies.results.cells import Numbers, no_value
 from roundwise.studies.results.columns import Layout
+from roundwise.studies.results.comparing import contradictions
+from roundwise.studies.results.contradicted import Contradicted
 from roundwise.studies.results.earlier import Earlier
 from roundwise.studies.results.ids import Ids
 from roundwise.studies.results.lots import Spool
@@ -22,98 +24,11 @@ from roundwise.studies.results.marks import Contents, hashes, with_arm
 from roundwise.studies.results.names import Index, Names
 from roundwise.studies.results.options import Options
 from roundwise.studies.results.packing import Hashes
+from roundwise.studies.results.placed import Cells, digest, taken, with_arms, written
 from roundwise.studies.results.sheets import Chunk, Sheet
 from roundwise.studies.results.words import by_arm, quoted, shown
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
-
-
-class Cells(NamedTuple):
-    """Some lines that have an arm: their numbers, the arm of each, and the cells of the other columns."""
-
-    lines: Sequence[int]
-    arms: Index
-    columns: Mapping[str, Sequence[object]]
-
-
-def with_arms(sheet: Sheet, names: Names, plan: Layout, chunk: Chunk) -> Cells:
-    """The lines of a chunk that have an arm of the study."""
-    roles = list(plan.places)
-    if plan.form == "wide":
-        return _unfolded(names, roles, chunk)
-    index = names.found(sheet.problems, chunk.lines, chunk.columns[0], chunk.columns[1:])
-    columns = dict(zip(roles[1:], chunk.columns[1:], strict=True))
-    cells = Cells(chunk.lines, index, columns)
-    good = index >= 0
-    return cells if good.all() else taken(cells, good)
-
-
-def taken(cells: Cells, good: Bools) -> Cells:
-    """Some of the lines."""
-    places = np.flatnonzero(good).tolist()
-    columns = {role: [column[k] for k in places] for role, column in cells.columns.items()}
-    return Cells([cells.lines[k] for k in places], cells.arms[good], columns)
-
-
-def _unfolded(names: Names, roles: Sequence[str], chunk: Chunk) -> Cells:
-    """One line for each cell of a table with one column an arm."""
-    at = [i for i, role in enumerate(roles) if role.startswith("arm ")]
-    arms = np.array([names.index[roles[i].removeprefix("arm ")] for i in at])
-    filled = [k for k in range(len(chunk.lines)) if not all(blank(column[k]) for column in chunk.columns)]
-    lines = np.repeat([chunk.lines[k] for k in filled], len(at)).astype(np.int64).tolist()
-    columns: dict[str, Sequence[object]] = {"outcome": [chunk.columns[i][k] for k in filled for i in at]}
-    for i, role in enumerate(roles):
-        if i not in at:
-            columns[role] = [chunk.columns[i][k] for k in filled for _ in at]
-    names.matched += len(lines)
-    return Cells(lines, np.tile(arms, len(filled)).astype(np.int64), columns)
-
-
-class SumLines:
-    """Lines that stand for many results."""
-
-    def __init__(self, sheet: Sheet, names: Names, noise: Noise, plan: Layout) -> None:
-        self._sheet, self._names, self._noise, self._plan = sheet, names, noise, plan
-        self._total = "successes" if plan.form == "successes" else "total"
-        roles = ("count", self._total, *(("squares",) if plan.squares else ()))
-        self._numbers = {role: Numbers(plan.titles[role], sheet.decimal_comma) for role in roles}
-        self._contents = Contents(f"{plan.form} {len(plan.places)}") if sheet.digest is None else None
-
-    def read(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Index, Floats, Floats, Floats | None]]:
-        """Checked lines in chunks: arms, counts, totals, and the scatter within each line where it is known."""
-        plan = self._plan
-        for chunk in chunks:
-            cells = with_arms(self._sheet, self._names, plan, chunk)
-            if not len(cells.arms):
-                continue
-            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
-            found = {}
-            for role, reader in self._numbers.items():
-                found[role], _ = reader.read(cells.lines, cells.columns[role])
-                checks.numbers(lines, reader.title, cells.columns[role], found[role])
-            counts, totals = found["count"], found[self._total]
-            checks.sums(lines, self._noise, plan.titles, counts, totals)
-            within = None
-            if plan.form == "successes":
-                with np.errstate(invalid="ignore", over="ignore"):
-                    within = np.maximum(totals - totals * (totals / np.maximum(counts, 1.0)), 0.0)
-            elif plan.squares:
-                within = checks.squares(lines, plan.titles, counts, totals, found["squares"])
-            good = lines.good
-            own = cells.arms[good], counts[good], totals[good], None if within is None else within[good]
-            if self._contents is not None:
-                self._contents.add([self._names.arms[i] for i in own[0].tolist()], *own[1:], None)
-            yield own
-
-    def refuse(self) -> None:
-        """Raise an error if anything was wrong."""
-        written(self._sheet, list(self._numbers.values()))
-        self._names.refuse_others(self._sheet.problems)
-        self._sheet.problems.refuse()
-
-    def digest(self) -> str:
-        """Of the contents."""
-        return digest(self._sheet, self._contents)
 
 
 class RowLines:
@@ -137,7 +52,7 @@ class RowLines:
         self._roles = plan.places.keys()
         self.has_items = "item" in plan.places or self._wide
         self.with_ids = "id" in plan.places or "item" in plan.places
-        self.ids = Ids(sheet, names.arms, "id" if "id" in plan.places else "item")
+        self.ids, self._seen = (Ids(sheet, names.arms, "id" if "id" in plan.places else "item") for _ in range(2))
         self._pairs = Ids(sheet, names.arms, "item") if {"id", "item"} <= self._roles else None
         self._contents = Contents(f"rows {sorted(self._roles)}") if sheet.digest is None else None
         self.missing, self._empty = np.zeros(len(names.arms)), np.zeros(len(names.arms))
@@ -163,6 +78,7 @@ class RowLines:
                 old = self._earlier.has(ids) if not self._options.again else np.zeros(len(ids), dtype=np.bool_)
                 if old.any():
                     self.skipped += int(old.sum())
+                    self._seen.add(taken(cells, old).lines, cells.arms[old], ids[old], values[old])
                     cells, values, missing, ids = taken(cells, ~old), values[~old], missing[~old], ids[~old]
                     items = None if items is None else items[~old]
             lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
@@ -173,9 +89,9 @@ class RowLines:
             checks.numbers(lines, self._title, cells.columns["outcome"], values)
             checks.outcomes(lines, self._noise, self._title, values)
             if ids is not None:
-                self.ids.add(cells.lines, cells.arms, ids, lines.good)
+                self.ids.add(cells.lines, cells.arms, ids, np.where(lines.good, values, np.nan))
             if self._pairs is not None and items is not None:
-                self._pairs.add(cells.lines, cells.arms, with_arm(items, cells.arms), lines.good)
+                self._pairs.add(cells.lines, cells.arms, with_arm(items, cells.arms), values)
             if "time" in cells.columns:
                 self._clock(cells.columns["time"])
             good = lines.good
@@ -206,10 +122,11 @@ class RowLines:
                 "Complete the table; or say why, and they are counted as missing: "
                 f"{said('missing=REASON', '--missing REASON')}.",
             )
-        if not self._options.average_ids:
-            self.ids.refuse()
-        else:
-            self.ids.refuse_several_arms()
+        for ids in (self._seen, self.ids):
+            if not self._options.average_ids:
+                ids.refuse()
+            else:
+                ids.refuse_several_arms()
         if self._pairs is not None:
             self._pairs.refuse()
         self._names.refuse_others(problems)
@@ -242,6 +159,17 @@ class RowLines:
         """The ids of all rows, for the record."""
         return self.ids.packed() if self.with_ids else None
 
+    def packed_codes(self) -> str | list[float | int] | None:
+        """What was recorded of each id, as hashes."""
+        return self.ids.packed_codes(self._seed) if self.with_ids else None
+
+    @cached_property
+    def contradicted(self) -> Contradicted | None:
+        """The rows that were skipped, and say something else than is recorded."""
+        if not self.skipped:
+            return None
+        return contradictions(self._seen.one_each(), self._earlier, self._names.arms, self._seed)
+
     def digest(self) -> str:
         """Of the contents."""
         return digest(self._sheet, self._contents)
@@ -250,6 +178,8 @@ class RowLines:
         name = self._sheet.name
         if self.skipped:
             self._sheet.notes.append(f"{name}: {self.skipped} rows were recorded before and were skipped.")
+        if self.contradicted is not None:
+            self._sheet.notes.append(f"{name}: {self.contradicted.words(self._sheet.unit)}.")
         if self._empty.any():
             arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self._empty, strict=True) if n})
             self._sheet.notes.append(
@@ -314,36 +244,3 @@ class RowLines:
                 else (min(*moments, self.times[0]), max(*moments, self.times[1]))
             )
             self.times = (shown(ends[0]), shown(ends[1]))
-
-
-def written(sheet: Sheet, columns: Sequence[Numbers]) -> None:
-    """Put down numbers that contradict each other in how they are written; and note those that were understood."""
-    for column in columns:
-        seen = column.seen
-        if "percent" in seen and "plain" in seen:
-            sheet.problems.one(
-                "percent",
-                max(seen["percent"], seen["plain"]),
-                f"some {shown(column.title)}s have a % sign ({sheet.unit} {seen['percent']}) and others have none "
-                f"({sheet.unit} {seen['plain']}).",
-                "Write all of them in one way.",
-            )
-        for text, value in (column.examples[kind] for kind in ("percent", "thousands") if kind in column.examples):
-            sheet.notes.append(f"{sheet.name}: '{shown(text)}' was read as {value:.15g}.")
-    points = [column.seen["point"] for column in columns if "point" in column.seen]
-    commas = [column.seen["comma"] for column in columns if "comma" in column.seen]
-    if points and commas:
-        sheet.problems.one(
-            "signs",
-            min(commas),
-            f"a number has a decimal comma, but there is a number with a point ({sheet.name}, {sheet.unit} "
-            f"{min(points)}).",
-            "Use one of them.",
-        )
-
-
-def digest(sheet: Sheet, contents: Contents | None) -> str:
-    """Of a file its own, of a data frame that of what was read."""
-    if sheet.digest is not None:
-        return sheet.digest()
-    return "" if contents is None else contents.hex()

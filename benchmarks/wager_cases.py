@@ -1,0 +1,32 @@
+"""The instances on which Wager is measured."""
+
+import numpy as np
+
+from roundwise import Above, AnyAbove, BestArm, GaussianArms, MinimumBelow, TopK
+from run import PAPER
+
+LOCATELLI = (0.1, 0.1, 0.1, 0.35, 0.45, 0.55, 0.65, 0.9, 0.9, 0.9)
+
+INSTANCES = {
+    "paper's random instances (10 arms)": (BestArm(), PAPER),
+    "equal gaps 0.3 (10)": (BestArm(), GaussianArms([0.3] + [0.0] * 9)),
+    "one close rival (10)": (BestArm(), GaussianArms([1.0, 0.9] + [0.5] * 8)),
+    "linear means (100)": (BestArm(), GaussianArms(np.linspace(1, 0, 100))),
+    "gap 0.1 (2)": (BestArm(), GaussianArms([0.1, 0.0])),
+    "gap 0.01 (2)": (BestArm(), GaussianArms([0.01, 0.0])),
+    "top-3 of 10, spacing 0.1": (TopK(3), GaussianArms(-0.1 * np.arange(10))),
+    "above 0.5, three groups (10)": (Above(0.5), GaussianArms(LOCATELLI)),
+    "minimum below 0.6: 0.5, 0.6 (2)": (MinimumBelow(0.6), GaussianArms([0.5, 0.6])),
+}
+ASKED = ((2.95, 5.0), (3.1, 4.4), (2.4, 4.65), (3.4, 8.7), (2.0, 5.2), (3.15, 5.2), (2.8, 5.6), (3.4, 4.9))
+LIMITS = dict(zip(list(INSTANCES)[:5] + list(INSTANCES)[6:], ASKED, strict=True))  # samples over the bound, batches
+
+_DRAW = np.random.default_rng(2024)
+HELD_OUT = {
+    "best of 20, normal means (sd 0.3)": (BestArm(), GaussianArms(_DRAW.normal(0, 0.3, 20))),
+    "best of 6, geometric gaps 0.05 to 0.8": (BestArm(), GaussianArms([0.0, -0.05, -0.1, -0.2, -0.4, -0.8])),
+    "above 0: 20 normal means (sd 0.5)": (Above(0.0), GaussianArms(_DRAW.normal(0, 0.5, 20))),
+    "top-5 of 20, uniform means": (TopK(5), GaussianArms(_DRAW.uniform(0, 2, 20))),
+    "minimum below 0: five arms, one at -0.2": (MinimumBelow(0.0), GaussianArms([-0.2, 0.0, 0.1, 0.2, 0.5])),
+    "any above 0: eight arms, all below": (AnyAbove(0.0), GaussianArms(-np.linspace(0.1, 0.6, 8))),
+}

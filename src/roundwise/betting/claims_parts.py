@@ -1,0 +1,58 @@
+"""Claims without a budget: every batch is bet on in its parts, and what was won is averaged over its dealings.
+
+(docs/why-the-guarantee-holds.md, Propositions 19 and 20.) A noise model without bets on parts has whole batches.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roundwise.arrays import Floats
+from roundwise.betting.part_forms import forms_of, level_of, standing, tilt_of
+from roundwise.betting.parts import averaged, chunks, field_of, possible, settled
+from roundwise.betting.purses import claims_of
+from roundwise.estimates import Forecast, Known, squares_at
+from roundwise.noise.parts import columns, seen, tilts_of
+from roundwise.problem import Problem
+from roundwise.questions.base import quiet
+from roundwise.state import Parts
+
+
+@quiet
+def played(
+    problem: Problem, known: Known, forecast: Forecast, parts: Parts, gains: Floats, bars: Floats, shifts: bool
+) -> Floats:
+    """log of what each line has after a batch in parts; one whose bar is not above what it has is not bet on. (L)
+
+    Nothing in the bets on a line depends on what other lines win in this batch.
+    """
+    several, runs = parts.dealings, gains.shape[:-1]
+    data, first = seen(known.past, parts), not known.past.history
+    wanted = columns(np.where(bars > gains, bars, -np.inf), several)
+    money, means = columns(gains, several), columns(known.means, several)
+    without = squares_at(1.0 / known.past.counts, forecast.pieces)
+    late = shifts and known.past.batches > 1
+    extra = columns(np.maximum(forecast.leverage - without, 0.0) / without**2, several) if late else None
+    pieces = claims_of(problem).bets(())  # the same in all runs
+    found = np.empty_like(money)
+    lines = len(money)
+    for here in chunks((data.counts.shape[0], 2 * max(lines, data.counts.shape[1]), data.counts.shape[2])):
+        part = data.at(here)
+        field = field_of(part, None if first else means[:, here], shifts)
+        size, _, n = part.counts.shape
+        form, scale = forms_of(pieces, size, part.counts.shape[1], n)
+        tilts = tilts_of(problem.noise, part)
+        more = None
+        if extra is not None:
+            more = (form.squares(field.inverse).reshape(scale.shape) * scale) ** 2 * extra[:, here]
+            more = np.where(np.isfinite(more), more, 0.0).reshape(size, -1)
+        level = level_of(form)
+        z, before, new, leverage = standing(form, tilts, field, more, level)
+        live = possible(before, leverage)
+        live = np.ones(z.shape, dtype=np.bool_) if live is None else live
+        if first:
+            live[0] = False
+        tilt = tilt_of(tilts, form, new, leverage, level)
+        goal, start = wanted[:, here].reshape(-1), money[:, here].reshape(-1)
+        found[:, here] = settled(goal, start, z, before / leverage, tilt, live, jump=part.jump).reshape(lines, n)
+    return averaged(found, runs, several)

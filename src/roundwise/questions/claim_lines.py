@@ -1,0 +1,168 @@
+"""What can be shown by claims, whatever they are called: forms of the means, their levels, and their opposites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.errors import InputError, unknown
+from roundwise.questions.base import Answer, Complexity, Halfspaces, Pieces, column, finite, spread_over
+from roundwise.questions.claim_words import one_each
+from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor, packed
+from roundwise.questions.linear import Statements
+
+_NEAR = 1e-12  # a form this close to its level, relative, is on it
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Claims `forms[j] . means > levels[j]`, then their opposites: the mathematics of `Claims`."""
+
+    forms: Floats  # a, (J, K)
+    levels: Floats  # b, (J)
+    weights: Floats | float = 1.0
+    futility: Floats | float | None = None  # m2
+    sides: str = "one"
+    odds: bool = False
+    name = "claims"
+    cells = "claims"
+
+    def __post_init__(self) -> None:
+        held = Statements(self.forms, self.levels)
+        number = len(held.forms)
+        object.__setattr__(self, "forms", held.forms)
+        object.__setattr__(self, "levels", held.levels)
+        object.__setattr__(self, "weights", one_each(self.weights, number, "weights"))
+        if not (np.asarray(self.weights) > 0).all():
+            raise InputError("The weights of claims must be positive numbers.")
+        if self.sides not in ("one", "two"):
+            raise unknown("number of sides", self.sides, ("one", "two"))
+        if self.futility is not None:
+            if self.sides == "two":
+                raise InputError("Give either `futility` or two sides: two sides are futility at the level itself.")
+            object.__setattr__(self, "futility", one_each(self.futility, number, "futility"))
+            if (np.asarray(self.futility) < self.levels).any():
+                raise InputError(
+                    f"The futility margin {np.min(self.futility):g} is below the level {np.max(self.levels):g}: it "
+                    "says what would be too little, and must be at least the level."
+                )
+        if self.odds:
+            signs = np.sort(self.forms, axis=-1)
+            if not ((signs[:, 0] == -1) & (signs[:, -1] == 1) & (np.count_nonzero(self.forms, axis=-1) == 2)).all():
+                raise InputError("Claims about odds compare two rates: coefficients 1 and -1, and zeros.")
+
+    @property
+    def number(self) -> int:
+        """How many claims there are, J."""
+        return len(self.forms)
+
+    @property
+    def opposites(self) -> bool:
+        """Whether the opposite of a claim can be shown, too."""
+        return self.futility is not None or self.sides == "two"
+
+    @cached_property
+    def lines(self) -> Statements:
+        """All that can be shown: the claims, then their opposites."""
+        if not self.opposites:
+            return Statements(self.forms, self.levels)
+        ends = self.levels if self.futility is None else np.asarray(self.futility)
+        return Statements(np.vstack([self.forms, -self.forms]), np.append(self.levels, -ends))
+
+    def check(self, arms: int) -> None:
+        """As many arms as the forms have coefficients."""
+        self.lines.check(arms)
+
+    def values(self, means: ArrayLike) -> Floats:
+        """The forms at these means, each less its level; for the opposites, what they hold by. (K)->(L)"""
+        found = finite(means)
+        self.check(found.shape[-1])
+        if self.odds:
+            with np.errstate(divide="ignore"):
+                found = np.log(found) - np.log1p(-found)
+        each = [
+            total(form[arms] * found[..., arms]) - level
+            for form, level in zip(self.lines.forms, self.lines.levels, strict=True)
+            for arms in [np.flatnonzero(form)]
+        ]
+        return np.stack(each, axis=-1)
+
+    def holds(self, means: ArrayLike) -> Bools:
+        """What may be shown at these means: a form on its level is neither above nor below, unless sides are two."""
+        found = finite(means)
+        away = self.values(found)
+        near = _NEAR * (1.0 + np.abs(self.lines.levels) + np.abs(found).max(axis=-1, keepdims=True))
+        return np.asarray(away >= -near if self.sides == "two" else away > near)
+
+    def answer(self, means: ArrayLike) -> Answer:
+        """What is true of these means."""
+        return self.holds(means)
+
+    def correct(self, answer: Answer, means: ArrayLike) -> Bools:
+        """Whether nothing false was shown."""
+        return np.asarray(~(np.asarray(answer) & ~self.holds(means)).any(axis=-1))
+
+    def true_shown(self, answer: Answer, means: ArrayLike) -> Floats:
+        """How many true claims (not opposites) were shown. ()"""
+        true = np.asarray(answer) & self.holds(means)
+        return np.asarray(true[..., : self.number].sum(axis=-1), dtype=np.float64)
+
+    def evidence(self, counts: ArrayLike, means: ArrayLike, sigma: float = 1.0) -> Floats:
+        """That of all lines together, on whichever side they are."""
+        return self._linear().evidence(counts, means, sigma)
+
+    def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Complexity:
+        """T* and w* of showing all that is true, and nothing else: 0 if nothing is."""
+        lines = self._linear()
+        spread, radii = spread_over(finite(means), radius)
+        away, true = self.values(spread), self.holds(spread)
+        flat, sides = away.reshape(-1, away.shape[-1]), true.reshape(-1, true.shape[-1])
+        value, weights = np.zeros(len(flat)), np.full((len(flat), spread.shape[-1]), 1.0 / spread.shape[-1])
+        some = radii.reshape(-1, 1)
+        for mask in np.unique(sides, axis=0):
+            if mask.any():
+                rows = np.flatnonzero((sides == mask).all(axis=-1))
+                found = halfspace_complexity(lines.forms[mask], flat[rows][:, mask], some[rows], sigma)
+                value[rows], weights[rows] = found
+        runs = away.shape[:-1]
+        return Complexity(value.reshape(runs), weights.reshape(*runs, -1))
+
+    def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
+        """The largest need of one true line alone."""
+        away = np.where(self.holds(means), self.values(means), np.inf)
+        column(radius)
+        return np.where(np.isinf(away).all(axis=-1), 0.0, halfspace_floor(self._linear().forms, away, radius, sigma))
+
+    def pieces(self, arms: int) -> Pieces:
+        """One half-space for each line."""
+        return self._linear().pieces(arms)
+
+    def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
+        """Every line that is in the answer as it is, every other one turned round."""
+        return self._linear().halfspaces(answer, arms)
+
+    def bets(self, runs: tuple[int, ...]) -> Halfspaces:
+        """What is bet on: every line, in every run. (L, S)"""
+        forms = self.lines.forms
+        width = int(np.count_nonzero(forms, axis=-1).max())
+        found = packed(forms, self.lines.levels, width)
+        arms = np.broadcast_to(found.arms, (*runs, *found.arms.shape))
+        factors = found.coefficients
+        if width == 2 and (factors == [1.0, -1.0]).all():
+            return Halfspaces(arms, None, found.offsets, True)
+        return Halfspaces(arms, np.broadcast_to(factors, arms.shape), found.offsets, False)
+
+    def centre(self, means: Floats, constant: bool) -> Floats | None:
+        """Where every claim is at its level."""
+        return self._linear().centre(means, constant)
+
+    def _linear(self) -> Statements:
+        if self.odds:
+            raise InputError(
+                "Odds ratios have bets, but no complexity or likelihood ratio here: use the policy 'chances'."
+            )
+        return self.lines
