@@ -37,17 +37,17 @@ def serving(storage, tokens="", host="127.0.0.1", names=()):
 
 
 @contextmanager
-def process(storage, port=0, **environment):
-    """`roundwise serve` in a process of its own: the process, and its address."""
+def process(storage, port=0, words=(), **environment):
+    """`roundwise serve` in a process of its own: the process, and its address (or what it says, given more `words`)."""
     running = subprocess.Popen(
-        [sys.executable, "-m", "roundwise", "serve", "--storage", storage, "--port", str(port)],
+        [sys.executable, "-m", "roundwise", "serve", "--storage", storage, "--port", str(port), *words],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment},
     )
     try:
         said = running.stdout.readline()
-        yield running, said.split()[4]
+        yield running, said if words else said.split()[4]
     finally:
         running.kill()
         running.wait()

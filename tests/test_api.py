@@ -91,10 +91,15 @@ class TestVerbs:
         table = "arm,count,successes\n" + "".join(f"{a},30,{n}\n" for a, n in zip(ARMS, (9, 12, 25), strict=True))
         for content, name in ((table.encode(), "a.csv"), (gzip.compress(table.encode()), "a.csv.gz")):
             body, headers = form(content, name)
-            status, _, found = ask(url, "POST", f"{study}/preview", body, headers)
+            status, _, found = ask(url, "POST", f"{study}/files/preview", body, headers)
             assert status == 200, found
             assert found["files"][0]["results"] == dict.fromkeys(ARMS, 30)
             assert found["after"]["rounds"] == 1
+        rows = [{"arm": arm, "count": 30, "successes": n} for arm, n in zip(ARMS, (9, 12, 25), strict=True)]
+        status, _, same = ask(url, "POST", f"{study}/results/preview", {"rows": rows, "name": "a.csv"})
+        assert status == 200, same
+        assert {**same["after"], "files": 0} == {**found["after"], "files": 0}
+        assert [each["results"] for each in same["files"]] == [each["results"] for each in found["files"]]
         assert entries(url, study, "told") == []
         body, headers = form(table.encode(), "C:\\data\\a.csv", options=json.dumps({"columns": {"arm": "arm"}}))
         assert ask(url, "POST", f"{study}/files", body, headers)[0] == 200

@@ -5,6 +5,16 @@ import pytest
 from scipy import stats
 
 from roundwise.studies.results.balance import missing_differs, split_differs
+from roundwise.studies.tails import chi_squared_tail
+
+
+def test_the_tail_of_chi_squared():
+    for freedom in (1, 2, 3, 4, 9, 50, 99, 1000, 2901):
+        for square in (1e-9, 0.3, 1.0, 0.5 * freedom, float(freedom), 1.5 * freedom, 3.0 * freedom + 20):
+            known = stats.chi2.sf(square, freedom)
+            assert chi_squared_tail(freedom, square) == pytest.approx(known, rel=1e-9, abs=1e-290)
+        assert (chi_squared_tail(freedom, 0.0), chi_squared_tail(freedom, np.inf)) == (1.0, 0.0)
+        assert np.isnan(chi_squared_tail(freedom, np.nan))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "golden"))
 import make
 
+from roundwise._version import RULES
 from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, Wager
 from roundwise.policies.chances import Chances
 from roundwise.studies import count
@@ -21,19 +22,21 @@ from roundwise.studies.verify import verified
 KEPT = sorted(make.HERE.glob("*/*.jsonl.gz"))
 
 
-def quick(name):
-    """Each question with two noise models and each noise model with some questions, and all that is no such pair."""
-    question, *rest = name.split("_")
+def quick(path):
+    """Each question with two noise models and each noise model with some questions, and all that is no such pair.
+
+    Of logs by earlier rules half of the pairs.
+    """
+    question, *rest = path.name[:-9].split("_")
     if question not in make.QUESTIONS or len(rest) != 2 or rest[0] not in make.NOISES:
         return True
     place = list(make.QUESTIONS).index(question) + list(make.NOISES).index(rest[0])
-    return place % 6 == (0 if rest[1] == "open" else 3)
+    earlier = not path.parent.name.endswith(f"-{RULES}")
+    return place % (12 if earlier else 6) == (0 if rest[1] == "open" else 3)
 
 
 LOGS = [
-    pytest.param(
-        path, id=f"{path.parent.name}/{(name := path.name[:-9])}", marks=[] if quick(name) else pytest.mark.slow
-    )
+    pytest.param(path, id=f"{path.parent.name}/{path.name[:-9]}", marks=[] if quick(path) else pytest.mark.slow)
     for path in KEPT
 ]
 
@@ -135,5 +138,6 @@ def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
             after = won_by(state)
             assert report_of(state, intervals=False).text()
         if before is not None:
-            np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-9)
+            if state.checkpoint["rules"] == RULES:  # by other rules, other numbers
+                np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-9)
             assert "rules by which earlier rounds were counted anew" in str(guarantee_of(state))

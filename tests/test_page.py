@@ -136,9 +136,9 @@ def test_the_list_says_where_each_study_stands(shown):
     text = shown.get("/").text
     for words in (
         "running, round 4: waiting for results",
-        "decided: Guest checkout is the best arm",
+        "decided: Guest checkout<",
         "running, round 1 can begin",
-        "Which of 4 arms has the highest rate?",
+        "Which of 4 options has the highest rate?",
         "1\N{NO-BREAK SPACE}800 of 12\N{NO-BREAK SPACE}000",
         "&lt;b&gt;hostile&lt;/b&gt;",
     ):
@@ -539,3 +539,43 @@ def test_roles_see_what_they_may_do(tmp_path):
             assert f"Ada ({role})" in text
         assert post(client, "/leave").status_code == 303
         assert client.get("/", follow_redirects=False).status_code == 303
+
+
+class TestKept:
+    """Pages are made once for all who may do the same, and anew once something is recorded."""
+
+    def test_everybody_has_a_secret_of_their_own(self, shown):
+        with httpx.Client(base_url=shown.base_url, timeout=120) as other:
+            other.get("/")
+            texts = [each.get(at("checkout")).text for each in (shown, other, shown)]
+        secrets = [
+            set(re.findall(r'(?:name="form-secret" content|name="secret" value)="(\w*)"', each)) for each in texts
+        ]
+        assert [len(each) for each in secrets] == [1, 1, 1]
+        assert secrets[0] == secrets[2] != secrets[1]
+        (one,), (two,) = secrets[:2]
+        assert len(one) == 64
+        assert texts[0].replace(one, "") == texts[1].replace(two, "") == texts[2].replace(one, "")
+
+    def test_what_is_recorded_is_seen(self, own):
+        example(own.storage, "here", rounds=1)
+        before = own.get("/").text, own.get(at("here")).text
+        assert (own.get("/").text, own.get(at("here")).text) == before
+        with load_study("here", own.storage) as study:
+            study.end("no longer needed")
+        after = own.get("/").text, own.get(at("here")).text
+        assert "closed" not in before[0]
+        assert "closed" in after[0]
+        assert "no longer needed" in after[1]
+        example(own.storage, "there", rounds=0)
+        assert "there" in own.get("/").text
+        assert own.get(at("there")).status_code == 200
+
+    def test_a_name_is_on_ones_own_pages_only(self, own):
+        example(own.storage, "here", rounds=1)
+        own.get(at("here"))
+        post(own, "/me", {"name": "Ada"})
+        assert "Ada" in own.get(at("here")).text
+        assert "Ada" in own.get("/").text
+        with httpx.Client(base_url=own.base_url, timeout=120) as other:
+            assert "Ada" not in other.get(at("here")).text + other.get("/").text

@@ -1,5 +1,6 @@
 """`roundwise serve` as somebody starts it: what it refuses in one sentence, and what it says when it is up."""
 
+import json
 import socket
 import sys
 from contextlib import closing
@@ -8,6 +9,10 @@ import pytest
 
 import serving
 from roundwise.cli import main
+from roundwise.web.app import application
+from roundwise.web.security import doors_of
+from roundwise.web.warming import steps
+from serving import ask
 
 TOKEN = "change=0123456789abcdef"
 
@@ -41,6 +46,36 @@ def test_what_does_not_start(refused, tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert "cannot be listened at" in refused("serve", "--port", taken.getsockname()[1])
+
+
+def test_where_it_listens_as_json(tmp_path):
+    with serving.process(f"sqlite:///{tmp_path}/studies.db", words=["--json"]) as (running, said):
+        found = json.loads(said)
+        assert ask(found["page"], "GET", "/health", raw=True)[2] == b"ok"
+        assert found["api"] == f"{found['page']}/api/v1"
+        assert ask(found["page"], "GET", "/api/v1/studies")[::2] == (200, [])
+        assert running.poll() is None
+
+
+def test_what_is_done_while_nobody_asks(tmp_path):
+    """All that is imported when it is first wanted can be had before."""
+    app = application(f"sqlite:///{tmp_path}/studies.db", doors_of("127.0.0.1", [], ""))
+    with closing(app.state.staged), closing(app.state.jobs):
+        for step in steps(app):
+            step()
+        assert app.api.found() is app.api.found()
+        assert {"/api/v1/studies", "/api/v1/studies/{name}/results/preview"} <= set(app.openapi()["paths"])
+
+
+def test_it_is_quiet_once_all_are_answered():
+    doors = doors_of("127.0.0.1", [], "")
+    with doors.work("/studies/x"):
+        assert doors.quiet() == 0.0
+        with doors.work("/api/v1/events"):
+            assert doors.busy == 1
+    assert doors.busy == 0
+    with doors.work("/api/v1/studies/x/events"):  # a page that is open listens as long as it is
+        assert doors.busy == 0
 
 
 def test_a_token_in_a_file(refused, monkeypatch, tmp_path):

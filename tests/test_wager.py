@@ -544,6 +544,18 @@ class TestFront:
         assert apart(trial.kept.known) < 0.05
         assert trial.plan.pulls.sum() < 2.3 * counts.sum()  # 3 sqrt(120 sqrt(64) / 1920)
 
+    def test_an_arm_that_was_left_behind_gets_twice_its_floor(self):
+        """Below 5 % of an equal share of all samples it is brought to 10 %; with a limit on batches to 5 %."""
+        problem, means = Problem(BestArm(), 4, noise=SIGMA_1), np.array([0.1, 0.098, -5.0, -5.0])
+        for policy, share in ((Wager(), 0.1), (Wager(max_batch=200_000), 0.05)):
+            trial = begin(problem, policy)
+            for counts in (np.full(4, 100.0), np.array([50_000.0, 50_000.0, 4_000.0, 10.0])):
+                trial = advance(problem, policy, trial, Batch(counts, counts * means))
+            assert trial.kept.won.lost.tolist() == [False, False, True, True]
+            after = trial.record.counts + trial.plan.pulls
+            assert trial.plan.pulls[2] == 0
+            assert after[3] == pytest.approx(share * after.sum() / 4, rel=0.05)
+
     def test_a_batch_is_worth_less_where_one_arm_is_asked_about(self):
         """0.55 of what it is worth for the best arm: by its square root narrower."""
         sizes = []

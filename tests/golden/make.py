@@ -1,9 +1,9 @@
 """Golden logs: one exported study for every question and noise model, decided and open, and one for every thing that
 may happen to a study. Each release keeps its own, and every later version must open, continue, verify and report them.
 
-    PYTHONPATH=src python tests/golden/make.py        writes tests/golden/VERSION/*.jsonl.gz
+    PYTHONPATH=src python tests/golden/make.py        writes tests/golden/VERSION-rules-N/*.jsonl.gz
 
-They are made once, when a version is released, and never again.
+They are made once, when a version is released (or its rules change), and never again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, OptBBAI, RoundRobin, TopK, TrackAndStop, Wager
-from roundwise._version import __version__
+from roundwise._version import RULES, __version__
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import usual_policy
 from roundwise.questions import Claims, Largest, Statements
@@ -217,7 +217,7 @@ def logs():
 
 def main():
     """Write them for this version."""
-    folder = HERE / __version__
+    folder = HERE / f"{__version__}-rules-{RULES}"
     if folder.exists():
         sys.exit(f"{folder} is there already: golden logs are made once.")
     folder.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +23,9 @@ from roundwise.cli.study.common import Storage
 from roundwise.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from roundwise.web.app import Application
+
+NEEDED = ("uvicorn", "starlette", "fastapi", "jinja2", "python_multipart")  # what the extra has
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -42,20 +46,17 @@ def serve(
         bool, typer.Option("--example", help="With studies to look at, in a storage that is gone when it ends.")
     ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Say where it listens as one line of JSON, for scripts.")
+    ] = False,
 ) -> None:
     """Plan, run and watch studies in the browser, or from a service."""
-    gc.disable()  # nothing of what is imported now is ever rubbish
-    try:
-        import uvicorn  # noqa: F401
-
-        from roundwise.web.app import application
-    except ImportError as error:
-        raise InputError(
-            f"The page needs the extra 'serve' ({error.name} is missing): pip install 'roundwise[serve]'."
-        ) from None
-    finally:
-        gc.enable()
+    gc.disable()  # nothing of what is imported until it listens is ever rubbish
+    missing = [each for each in NEEDED if find_spec(each) is None]
+    if missing:
+        raise InputError(f"The page needs the extra 'serve' ({missing[0]} is missing): pip install 'roundwise[serve]'.")
     from roundwise.studies.store import open_store
+    from roundwise.web.app import application
     from roundwise.web.security import doors_of
 
     doors = doors_of(host, name or [], _tokens(tokens))
@@ -70,12 +71,14 @@ def serve(
                 "another server. Nothing was started."
             )
         listening = stack.enter_context(_listening(host, port))
-        _served(application(storage, doors), host, listening, open_)
+        _served(application(storage, doors), host, listening, open_, as_json)
 
 
-def _served(application: FastAPI, host: str, listening: socket.socket, open_: bool) -> None:
+def _served(application: Application, host: str, listening: socket.socket, open_: bool, as_json: bool) -> None:
     """Answer until somebody ends it."""
     import uvicorn
+
+    from roundwise.web.warming import ready, warmed
 
     config = uvicorn.Config(
         application,
@@ -88,13 +91,20 @@ def _served(application: FastAPI, host: str, listening: socket.socket, open_: bo
         lifespan="on",
         timeout_graceful_shutdown=2,
     )
+    ready()
     shown = f"[{host}]" if ":" in host else host
     address = f"http://{shown}:{listening.getsockname()[1]}"
-    say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
+    if as_json:
+        say(json.dumps({"page": address, "api": f"{address}/api/v1"}))
+    else:
+        say(f"The page is at {address} and the API at {address}/api/v1; Ctrl+C ends it.")
     if open_:
         webbrowser.open(address)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended as by Ctrl+C, so that nothing is left behind
-    uvicorn.Server(config).run(sockets=[listening])
+    gc.freeze()
+    gc.enable()
+    with warmed(application):
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats
 
-from .lattice import SLACK, WIDE, lattice_bet
+from .lattice import SLACK, WIDE, Shape, lattice_bet
 from .mixture import EDGE, HUGE, flat
 
 ETA = 0.2  # a claim is shown early when the chance that the test at the budget rejects passes 1 - ETA
@@ -102,10 +102,13 @@ def hypergeometric_horizon_bet(
     all_won = won_a + won_b
     low, high = np.maximum(all_won - n_b, 0.0), np.minimum(all_won, n_a)
 
-    times = np.exp(odds)
-    # the mode: where P(x) = P(x - 1), (times - 1) x^2 - b x + c = 0
-    b, c = times * (all_won + n_a + 2.0) + n_b - all_won, times * (all_won + 1.0) * (n_a + 1.0)
-    mode = np.floor(2.0 * c / (b + np.sqrt(np.maximum(b * b - 4.0 * (times - 1.0) * c, 0.0))))
+    times, fewest = np.exp(odds), n_b - all_won
+    # its shape as of a smooth law: the mean is where the log of the ratio is 0, (times - 1) m^2 - b m + c = 0
+    b, c = times * (all_won + n_a) + fewest, times * all_won * n_a
+    mean = 2.0 * c / (b + np.sqrt(np.maximum(b * b - 4.0 * (times - 1.0) * c, 0.0)))
+    rooms = [1.0 / np.maximum(each, 1e-3) for each in (mean, all_won - mean, n_a - mean, fewest + mean)]
+    variance = (n_a + n_b) / (n_a + n_b - 1.0) / (rooms[0] + rooms[1] + rooms[2] + rooms[3])
+    bent = rooms[0] ** 2 - rooms[1] ** 2 - rooms[2] ** 2 + rooms[3] ** 2
 
     def ratios(x: Floats, i: NDArray[np.intp]) -> Floats:
         up = all_won[i] - x
@@ -116,7 +119,8 @@ def hypergeometric_horizon_bet(
         up *= times[i]
         return up
 
-    return lattice_bet(ratios, mode, won_a, low, high, log_bar, share, good, eta).reshape(shape)
+    shape_of = Shape(mean, np.sqrt(variance), bent * variance**1.5)
+    return lattice_bet(ratios, shape_of, won_a, low, high, log_bar, share, good, eta).reshape(shape)
 
 
 @np.errstate(all="ignore")
@@ -138,8 +142,10 @@ def binomial_horizon_bet(
         up *= times[i]
         return up
 
-    mode = np.floor((n + 1.0) * (times / (1.0 + times)))
-    return lattice_bet(ratios, mode, won, np.zeros_like(n), n, log_bar, share, good, eta).reshape(shape)
+    rate = times / (1.0 + times)
+    deviation = np.sqrt(n * rate * (1.0 - rate))
+    shape_of = Shape(n * rate, deviation, (1.0 - 2.0 * rate) / deviation)
+    return lattice_bet(ratios, shape_of, won, np.zeros_like(n), n, log_bar, share, good, eta).reshape(shape)
 
 
 @np.errstate(all="ignore")

@@ -21,7 +21,7 @@ SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 WIDE = 3.0  # how far y may be above that of one look at the end
 _LATTICE = 60_000  # values times elements that are computed at once: what fits the cache; at least so many elements
 _FEWEST = 64
-_LEFT_OUT = 32.0  # values whose probability, in logs, is so far below the stake and the largest one count as impossible
+_LEFT_OUT = 14.0  # values whose probability, in logs, is so far below the stake and a central one are not looked at
 _CLOSE = 4e-3  # how near the target, in logs, what is paid must come before it is scaled up to it
 _NEWTON = 24  # steps in which it does; 1 or 2 are usual
 _ROUGH = 3  # steps for the first guess
@@ -34,20 +34,21 @@ Index = NDArray[np.intp]
 Ratios = Callable[[Floats, Index], Floats]  # P(x + 1)/P(x) of some elements; 0 at the highest value, infinite below all
 
 
-class Law(NamedTuple):
-    """The law of each element on whole numbers; values on the first axis."""
+class Shape(NamedTuple):
+    """Mean, deviation and skewness of each element's law, roughly: what is paid is shaped by them."""
 
-    chances: Floats  # (V, n)
-    lowest: Floats  # (n), the value of the first row
-    mean: Floats  # (n)
-    deviation: Floats  # (n)
-    skew: Floats  # (n)
-    z: Floats  # (V, n), the values less their mean, in deviations
+    mean: Floats
+    deviation: Floats
+    skew: Floats
+
+    def at(self, elements: Index) -> Shape:
+        """Of some elements."""
+        return Shape(*(each[elements] for each in self))
 
 
 def lattice_bet(
     ratios: Ratios,
-    mode: Floats,
+    shape: Shape,
     x: Floats,
     low: Floats,
     high: Floats,
@@ -56,14 +57,12 @@ def lattice_bet(
     good: Bools,
     eta: float,
 ) -> Floats:
-    """The bet for a law on low..high with these ratios of successive probabilities, in lots of similar length.
-
-    `mode` is near its likeliest value.
-    """
+    """The bet for a law on low..high with these ratios of successive probabilities, in lots of similar length."""
     logs = np.zeros(x.shape)
     where = np.flatnonzero(good & (high > low))
-    middle = np.clip(mode[where], low[where], high[where])
-    reach = _reach(ratios, middle, need[where], where)
+    shape = shape.at(where)
+    middle = np.clip(np.floor(shape.mean), low[where], high[where])
+    reach = np.ceil(np.sqrt(2.0 * (need[where] + _LEFT_OUT)) * shape.deviation + 2.0)
     length = np.minimum(middle - low[where], reach) + np.minimum(high[where] - middle, reach) + 1.0
     order = np.argsort(length, kind="stable")
     start = 0
@@ -72,65 +71,91 @@ def lattice_bet(
         lot = order[start : start + max(_FEWEST, int(np.searchsorted(sizes, _LATTICE)))]
         at = where[lot]
         law = _law(ratios, middle[lot], low[at], high[at], reach[lot], need[at], at)
-        logs[at] = _paid(law, x[at], need[at], rho[at], eta)
+        logs[at] = _paid(law, shape.at(lot), middle[lot], x[at], need[at], rho[at], eta)
         start += lot.size
     return logs
 
 
-def _reach(ratios: Ratios, mode: Floats, need: Floats, at: Index) -> Floats:
-    """How far from the mode the values that count may be, roughly: as for a normal law of the curvature there."""
-    curved = np.log(ratios(mode - 1.0, at)) - np.log(ratios(mode, at))
-    deviation = 1.0 / np.sqrt(np.where(np.isfinite(curved) & (curved > 0), curved, 1.0))
-    return np.ceil(np.sqrt(2.0 * (need + _LEFT_OUT)) * deviation + 2.0)
+class Law(NamedTuple):
+    """The law of each element; values on the first axis."""
+
+    steps: Floats  # (V, 1), from the middle to each value
+    weights: Floats  # (V, n), in proportion to the probabilities
+    total: Floats  # (n), of the weights
+    rest: Floats  # (n), the probability of all that is left out, at most
+
+    def at(self, elements: Index) -> Law:
+        """Of some elements."""
+        return Law(self.steps, self.weights[:, elements], self.total[elements], self.rest[elements])
 
 
-def _law(ratios: Ratios, mode: Floats, low: Floats, high: Floats, reach: Floats, need: Floats, at: Index) -> Law:
-    """Products of the ratios up and down from the mode; what is left out is less than 1e-13 of what a bet may lose."""
+def _law(ratios: Ratios, middle: Floats, low: Floats, high: Floats, reach: Floats, need: Floats, at: Index) -> Law:
+    """Products of the ratios up and down from the middle, where the weight is 1, as long as they are above a floor.
+
+    Ratios fall, so a weight exp(-c) that is j from the middle is followed by others that fall by exp(-c/j) each at
+    least: all beyond the floor have exp(-c) / (1 - exp(-c/j)) <= exp(-c) (1 + j/c) together, and j <= high - low.
+    """
     floor = np.exp(-need - _LEFT_OUT)
     longer = 1.0
     while True:
-        down = int(np.minimum(mode - low, np.ceil(longer * reach)).max())
-        up = int(np.minimum(high - mode, np.ceil(longer * reach)).max())
-        places = np.arange(-down, up + 1.0)[:, None] + mode
-        chances = np.empty(places.shape)
-        chances[down] = 1.0
-        steps = ratios(places[:-1], at)
-        np.cumprod(steps[down:], axis=0, out=chances[down + 1 :])
-        np.divide(1.0, steps[:down], out=steps[:down])
-        chances[:down] = np.cumprod(steps[:down][::-1], axis=0)[::-1]
-        np.copyto(chances, 0.0, where=~(chances >= floor * chances.max(axis=0)))
-        if not ((chances[0] > 0) & (places[0] > low) | (chances[-1] > 0) & (places[-1] < high)).any():
-            break
+        down = int(np.minimum(middle - low, np.ceil(longer * reach)).max())
+        up = int(np.minimum(high - middle, np.ceil(longer * reach)).max())
+        steps = np.arange(-down, up + 1.0)[:, None]
+        weights = np.empty((down + up + 1, middle.size))
+        weights[down] = 1.0
+        each = ratios(steps[:-1] + middle, at)
+        np.cumprod(each[down:], axis=0, out=weights[down + 1 :])
+        np.divide(1.0, each[:down], out=each[:down])
+        np.cumprod(each[:down][::-1], axis=0, out=weights[:down][::-1])
+        np.copyto(weights, 0.0, where=~(weights >= floor))
+        short = (weights[0] > 0) & (middle - down > low) | (weights[-1] > 0) & (middle + up < high)
+        if not short.any():
+            total = added(weights)
+            return Law(steps, weights, total, 2.0 * floor * (1.0 + (high - low) / (need + _LEFT_OUT)) / total)
         longer *= 1.5
-    chances /= added(chances)
-    mean = added(chances * places)
-    lowest = places[0].copy()
-    z = places
-    z -= mean
-    squares = chances * z
-    squares *= z
-    deviation = np.sqrt(added(squares))
-    squares *= z
-    z /= deviation
-    return Law(chances, lowest, mean, deviation, added(squares) / deviation**3, z)
 
 
-def _paid(law: Law, x: Floats, need: Floats, rho: Floats, eta: float) -> Floats:
+def _paid(law: Law, shape: Shape, middle: Floats, x: Floats, need: Floats, rho: Floats, eta: float) -> Floats:
     """log of what is paid at x."""
     target = np.exp(-need) * (1.0 - SLACK)
     paid, last = np.ones(x.size), rho >= 1.0
     if last.any():
         end = np.flatnonzero(last)
-        here = np.clip(x - law.lowest, 0, len(law.z) - 1).astype(np.intp)[None, end]
-        paid[end] = np.take_along_axis(_at_the_end(law.chances[:, end], target[end]), here, axis=0)[0]
+        here = np.clip(x - middle - law.steps[0], 0, len(law.steps) - 1).astype(np.intp)[None, end]
+        chances = law.weights[:, end] / law.total[end]
+        paid[end] = np.take_along_axis(_at_the_end(chances, target[end] - law.rest[end]), here, axis=0)[0]
     if not last.all():
-        ahead = np.flatnonzero(~last)
-        some = law if ahead.size == last.size else Law(*(each[..., ahead] for each in law))
-        paid[ahead] = _before_the_end(some, x[ahead], target[ahead], rho[ahead], eta)
+        some = np.flatnonzero(~last)
+        if some.size < last.size:
+            law, shape = law.at(some), shape.at(some)
+        paid[some] = _before_the_end(law, shape, middle[some], x[some], target[some], rho[some], eta)
     return np.asarray(need + np.log(paid))
 
 
-def _before_the_end(law: Law, x: Floats, target: Floats, rho: Floats, eta: float) -> Floats:
+class Test(NamedTuple):
+    """The test at the budget: a = slope (x - middle) + start - y / width, and Phi(a) is what its chance is then."""
+
+    slope: Floats  # (n)
+    start: Floats  # (n)
+    width: Floats  # (n)
+    jump: Floats  # (n), how far apart in y two neighbours are
+
+    def at(self, elements: Index) -> Test:
+        """Of some elements."""
+        return Test(*(each[elements] for each in self))
+
+    def entries(self, steps: Floats, y: Floats, table: Floats) -> Index:
+        """Where in the table of Phi each value is, so many steps from the middle: at the nearest entry."""
+        a = steps * (self.slope * _PHI_STEPS)
+        a += (self.start - y / self.width + _PHI_LEAST) * _PHI_STEPS + 0.5
+        np.maximum(a, 0.0, out=a)
+        np.minimum(a, table.size - 1.0, out=a)
+        return a.astype(np.intp)
+
+
+def _before_the_end(
+    law: Law, shape: Shape, middle: Floats, x: Floats, target: Floats, rho: Floats, eta: float
+) -> Floats:
     """What is paid at x, as a share of the bar: min(s f, 1), where s is the target over the mean of f.
 
     So its mean is the target at most, whatever f is. f is the test at the budget for a y at which its mean is near the
@@ -138,10 +163,10 @@ def _before_the_end(law: Law, x: Floats, target: Floats, rho: Floats, eta: float
     the mean as for what is paid.
     """
     width, table = np.sqrt(1.0 - rho), _tests(eta)
-    slope = np.sqrt(rho) / width
-    y, mean = _critical(law, slope, target, width, eta, table)
-    a = (x - law.mean) / law.deviation * slope - y / width  # as in the mean, bit for bit
-    return np.minimum(table.take(_entries(a, table)) * (target / mean), 1.0)
+    slope = np.sqrt(rho) / shape.deviation
+    test = Test(slope / width, (middle - shape.mean) * (slope / width), width, slope)
+    y, mean = _critical(law, test, shape.skew, np.sqrt(rho), target, eta, table)
+    return np.minimum(table.take(test.entries(x - middle, y, table)) * (target / mean), 1.0)
 
 
 @lru_cache(maxsize=64)
@@ -155,17 +180,8 @@ def _tests(eta: float) -> Floats:
     return np.asarray(table)
 
 
-def _entries(a: Floats, table: Floats) -> Index:
-    """Where the entries for these a are: the nearest. They are used up."""
-    a += _PHI_LEAST + 0.5 / _PHI_STEPS
-    a *= _PHI_STEPS
-    np.maximum(a, 0.0, out=a)
-    np.minimum(a, table.size - 1.0, out=a)
-    return a.astype(np.intp)
-
-
 def _critical(
-    law: Law, slope: Floats, target: Floats, width: Floats, eta: float, table: Floats
+    law: Law, test: Test, skew: Floats, slope: Floats, target: Floats, eta: float, table: Floats
 ) -> tuple[Floats, Floats]:
     """A y near the least at which what is paid, F, is the target at most, and F there.
 
@@ -177,17 +193,15 @@ def _critical(
     q, start = (table.size - 1.5) / _PHI_STEPS - _PHI_LEAST, -ndtri(target) - 1.0
     low, high = start.copy(), start + 1.0 + WIDE  # more is paid than the target at the one, less at the other
     at, aim = np.arange(start.size), np.log(target) - _CLOSE / 4
-    y = _guess(start, law.skew, slope * width, width, aim, eta)
+    y = _guess(start, skew, slope, test.width, aim, eta)
     found, means = np.full(y.size, np.nan), np.full(y.size, np.nan)
-    chances, z, apart = law.chances, law.z, slope * width / law.deviation
+    steps = law.steps
     for number in range(_NEWTON):
         place = y[at]
-        a = z * slope
-        a -= place / width
-        entries = _entries(a, table)
+        entries = test.entries(steps, place, table)
         share = table.take(entries, mode="clip")
-        share *= chances
-        paid = added(share)
+        share *= law.weights
+        paid = added(share) / law.total + law.rest
         over = paid > target
         low[at], high[at] = np.where(over, place, low[at]), np.where(over, high[at], place)
         better = at[~over]  # the later, the smaller
@@ -198,23 +212,24 @@ def _critical(
             break
         if not keep.all():
             kept = np.flatnonzero(keep)
-            at, chances, z, entries = at[kept], chances[:, kept], z[:, kept], entries[:, kept]
-            target, width, aim, slope = target[kept], width[kept], aim[kept], slope[kept]
-            place, over, excess, paid, apart = place[kept], over[kept], excess[kept], paid[kept], apart[kept]
-        a = z * slope - place / width
+            at, law, test, entries = at[kept], law.at(kept), test.at(kept), entries[:, kept]
+            target, aim, place = target[kept], aim[kept], place[kept]
+            over, excess, paid = over[kept], excess[kept], paid[kept]
+        a = steps * test.slope + (test.start - place / test.width)
         full = entries == table.size - 1
-        fall = added(chances * np.where(full, 0.0, np.exp(-0.5 * a * a))) / (width * _ROOT)
-        last = len(chances) - 1 - (chances[::-1] > 0).argmax(axis=0)
+        dense = np.where(full, 0.0, np.exp(-0.5 * a * a))
+        fall = added(law.weights * dense) / (law.total * test.width * _ROOT)
+        last = len(steps) - 1 - (law.weights[::-1] > 0).argmax(axis=0)
         below = (~full).sum(axis=0)
-        first, some = np.minimum(below, last)[None], below <= last  # the first value that is paid in full
-        up = (np.take_along_axis(z, first, axis=0)[0] * slope - q) * width  # to here it is
-        down, up = np.where(some, up - apart, up), np.where(some, up, np.inf)
-        drop = np.take_along_axis(chances, first, axis=0)[0] * eta / apart
+        first, some = np.minimum(below, last), below <= last  # the first value that is paid in full
+        up = (steps[first, 0] * test.slope + test.start - q) * test.width  # to here it is
+        down, up = np.where(some, up - test.jump, up), np.where(some, up, np.inf)
+        drop = np.take_along_axis(law.weights, first[None], axis=0)[0] / law.total * eta / test.jump
         excess *= paid
         step, coarse = excess / fall, excess / (fall + drop)
         right = np.where(place >= up - 2 * _NEAR, up + _NEAR, np.minimum(place + step, up - _NEAR))
         left = np.where(place > down + 2 * _NEAR, np.maximum(place + step, down + _NEAR), down - _NEAR)
-        after = np.where(np.abs(coarse) > apart, place + coarse, np.where(over, right, left))
+        after = np.where(np.abs(coarse) > test.jump, place + coarse, np.where(over, right, left))
         inside = (after > low[at]) & (after < high[at])
         y[at] = np.where(inside & (number % 8 != 7), after, (low[at] + high[at]) / 2)
     none = np.isnan(found)  # nothing was found within the target: what is paid is then scaled down to it

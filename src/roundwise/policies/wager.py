@@ -21,6 +21,7 @@ from roundwise.state import Plan, Trial
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms
+REFILL = 2.0  # an arm that has less is brought to so many times as much: what lost by mistake comes to light sooner
 PRICE, OF_ALL = 120.0, 0.2  # with no price a batch is worth so many samples times sqrt(K), or this share of all so far
 WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so far
 NARROWEST = 0.25  # but so much of them is always allowed
@@ -109,7 +110,9 @@ class Wager:
         pulls = whole(size[..., None] * ((1 - UNIFORM) * share + UNIFORM * unfinished))
         after = samples + (size if self.max_batch is None else np.minimum(size, self.max_batch))
         share_of_all = FLOOR * min(1.0, math.sqrt(10 / problem.arms))
-        floor = whole((share_of_all * after / problem.arms)[..., None] - counts)
+        due = (share_of_all * after / problem.arms)[..., None]
+        refill = REFILL if self.max_batch is None else 1.0
+        floor = whole(np.where(counts < due, refill * due - counts, 0.0))
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
         parts = most_parts(problem.noise, PARTS)
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one

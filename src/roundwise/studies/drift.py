@@ -22,6 +22,7 @@ from roundwise.noise import variances
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Batch
+from roundwise.studies.tails import chi_squared_tail
 
 Places = NDArray[np.intp]
 
@@ -80,13 +81,13 @@ def agreement(problem: Problem, so_far: Agreement, batch: Batch, number: int) ->
 
 def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
-    from scipy.special import chdtrc, fdtrc
-
     apart = so_far.shifted if shifts else so_far.plain
     if apart.freedom < 1:
         return None
-    chance = chdtrc(apart.freedom, apart.square)
+    chance = chi_squared_tail(apart.freedom, apart.square)
     if _estimated(problem):  # the variance is an estimate, too
+        from scipy.special import fdtrc
+
         variance = float(variances(problem.noise, so_far.sums).max())
         ratio = apart.square / variance / apart.freedom if variance > 0 else math.nan
         chance = fdtrc(apart.freedom, so_far.sums.freedom.sum(), ratio)

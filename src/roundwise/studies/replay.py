@@ -130,7 +130,7 @@ def _counted(state: State, payload: Plain, entry: Entry) -> None:
     if through < last:
         raise ValueError("no batch was counted")
     for asked in state.recent:
-        asked.counted = asked.number <= last and (asked.counted or asked.complete)
+        asked.counted = asked.number <= last and (asked.counted or asked.complete)  # what was complete stays so
     if payload["open"] is not None and (not state.recent or state.recent[-1].number < payload["open"]["number"]):
         state.recent.append(Asked.from_payload(payload["open"], state.settings.arms))
     state.returns(payload)

@@ -57,6 +57,8 @@ class Asked:
     @property
     def complete(self) -> bool:
         """Whether nothing more is to come."""
+        if self.by_number and self.closed_early is None and not self.amended:
+            return bool((self.counts + self.lost).sum() >= self.pulls.sum())
         return not self.outstanding.any()
 
     @property

@@ -214,7 +214,9 @@ def sums_only(asked: Asked) -> bool:
 def shares_items(asked: Asked) -> bool:
     """Whether some item stands in several rows: arms that were tried on the same one."""
     items = [each.lots.items for each in asked.files if each.lots is not None and each.lots.items is not None]
-    every = np.concatenate(items) if items else np.zeros(0)
+    if not items:
+        return False
+    every = np.concatenate(items)
     return len(np.unique(every)) < len(every)
 
 

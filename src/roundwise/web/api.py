@@ -18,12 +18,10 @@ from roundwise.studies.store.files import entry_lines, first_line
 from roundwise.studies.store.log import stamp
 from roundwise.studies.verify import verified
 from roundwise.web.bodies import Problem, Wished
-from roundwise.web.names import Name
-from roundwise.web.reports import Kept
-from roundwise.web.roles import CHANGE, HAND_IN, LOOK, allowed, study_of
+from roundwise.web.depends import HAND_IN, LOOK, Name
+from roundwise.web.reports import kept
+from roundwise.web.roles import study_of
 from roundwise.web.threads import CLIENTS, SLOW, by
-
-__all__ = ["CHANGE", "HAND_IN", "LOOK", "allowed", "router", "study_of"]
 
 SAID: dict[int | str, Plain] = {
     status: {"description": words, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
@@ -55,12 +53,6 @@ FILES: dict[int | str, Plain] = {
     200: {"content": {kind.partition(";")[0]: {} for kind in KINDS.values()}, "description": "The report."}
 }
 LINES: dict[int | str, Plain] = {200: {"content": {"application/jsonl": {}}, "description": "JSON lines."}}
-
-
-def kept(request: Request) -> Kept:
-    """The reports that are at hand."""
-    found: Kept = request.app.state.kept
-    return found
 
 
 @router.get("/studies", dependencies=[LOOK], tags=["studies"])

@@ -56,7 +56,8 @@ def legend_of(report: Facts) -> str:
     """How to read the bars."""
     if not report.claim_rows:
         return ""
-    needed = odds(report.claim_rows[0].log_bar)
+    bars = {odds(each.log_bar) for each in report.claim_rows if not each.shown}
+    needed = bars.pop() if len(bars) == 1 else "the odds below each bar" if bars else odds(report.claim_rows[0].log_bar)
     if report.claim_rows[0].arm is not None:
         return (
             f"The bar is the evidence that this option is not the best. It is out at the mark ({needed}); evidence "

@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import RedirectResponse, Response
 from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import RoundwiseError
 from roundwise.studies import Study
 from roundwise.web.changes import CHANGES, Change, File, Given
-from roundwise.web.names import Name
-from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.rendering import page, texts
 from roundwise.web.roles import CHANGE, study_of
+from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
 from roundwise.web.staged import Staged
 from roundwise.web.study_pages import address
-from roundwise.web.threads import WRITERS, by
 
-router = APIRouter(include_in_schema=False)
+router = Pages()
 
 
-@router.get("/studies/{name}/change/{kind}", dependencies=[CHANGE])
-def change(request: Request, name: Name, kind: str) -> Response:
+@router.get("/studies/{name}/change/{kind}", CHANGE)
+def change(request: Request, name: str, kind: str) -> Response:
     """The form of a change, with what it does to the guarantee."""
     with study_of(request, name) as found:
         return _form(request, found, kind, dict(request.query_params))
 
 
-@router.post("/studies/{name}/change/{kind}/effect", dependencies=[CHANGE])
-def effect(request: Request, name: Name, kind: str, sent: Sent) -> Response:
+@router.post("/studies/{name}/change/{kind}/effect", CHANGE)
+def effect(request: Request, name: str, kind: str, sent: FormData) -> Response:
     """What a change would do to the guarantee as the form stands: a part of the page."""
     with study_of(request, name) as found:
         said, refused = _effect(found, _known(kind), texts(sent))
     return page(request, "effect.html", effect=said, refused=refused)
 
 
-@router.post("/studies/{name}/change/{kind}", dependencies=[CHANGE])
-@by(WRITERS)
-def changed(request: Request, name: Name, kind: str, sent: Sent) -> Response:
+@router.post("/studies/{name}/change/{kind}", CHANGE)
+def changed(request: Request, name: str, kind: str, sent: FormData) -> Response:
     """Do it; but first show the sentence, if what was agreed to is another one."""
     each, given = _known(kind), texts(sent)
     with study_of(request, name) as found:

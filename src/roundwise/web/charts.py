@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roundwise.errors import visible
-from roundwise.studies.report.charts import Axis
+from roundwise.studies.report.charts import Axis, drawn_of
 from roundwise.studies.report.model import Facts
 
 LINES = 8  # options whose means are followed
@@ -53,16 +53,26 @@ def means_by_round(report: Facts) -> str:
 def _lines(report: Facts) -> list[Line]:
     """The means so far of the options that are ahead, round by round."""
     ranked = [each for each in report.ranked if each.mean is not None][:LINES]
+    colours = _colours(report, [each.name for each in ranked])
     found = []
-    for place, arm in enumerate(ranked):
+    for arm in ranked:
         n, total, points = 0, 0.0, []
         for cell in report.cells:
             if cell.arm == arm.name and cell.counts and cell.mean is not None:
                 n, total = n + cell.results, total + cell.results * cell.mean
                 points.append((cell.round, total / n))
         if points:
-            found.append(Line(arm.name, points, "out" if arm.place == "out" else f"n{place}"))
+            found.append(Line(arm.name, points, "out" if arm.place == "out" else f"n{colours[arm.name]}"))
     return found
+
+
+def _colours(report: Facts, names: Sequence[str]) -> dict[str, int]:
+    """The colour of each option: that of the claim about it in the chart of evidence, else one that is left."""
+    claims = {each.claim: each.arm or each.compares for each in report.claim_rows}
+    drawn = drawn_of([each for each in report.courses if each.rounds])
+    taken = {claims.get(each.claim): i for i, each in enumerate(drawn) if not each.shown}
+    left = iter([i for i in range(len(drawn) + len(names)) if i not in taken.values()])
+    return {name: (taken[name] if name in taken else next(left)) % LINES for name in names}
 
 
 def _x(rounds: Sequence[int], at: int) -> float:

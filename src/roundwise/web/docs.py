@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from roundwise.arrays import Plain
+from roundwise.web.depends import LOOK
 from roundwise.web.rendering import page
-from roundwise.web.roles import LOOK
 
 router = APIRouter(prefix="/api/v1", include_in_schema=False)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.studies import Study
@@ -16,15 +16,14 @@ from roundwise.studies.results import Columns, Options, Results
 from roundwise.studies.results.looking import Looked, looked_at
 from roundwise.studies.results.options import Words
 from roundwise.studies.store import Conflict
-from roundwise.web.names import Name
-from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.rendering import page, texts
 from roundwise.web.roles import HAND_IN, study_of
+from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
 from roundwise.web.staged import Staged, Upload
 from roundwise.web.study_pages import address
-from roundwise.web.threads import WRITERS, by
 
-router = APIRouter(include_in_schema=False)
+router = Pages()
 
 ROLES = {  # what a column may be, in words
     "arm": "option",
@@ -61,9 +60,8 @@ class Seen(NamedTuple):
     complete: bool
 
 
-@router.post("/studies/{name}/check", dependencies=[HAND_IN])
-@by(WRITERS)
-def check(request: Request, name: Name, sent: Sent) -> Response:
+@router.post("/studies/{name}/check", HAND_IN)
+def check(request: Request, name: str, sent: FormData) -> Response:
     """Look at a file or a pasted table: what is in it and what would change. Nothing is recorded."""
     staged: Staged = request.app.state.staged
     given, key = texts(sent), texts(sent).get("key", "")
@@ -84,9 +82,8 @@ def check(request: Request, name: Name, sent: Sent) -> Response:
     )
 
 
-@router.post("/studies/{name}/record", dependencies=[HAND_IN])
-@by(WRITERS)
-def record(request: Request, name: Name, sent: Sent) -> Response:
+@router.post("/studies/{name}/record", HAND_IN)
+def record(request: Request, name: str, sent: FormData) -> Response:
     """Record what was looked at, unless the study has moved on since."""
     staged: Staged = request.app.state.staged
     given = texts(sent)

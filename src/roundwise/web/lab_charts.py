@@ -84,20 +84,21 @@ def front(summaries: Sequence[Summary]) -> str:
         f'<line class="grid" x1="{x}" x2="{x}" y1="{TOP}" y2="{bottom}"/>'
         f'<text class="tick" x="{x}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>'
         for tick in across.ticks
-        for x in [across.place(tick, 70, WIDTH - 125)]
+        for x in [across.place(tick, 70, WIDTH - 60)]
     ]
     parts += [
-        f'<line class="grid" x1="70" x2="{WIDTH - 125}" y1="{y}" y2="{y}"/>'
+        f'<line class="grid" x1="70" x2="{WIDTH - 60}" y1="{y}" y2="{y}"/>'
         f'<text class="tick" x="62" y="{y + 4}" text-anchor="end">{count(tick)}</text>'
         for tick in up.ticks
         for y in [up.place(tick, bottom, TOP)]
     ]
     for each in summaries:
-        x, y = across.place(each.batches_mean, 70, WIDTH - 125), up.place(each.samples_mean, bottom, TOP)
+        x, y = across.place(each.batches_mean, 70, WIDTH - 60), up.place(each.samples_mean, bottom, TOP)
         said = f"{each.policy}: {count(each.samples_mean)} samples in {each.batches_mean:.1f} batches"
+        beside = f'x="{x - 10}" text-anchor="end"' if x > WIDTH / 2 else f'x="{x + 10}"'
         parts.append(
             f'<g class="{"best" if _best(each, summaries) else "other"}"><title>{_esc(said)}</title>'
-            f'<circle cx="{x}" cy="{y}" r="6"/><text x="{x + 10}" y="{y + 4}">{_esc(_short(each.policy))}</text></g>'
+            f'<circle cx="{x}" cy="{y}" r="6"/><text {beside} y="{y + 4}">{_esc(_short(each.policy))}</text></g>'
         )
     parts.append(
         f'<text class="tick" x="{(WIDTH - 40) / 2}" y="{bottom + 34}" text-anchor="middle">batches on average</text>'

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import NamedTuple
 
-from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import RedirectResponse, Response
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import RoundwiseError
 from roundwise.policies import POLICIES
@@ -18,12 +20,13 @@ from roundwise.web.forms import QUESTIONS, whole
 from roundwise.web.jobs import Job, Jobs
 from roundwise.web.lab import WORLDS, Found, LabForm, paper_job
 from roundwise.web.lab_charts import boxes, front
-from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.rendering import page, texts
 from roundwise.web.roles import HAND_IN, LOOK
+from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
 from roundwise.web.study_pages import attached
 
-router = APIRouter(include_in_schema=False)
+router = Pages()
 
 
 class Part(NamedTuple):
@@ -39,14 +42,14 @@ class Part(NamedTuple):
     doubts: list[str]
 
 
-@router.get("/lab", dependencies=[LOOK])
+@router.get("/lab", LOOK)
 def lab(request: Request) -> Response:
     """The form of the lab, and what was run."""
     return _form(request, LabForm())
 
 
-@router.post("/lab", dependencies=[HAND_IN])
-def start(request: Request, sent: Sent) -> Response:
+@router.post("/lab", HAND_IN)
+def start(request: Request, sent: FormData) -> Response:
     """Run policies on an instance."""
     known = {each.name for each in fields(LabForm)} - {"policies"}
     given = {key: value for key, value in texts(sent).items() if key in known}
@@ -59,8 +62,8 @@ def start(request: Request, sent: Sent) -> Response:
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
-@router.post("/lab/paper", dependencies=[HAND_IN])
-def start_paper(request: Request, sent: Sent) -> Response:
+@router.post("/lab/paper", HAND_IN)
+def start_paper(request: Request, sent: FormData) -> Response:
     """Run the paper's experiments."""
     try:
         key = _jobs(request).start(paper_job(whole("Runs", texts(sent).get("runs", ""))))
@@ -69,7 +72,7 @@ def start_paper(request: Request, sent: Sent) -> Response:
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
-@router.get("/lab/{key}", dependencies=[LOOK])
+@router.get("/lab/{key}", LOOK)
 def job(request: Request, key: str) -> Response:
     """A job: how far it is, or what came out."""
     found = replace(_job(request, key))  # as it is now: it may end while the page is made
@@ -79,14 +82,14 @@ def job(request: Request, key: str) -> Response:
     return page(request, part, job=found, parts=shown, claims=claims)
 
 
-@router.post("/lab/{key}/cancel", dependencies=[HAND_IN])
-def cancel(request: Request, key: str, sent: Sent) -> Response:
+@router.post("/lab/{key}/cancel", HAND_IN)
+def cancel(request: Request, key: str, sent: FormData) -> Response:
     """Give a job up."""
     _job(request, key).unwanted.set()
     return RedirectResponse(f"/lab/{key}", status_code=303)
 
 
-@router.get("/lab/{key}/runs.csv", dependencies=[LOOK])
+@router.get("/lab/{key}/runs.csv", LOOK)
 def runs(request: Request, key: str) -> Response:
     """Every run of a job."""
     found = _job(request, key).result

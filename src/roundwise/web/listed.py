@@ -7,6 +7,7 @@ from typing import NamedTuple
 from roundwise.arrays import Plain
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.words import count, day
+from roundwise.web.said import of_options
 
 
 class Line(NamedTuple):
@@ -31,7 +32,7 @@ def listed(each: Plain) -> Line:
     danger = "" if guarantee == KEPT else "conditional" if guarantee.startswith(CONDITIONAL) else "void"
     return Line(
         each["name"],
-        each.get("asks") or f"{each['question']} of {count(each['arms'])} options",
+        of_options(each.get("asks") or f"{each['question']} of {each['arms']} arms"),
         _state(each),
         each["state"],
         f"{count(each['results'])}{waiting}{budget}",
@@ -45,7 +46,7 @@ def listed(each: Plain) -> Line:
 def _state(each: Plain) -> str:
     state, number = each["state"], each.get("round") or 0
     if state == "decided":
-        return f"decided: {each['answer']}"
+        return f"decided: {of_options(str(each['answer']))}"
     if state == "waiting":
         return f"running, round {number}: waiting for {'the rest' if each['waiting'] else 'results'}"
     words = {"open": f"running, round {number} can begin", "over": "ended, undecided", "closed": "closed"}

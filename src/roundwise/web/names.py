@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
 from urllib.parse import unquote
 
-from pydantic import AfterValidator
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roundwise.studies.store.server import segment
 
-__all__ = ["Name", "Segments", "segment"]
+__all__ = ["Segments", "decoded", "segment"]
 
 
-def _decoded(text: str) -> str:
+def decoded(text: str) -> str:
+    """The name of a study, from a path as `Segments` hands it on."""
     return unquote(text.removeprefix("~"))
-
-
-Name = Annotated[str, AfterValidator(_decoded)]  # of a study, as `Segments` hands it on
 
 
 class Segments:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import hashlib
 
-from fastapi import APIRouter, Form, Request
-from fastapi.responses import RedirectResponse, Response
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
+from roundwise.arrays import Plain
 from roundwise.studies.listing import list_studies
+from roundwise.studies.store import open_store
 from roundwise.web.listed import listed
-from roundwise.web.rendering import Sent, page, remember, texts
+from roundwise.web.rendering import ENVIRONMENT, page, remember, shown, texts
+from roundwise.web.reports import kept
 from roundwise.web.roles import LOOK
+from roundwise.web.routes import Pages
 from roundwise.web.security import COOKIE, Doors
 from roundwise.web.who import COOKIE as NAME
 from roundwise.web.who import cookie_of
 
-router = APIRouter(include_in_schema=False)
+router = Pages()
 
 
 @router.get("/health")
-def health() -> Response:
+def health(request: Request) -> Response:
     """Whether the server answers."""
     return Response("ok", media_type="text/plain")
 
@@ -30,29 +35,28 @@ def login(request: Request) -> Response:
     return page(request, "login.html", wrong=False)
 
 
-@router.post("/login")
-def logged_in(
-    request: Request, token: Annotated[str, Form(max_length=1000)], name: Annotated[str, Form(max_length=200)] = ""
-) -> Response:
+@router.post("/login", secret=False)
+def logged_in(request: Request, sent: FormData) -> Response:
     """A token for a session."""
     doors: Doors = request.app.state.doors
-    role = doors.role_of(token)
+    given = texts(sent)
+    role = doors.role_of(given.get("token", ""))
     if role is None:
         return page(request, "login.html", 403, wrong=True)
     response = RedirectResponse("/", status_code=303)
     remember(request, response, doors.session(role))
-    call(request, response, name)
+    call(request, response, given.get("name", ""))
     return response
 
 
-@router.get("/me", dependencies=[LOOK])
+@router.get("/me", LOOK)
 def me(request: Request) -> Response:
     """The name under which things are recorded."""
     return page(request, "me.html")
 
 
-@router.post("/me", dependencies=[LOOK])
-def me_named(request: Request, sent: Sent) -> Response:
+@router.post("/me", LOOK)
+def me_named(request: Request, sent: FormData) -> Response:
     """Another name."""
     response = RedirectResponse("/", status_code=303)
     call(request, response, texts(sent).get("name", ""))
@@ -60,7 +64,7 @@ def me_named(request: Request, sent: Sent) -> Response:
 
 
 @router.post("/leave")
-def leave(request: Request, sent: Sent) -> Response:
+def leave(request: Request, sent: FormData) -> Response:
     """Forget the session of a browser."""
     doors: Doors = request.app.state.doors
     doors.forget(doors.key_of(request.headers))
@@ -75,14 +79,25 @@ def call(request: Request, response: Response, name: str) -> None:
     response.set_cookie(NAME, cookie_of(name), httponly=True, samesite="strict", secure=secure, max_age=31_536_000)
 
 
-@router.get("/", dependencies=[LOOK])
+@router.get("/", LOOK)
 def studies(request: Request) -> Response:
     """All studies."""
-    found = [listed(each) for each in list_studies(request.app.state.storage)]
-    return page(request, "studies.html", studies=found)
+    storage = request.app.state.storage
+    with open_store(storage, create=False) as store:
+        ends = store.ends()
+
+    def made(basics: Plain) -> str:
+        def text() -> str:
+            found = [listed(each) for each in list_studies(storage)]
+            return ENVIRONMENT.get_template("studies.html").render(basics | {"studies": found})
+
+        digest = hashlib.sha256(repr(sorted(ends.items())).encode()).hexdigest()
+        return kept(request).page(digest, ("studies", basics["role"], basics["me"]), text)
+
+    return shown(request, made)
 
 
-@router.get("/help", dependencies=[LOOK])
+@router.get("/help", LOOK)
 def help_page(request: Request) -> Response:
     """What the page is, in a few words."""
     return page(request, "help.html")

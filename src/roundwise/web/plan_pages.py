@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from fastapi import APIRouter, Request
-from fastapi.responses import RedirectResponse, Response
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.planning import StudyPlan
@@ -18,13 +19,14 @@ from roundwise.studies import create_study
 from roundwise.studies.report.tables import Table
 from roundwise.web.forecasts import Forecasts, OutOfDateError
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
-from roundwise.web.rendering import Sent, page, texts
+from roundwise.web.rendering import page, texts
 from roundwise.web.roles import CHANGE, LOOK
+from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
 from roundwise.web.study_pages import address, attached
-from roundwise.web.threads import TYPING, WRITERS, by
+from roundwise.web.threads import TYPING
 
-router = APIRouter(include_in_schema=False)
+router = Pages()
 EXAMPLE = Form(
     name="checkout",
     arms="Control\nShort form\nBig button\nGuest checkout",
@@ -43,21 +45,20 @@ class Compared(NamedTuple):
     words: str
 
 
-@router.get("/plan", dependencies=[LOOK])
+@router.get("/plan", LOOK)
 def plan_page(request: Request) -> Response:
     """The planner."""
     return _form(request, "Plan a study")
 
 
-@router.get("/new", dependencies=[CHANGE])
+@router.get("/new", CHANGE)
 def new(request: Request) -> Response:
     """The form of a new study."""
     return _form(request, "New study")
 
 
-@router.post("/new", dependencies=[CHANGE])
-@by(WRITERS)
-def created(request: Request, sent: Sent) -> Response:
+@router.post("/new", CHANGE)
+def created(request: Request, sent: FormData) -> Response:
     """A new study, or the form again with what is wrong."""
     form = Form.of(texts(sent))
     try:
@@ -67,9 +68,8 @@ def created(request: Request, sent: Sent) -> Response:
     return RedirectResponse(address(form.name.strip()), status_code=303)
 
 
-@router.post("/plan/forecast", dependencies=[LOOK])
-@by(TYPING)
-def forecast(request: Request, sent: Sent) -> Response:
+@router.post("/plan/forecast", LOOK, by=TYPING)
+def forecast(request: Request, sent: FormData) -> Response:
     """What it will take: a part of the page; first in a hurry, then again with more runs."""
     given = texts(sent)
     form, quick = Form.of(given | {"policy": ""}), given.get("fine") != "1"
@@ -95,9 +95,8 @@ def forecast(request: Request, sent: Sent) -> Response:
     )
 
 
-@router.post("/plan/save", dependencies=[LOOK])
-@by(TYPING)
-def save(request: Request, sent: Sent) -> Response:
+@router.post("/plan/save", LOOK, by=TYPING)
+def save(request: Request, sent: FormData) -> Response:
     """The plan as a file to keep: a page, or JSON that `roundwise new --from-plan` reads."""
     given = texts(sent)
     form = Form.of(given | {"policy": ""})

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, HTTPException, Request
-from fastapi.responses import HTMLResponse, Response
-from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
 from roundwise._version import __version__
 from roundwise.errors import visible
 from roundwise.studies.report.words import count, day
 from roundwise.web.names import segment
 from roundwise.web.problems import TITLES
+from roundwise.web.said import of_options
 from roundwise.web.security import COOKIE, ROLES, Doors
 from roundwise.web.who import known_as, name_of
 
@@ -36,12 +39,20 @@ def _basename(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2] or name
 
 
-ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename}
-templates = Jinja2Templates(env=ENVIRONMENT)
+ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename, "of_options": of_options}
+SECRET = secrets.token_hex(16)  # stands for the secret of a form until the page is sent
 
 
 def page(request: Request, template: str, status: int = 200, **given: Any) -> HTMLResponse:
     """A page, with what every page needs; a browser without a session gets one, for the secret of its forms."""
+    return shown(request, lambda basics: ENVIRONMENT.get_template(template).render(basics | given), status)
+
+
+def shown(request: Request, made: Callable[[dict[str, Any]], str], status: int = 200) -> HTMLResponse:
+    """A page that is made of what every page needs.
+
+    Where its forms have a secret it has `SECRET`, so that the same text may be kept for everybody who may do the same.
+    """
     doors: Doors = request.app.state.doors
     role = getattr(request.state, "role", None)
     key = doors.key_of(request.headers)
@@ -53,12 +64,13 @@ def page(request: Request, template: str, status: int = 200, **given: Any) -> HT
         "version": __version__,
         "role": role,
         "may": lambda wanted: role is not None and ROLES.index(role) >= ROLES.index(wanted),
-        "secret": doors.form_secret(key) if key else "",
+        "secret": SECRET,
         "guarded": bool(doors.tokens),
         "me": known_as(request.headers, doors, role),
         "me_given": name_of(request.headers),
     }
-    response = templates.TemplateResponse(request, template, basics | given, status_code=status)
+    text = made(basics).replace(SECRET, doors.form_secret(key) if key else "")
+    response = HTMLResponse(text, status)
     if fresh:
         remember(request, response, key)
     return response
@@ -67,7 +79,7 @@ def page(request: Request, template: str, status: int = 200, **given: Any) -> HT
 def sentence(request: Request, status: int, detail: str) -> Response:
     """One sentence, as a page; as a part of one where that was asked for."""
     if request.headers.get("hx-request"):
-        return templates.TemplateResponse(request, "problem.html", {"detail": detail})
+        return HTMLResponse(ENVIRONMENT.get_template("problem.html").render(detail=detail))
     title = TITLES.get(status, "refused").capitalize()
     return page(request, "sentence.html", status, title=title, detail=detail)
 
@@ -78,18 +90,16 @@ def remember(request: Request, response: Response, key: str) -> None:
     response.set_cookie(COOKIE, key, httponly=True, samesite="strict", secure=secure, path="/")
 
 
-async def _own(request: Request) -> AsyncIterator[FormData]:
-    """What a form of this server's own pages sent: it must send back the secret of its session."""
+@asynccontextmanager
+async def own_form(request: Request, secret: bool) -> AsyncIterator[FormData]:
+    """What a form of this server's own pages sent: it must send back the `secret` of its session."""
     doors: Doors = request.app.state.doors
     async with request.form(max_files=1, max_fields=200, max_part_size=doors.most) as sent:
         given = str(sent.get("secret", "")) or request.headers.get("x-form-secret", "")
         key = doors.key_of(request.headers)
-        if not key or not hmac.compare_digest(given.encode(), doors.form_secret(key).encode()):
+        if secret and not (key and hmac.compare_digest(given.encode(), doors.form_secret(key).encode())):
             raise HTTPException(403, "This form is too old, or comes from another site. Open the page again.")
         yield sent
-
-
-Sent = Annotated[FormData, Depends(_own)]  # of a form; read before the work begins, so that handlers may be plain
 
 
 def texts(sent: FormData) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reports of studies, kept as long as nothing was recorded: bounds of many arms take seconds, looking does not."""
+"""Reports and pages of studies, kept as long as nothing was recorded: bounds take seconds, a look does not."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from roundwise.planning import outlook_line
+from starlette.requests import Request
+
 from roundwise.studies import Study, replayed
 from roundwise.studies.report import Report, report_of
 
 Made = TypeVar("Made")
-MOST = 200  # reports that are kept
+Key = tuple[object, ...]  # a digest, and what is kept of it
+MOST = 200  # reports and pages that are kept
 MANY = 40  # arms from which on a forecast takes so long that it is made only when somebody asks for it
 
 
 class Kept:
-    """Reports by the digest of the record they are of."""
+    """Reports and pages by the digest of the record they are of."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str, str], object] = OrderedDict()
+        self._found: OrderedDict[Key, object] = OrderedDict()
         self._lock = threading.Lock()
-        self._working: dict[tuple[str, str], threading.Lock] = {}
+        self._working: dict[Key, threading.Lock] = {}
         self._slow = threading.Semaphore(1)  # what takes seconds is done one at a time
 
     def brief(self, study: Study) -> Report:
@@ -33,7 +35,7 @@ class Kept:
             entries = study.entries()
             return report_of(replayed(entries), intervals=False, entries=entries)
 
-        return self._kept(study, "brief", made)
+        return self._kept((_digest(study), "brief"), made)
 
     def whole(self, study: Study) -> Report:
         """Everything, with bounds."""
@@ -42,7 +44,7 @@ class Kept:
             with self._slow:
                 return study.report()
 
-        return self._kept(study, "whole", made)
+        return self._kept((_digest(study), "whole"), made)
 
     def ahead(self, study: Study) -> Report:
         """Everything, with bounds and what is still to come: what is kept and shown to others."""
@@ -51,22 +53,27 @@ class Kept:
 
     def best(self, study: Study) -> tuple[Report, bool]:
         """The report with bounds where it is at hand, else the brief one; and whether it has bounds."""
-        key = (study.store.head(study.name).digest, "whole")
+        digest = _digest(study)
         with self._lock:
-            found = self._found.get(key)
+            found = self._found.get((digest, "whole"))
         return (found, True) if isinstance(found, Report) else (self.brief(study), False)
 
     def forecast(self, study: Study) -> str:
         """What it will still take, in one line; empty where nothing can be said."""
 
         def made() -> str:
+            from roundwise.planning import outlook_line  # it takes a while, and the server should be up soon
+
             with self._slow:
                 return outlook_line(study.state) or ""
 
-        return self._kept(study, "forecast", made)
+        return self._kept((_digest(study), "forecast"), made)
 
-    def _kept(self, study: Study, kind: str, make: Callable[[], Made]) -> Made:
-        key = (study.store.head(study.name).digest, kind)
+    def page(self, digest: str, kind: Key, make: Callable[[], str]) -> str:
+        """The text of a page about what has this digest, which is the same for everybody of a kind."""
+        return self._kept((digest, "page", *kind), make)
+
+    def _kept(self, key: Key, make: Callable[[], Made]) -> Made:
         with self._lock:
             working = self._working.setdefault(key, threading.Lock())
         try:
@@ -84,3 +91,13 @@ class Kept:
         finally:
             with self._lock:
                 self._working.pop(key, None)
+
+
+def kept(request: Request) -> Kept:
+    """What the server of a request keeps."""
+    found: Kept = request.app.state.kept
+    return found
+
+
+def _digest(study: Study) -> str:
+    return study.store.head(study.name).digest

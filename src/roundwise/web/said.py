@@ -19,11 +19,29 @@ WORDS = [
     (r"--id-column( NAME)?", "the menu “id”"),
     (r"--time-column( NAME)?", "the menu “time”"),
     (r"--item-column( NAME)?", "the menu “item”"),
+    (r"\bno arm '", "no option '"),
+    (r"\bwas taken for the arm\b", "was taken for the option"),
+    (r"\bwas taken for the outcome\b", "was taken for the result"),
+    (r"\b(has|have) no outcome\b", r"\1 no result"),
+    (r"\bits arms are fixed\b", "its options are fixed"),
+    (r"\brows of other arms\b", "rows of other options"),
     (r"--unrelated", "the box “nothing to do with any result”"),
     (r"with --range or --sigma", "whose results are scores or measurements"),
     (r"`roundwise import-past`", "“Teach it earlier data”"),
 ]
 PATTERNS = [(re.compile(pattern), words) for pattern, words in WORDS]
+
+
+def of_options(text: str) -> str:
+    """A question or an answer in the words of the page, where what is compared are options.
+
+    >>> of_options("Which 2 of 4 arms have the highest rates?")
+    'Which 2 of 4 options have the highest rates?'
+    >>> of_options("Left arm is the best arm"), of_options("B is the best arm, or within 0.01 of it")
+    ('Left arm', 'B, or within 0.01 of it')
+    """
+    text = re.sub(r" is the best arm(?=$|, or within [\d.e-]+ of it$)", "", text)
+    return re.sub(r"\b(\d+) arms\b", r"\1 options", text)
 
 
 def on_the_page(text: str) -> str:

@@ -12,8 +12,9 @@ import hmac
 import ipaddress
 import re
 import secrets
-from collections.abc import Sequence
-from contextlib import nullcontext
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 
@@ -102,6 +103,8 @@ class Doors:
     most: int = 32 * 2**20  # bytes of a request
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     sessions: dict[str, str] = field(default_factory=dict, repr=False)  # digest of a session -> role
+    busy: int = 0  # requests that are being answered, but for those that listen to what changes
+    answered: float = field(default_factory=time.monotonic)  # when the last was answered
 
     def role_of(self, token: str) -> str | None:
         """The highest role that a token opens; every token is compared, in the same time whatever it is."""
@@ -126,6 +129,21 @@ class Doors:
     def forget(self, key: str) -> None:
         """End a session."""
         self.sessions.pop(_digest(key), None)
+
+    @contextmanager
+    def work(self, path: str) -> Iterator[None]:
+        """While a request is answered."""
+        counts = not path.endswith("/events")
+        self.busy += counts
+        try:
+            yield
+        finally:
+            self.busy -= counts
+            self.answered = time.monotonic()
+
+    def quiet(self) -> float:
+        """For how many seconds there has been nothing to answer."""
+        return 0.0 if self.busy else time.monotonic() - self.answered
 
     def form_secret(self, key: str) -> str:
         """What a form of this session must send back."""
@@ -181,7 +199,8 @@ class Guard:
             await refusal(scope, receive, guarded)
             return
         scope.setdefault("state", {})["role"] = role
-        with nullcontext() if headers.get("x-roundwise-words") == "python" else at_the_shell():
+        words = nullcontext() if headers.get("x-roundwise-words") == "python" else at_the_shell()
+        with words, self.doors.work(scope["path"]):
             await self.app(scope, _limited(receive, self.doors.most), guarded)
 
     def _refusal(self, scope: Scope, headers: Headers, role: str | None) -> Response | None:

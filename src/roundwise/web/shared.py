@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 
-from fastapi import HTTPException, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
 from roundwise.studies import Study, load_study
 from roundwise.web.security import Doors

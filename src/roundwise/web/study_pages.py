@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import RedirectResponse, Response
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
 
+from roundwise.arrays import Plain
 from roundwise.studies.report import Report
 from roundwise.studies.report.events import events_of
 from roundwise.studies.report.sheets import csv_text
 from roundwise.studies.report.words import day
 from roundwise.studies.verify import verified
-from roundwise.web.names import Name, segment
-from roundwise.web.rendering import Sent, page
-from roundwise.web.reports import Kept
+from roundwise.web.names import segment
+from roundwise.web.rendering import ENVIRONMENT, page, shown
+from roundwise.web.reports import kept
 from roundwise.web.roles import HAND_IN, LOOK, study_of
+from roundwise.web.routes import Pages
 from roundwise.web.shared import key_for, study_for
-from roundwise.web.threads import SLOW, WRITERS, by
+from roundwise.web.threads import SLOW
 from roundwise.web.views import next_of, view_of
 
-router = APIRouter(include_in_schema=False)
+router = Pages()
 
 FORMS: dict[str, tuple[str, Callable[[Report], str | bytes]]] = {
     "html": ("text/html; charset=utf-8", Report.html),
@@ -37,50 +41,50 @@ def address(name: str) -> str:
     return f"/studies/{segment(name)}"
 
 
-def kept(request: Request) -> Kept:
-    """The reports that are at hand."""
-    found: Kept = request.app.state.kept
-    return found
-
-
-@router.get("/studies/{name}", dependencies=[LOOK])
-def study(request: Request, name: Name) -> Response:
+@router.get("/studies/{name}", LOOK)
+def study(request: Request, name: str) -> Response:
     """A study."""
     with study_of(request, name) as found:
-        report, bounded = kept(request).best(found)
-        view = view_of(found.state, report, bounded)
-    return page(request, "study.html", view=view, study=name, at=address(name), digest=report.digest)
+
+        def made(basics: Plain) -> str:
+            report, bounded = kept(request).best(found)
+
+            def text() -> str:
+                view = view_of(found.state, report, bounded)
+                given = {"view": view, "study": name, "at": address(name), "digest": report.digest}
+                return ENVIRONMENT.get_template("study.html").render(basics | given)
+
+            return kept(request).page(str(report.digest), (bounded, basics["role"], basics["me"]), text)
+
+        return shown(request, made)
 
 
-@router.get("/studies/{name}/stands", dependencies=[LOOK])
-@by(SLOW)
-def stands(request: Request, name: Name) -> Response:
+@router.get("/studies/{name}/stands", LOOK, by=SLOW)
+def stands(request: Request, name: str) -> Response:
     """Where it stands, with bounds: a part of the page."""
     with study_of(request, name) as found:
         view = view_of(found.state, kept(request).whole(found), True)
     return page(request, "stands.html", view=view, study=name, at=address(name))
 
 
-@router.get("/studies/{name}/forecast", dependencies=[LOOK])
-@by(SLOW)
-def forecast(request: Request, name: Name) -> Response:
+@router.get("/studies/{name}/forecast", LOOK, by=SLOW)
+def forecast(request: Request, name: str) -> Response:
     """What it will still take: a part of the page."""
     with study_of(request, name) as found:
         line = kept(request).forecast(found)
     return page(request, "line.html", line=line)
 
 
-@router.post("/studies/{name}/ask", dependencies=[HAND_IN])
-@by(WRITERS)
-def ask(request: Request, name: Name, sent: Sent) -> Response:
+@router.post("/studies/{name}/ask", HAND_IN)
+def ask(request: Request, name: str, sent: FormData) -> Response:
     """Begin the next round."""
     with study_of(request, name) as found:
         found.ask()
     return RedirectResponse(address(name), status_code=303)
 
 
-@router.get("/studies/{name}/next.csv", dependencies=[LOOK])
-def next_csv(request: Request, name: Name) -> Response:
+@router.get("/studies/{name}/next.csv", LOOK)
+def next_csv(request: Request, name: str) -> Response:
     """The next round as a table."""
     with study_of(request, name) as found:
         round_ = next_of(found.state)
@@ -90,9 +94,8 @@ def next_csv(request: Request, name: Name) -> Response:
     return attached(text, "text/csv; charset=utf-8", f"{name} round {round_.number}", "csv")
 
 
-@router.get("/studies/{name}/report", dependencies=[LOOK])
-@by(SLOW)
-def report(request: Request, name: Name) -> Response:
+@router.get("/studies/{name}/report", LOOK, by=SLOW)
+def report(request: Request, name: str) -> Response:
     """The report: the half page for the boss first."""
     with study_of(request, name) as found:
         view = view_of(found.state, kept(request).ahead(found), True)
@@ -101,15 +104,14 @@ def report(request: Request, name: Name) -> Response:
     return page(request, "report.html", view=view, study=name, at=address(name), link=link, forms=forms, shared=False)
 
 
-@router.get("/studies/{name}/report.{form}", dependencies=[LOOK])
-@by(SLOW)
-def report_file(request: Request, name: Name, form: str) -> Response:
+@router.get("/studies/{name}/report.{form}", LOOK, by=SLOW)
+def report_file(request: Request, name: str, form: str) -> Response:
     """The report as a file."""
     return _written(request, name, form)
 
 
-@router.get("/studies/{name}/record", dependencies=[LOOK])
-def record(request: Request, name: Name) -> Response:
+@router.get("/studies/{name}/record", LOOK)
+def record(request: Request, name: str) -> Response:
     """Every entry of the record."""
     with study_of(request, name) as found:
         events = events_of(found.entries())
@@ -117,18 +119,16 @@ def record(request: Request, name: Name) -> Response:
     return page(request, "record.html", rows=rows, study=name, at=address(name))
 
 
-@router.get("/studies/{name}/verify", dependencies=[LOOK])
-@by(SLOW)
-def verify(request: Request, name: Name) -> Response:
+@router.get("/studies/{name}/verify", LOOK, by=SLOW)
+def verify(request: Request, name: str) -> Response:
     """Everything computed again: a part of the page of the record."""
     with study_of(request, name) as found:
         audit = verified(found.entries())
     return page(request, "verified.html", audit=audit, study=name, at=address(name))
 
 
-@router.get("/shared/{name}/{key}")
-@by(SLOW)
-def shared(request: Request, name: Name, key: str) -> Response:
+@router.get("/shared/{name}/{key}", by=SLOW)
+def shared(request: Request, name: str, key: str) -> Response:
     """The report, for whoever has the link: it can only be read."""
     with study_for(request, name, key) as found:
         view = view_of(found.state, kept(request).ahead(found), True)
@@ -136,9 +136,8 @@ def shared(request: Request, name: Name, key: str) -> Response:
     return page(request, "report.html", view=view, study=name, at="", link="", forms=forms, shared=True)
 
 
-@router.get("/shared/{name}/{key}/report.{form}")
-@by(SLOW)
-def shared_file(request: Request, name: Name, key: str, form: str) -> Response:
+@router.get("/shared/{name}/{key}/report.{form}", by=SLOW)
+def shared_file(request: Request, name: str, key: str, form: str) -> Response:
     """The same as a file."""
     study_for(request, name, key).close()
     return _written(request, name, form)

@@ -6,11 +6,11 @@ of its own, so that nobody who looks holds up a result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, File, Form, Header, Request, UploadFile
 from fastapi.responses import Response
@@ -26,6 +26,7 @@ from roundwise.studies.results.frames import COLUMNS
 from roundwise.studies.store.files import parsed
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (
+    Body,
     Budget,
     Corrected,
     NewStudy,
@@ -39,8 +40,9 @@ from roundwise.web.bodies import (
     from_text,
     table_from,
 )
-from roundwise.web.names import Name, segment
-from roundwise.web.roles import CHANGE, HAND_IN, study_of
+from roundwise.web.depends import CHANGE, HAND_IN, Name
+from roundwise.web.names import segment
+from roundwise.web.roles import study_of
 from roundwise.web.staged import Upload, ending
 from roundwise.web.threads import WRITERS, by
 
@@ -138,23 +140,21 @@ def tell_files(request: Request, name: Name, files: Files = [], options: Options
         return _stands(study, study.tell(*sources, round_over=said.round_over, **said.words()))
 
 
-@verbs.post("/preview", dependencies=[HAND_IN], tags=["rounds"])
+@verbs.post("/results/preview", dependencies=[HAND_IN], tags=["rounds"])
 @by(WRITERS)
-def preview(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
+def preview(request: Request, name: Name, body: Rows) -> Plain:
+    """What recording results that are in the request would bring and change; nothing is recorded."""
+    with study_of(request, name) as study:
+        return _previewed(study, [body.table()], body)
+
+
+@verbs.post("/files/preview", dependencies=[HAND_IN], tags=["rounds"])
+@by(WRITERS)
+def preview_files(request: Request, name: Name, files: Files, options: Options = "{}") -> Plain:
     """What recording files would bring and change; nothing is recorded."""
     said = from_text(Told, options)
     with _uploaded(name, files) as sources, study_of(request, name) as study:
-        read, after = study.preview(*sources, round_over=said.round_over, **said.words())
-        arms = study.state.settings.arms
-    return {"study": name, "files": [brought(each, arms) for each in read], "after": after.plain()}
-
-
-@verbs.post("/close-round", dependencies=[HAND_IN], tags=["rounds"])
-@by(WRITERS)
-def close_round(request: Request, name: Name, body: Reason) -> Plain:
-    """Count the open round although results are missing: they will not come."""
-    with study_of(request, name) as study:
-        return _stands(study, study.close_round(body.why))
+        return _previewed(study, sources, said)
 
 
 @verbs.post("/amend", dependencies=[CHANGE], tags=["changes"])
@@ -180,52 +180,38 @@ def import_past(request: Request, name: Name, file: OneFile) -> Plain:
         return _stands(study, study.import_past(sources[0]))
 
 
-@verbs.post("/drop", dependencies=[CHANGE], tags=["changes"])
-@by(WRITERS)
-def drop(request: Request, name: Name, body: OneArm) -> Plain:
-    """Leave an arm out from here on."""
-    with study_of(request, name) as study:
-        return _stands(study, study.drop(body.arm, body.why, body.unrelated))
+class Verb(NamedTuple):
+    """A method of a study whose arguments are the fields of a request."""
+
+    does: Callable[..., Report]
+    body: type[Body]
+    role: Any  # who may
+    group: str
+    words: str
+
+    def add_to(self, router: APIRouter) -> None:
+        """Put it under its name."""
+
+        def handler(request: Request, name: Name, body: Body) -> Plain:
+            with study_of(request, name) as study:
+                return _stands(study, self.does(study, **body.model_dump()))
+
+        handler.__name__, handler.__doc__ = self.does.__name__, self.words
+        handler.__annotations__["body"] = self.body
+        path = f"/{self.does.__name__.replace('_', '-')}"
+        router.post(path, dependencies=[self.role], tags=[self.group])(by(WRITERS)(handler))
 
 
-@verbs.post("/add", dependencies=[CHANGE], tags=["changes"])
-@by(WRITERS)
-def add(request: Request, name: Name, body: OneArm) -> Plain:
-    """Take in one more arm."""
-    with study_of(request, name) as study:
-        return _stands(study, study.add(body.arm, body.why, body.unrelated))
-
-
-@verbs.post("/extend", dependencies=[CHANGE], tags=["changes"])
-@by(WRITERS)
-def extend(request: Request, name: Name, body: Budget) -> Plain:
-    """Allow more results (or fewer) than were planned."""
-    with study_of(request, name) as study:
-        return _stands(study, study.extend(body.budget))
-
-
-@verbs.post("/note", dependencies=[HAND_IN], tags=["changes"])
-@by(WRITERS)
-def note(request: Request, name: Name, body: Text) -> Plain:
-    """Record a remark; it does nothing to the guarantee."""
-    with study_of(request, name) as study:
-        return _stands(study, study.note(body.text))
-
-
-@verbs.post("/end", dependencies=[CHANGE], tags=["changes"])
-@by(WRITERS)
-def end(request: Request, name: Name, body: Reason) -> Plain:
-    """End a study before it is decided; what has not been ruled out is reported."""
-    with study_of(request, name) as study:
-        return _stands(study, study.end(body.why))
-
-
-@verbs.post("/reopen", dependencies=[CHANGE], tags=["changes"])
-@by(WRITERS)
-def reopen(request: Request, name: Name, body: Reason) -> Plain:
-    """Go on with a study that was closed undecided."""
-    with study_of(request, name) as study:
-        return _stands(study, study.reopen(body.why))
+for verb in (
+    Verb(Study.close_round, Reason, HAND_IN, "rounds", "Count the open round although results are missing for good."),
+    Verb(Study.drop, OneArm, CHANGE, "changes", "Leave an arm out from here on."),
+    Verb(Study.add, OneArm, CHANGE, "changes", "Take in one more arm."),
+    Verb(Study.extend, Budget, CHANGE, "changes", "Allow more results (or fewer) than were planned."),
+    Verb(Study.note, Text, HAND_IN, "changes", "Record a remark; it does nothing to the guarantee."),
+    Verb(Study.end, Reason, CHANGE, "changes", "End it before it is decided; what was not ruled out is reported."),
+    Verb(Study.reopen, Reason, CHANGE, "changes", "Go on with a study that was closed undecided."),
+):
+    verb.add_to(verbs)
 
 
 def round_of(asked: Asked | None) -> Plain:
@@ -254,6 +240,13 @@ def brought(results: Results, arms: Sequence[str]) -> Plain:
         "notes": list(results.notes),
         "sha256": results.digest,
     }
+
+
+def _previewed(study: Study, sources: Sequence[Upload | Table], said: Told) -> Plain:
+    """What telling something would bring and change."""
+    read, after = study.preview(*sources, round_over=said.round_over, **said.words())
+    files = [brought(each, study.state.settings.arms) for each in read]
+    return {"study": study.name, "files": files, "after": after.plain()}
 
 
 def _stands(study: Study, report: Report) -> Plain:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.policies.base import limited
 from roundwise.studies.report import Report
+from roundwise.studies.report.boss import in_a_hundred, meaning, under_the_headline
 from roundwise.studies.report.charts import evidence_chart, means_chart
 from roundwise.studies.report.markdown import facts_of
 from roundwise.studies.report.tables import Table, arm_table, claim_table, round_table
@@ -16,7 +18,6 @@ from roundwise.studies.report.text import claims_apart, danger_of, extent_of
 from roundwise.studies.report.words import day, sentence
 from roundwise.studies.state import State
 from roundwise.web.bars import Bar, bar_of, bars_by_arm, legend_of, title_of
-from roundwise.web.boss import in_a_hundred, meaning, under_the_headline
 from roundwise.web.charts import means_by_round
 
 SHOWN = 25  # options in the table; the rest is folded away
@@ -137,11 +138,20 @@ def _options(report: Report) -> tuple[list[str], list[Option]]:
     bars, answer = bars_by_arm(report), report.answer if isinstance(report.answer, list) else [report.answer]
     found = []
     for arm, row in zip(report.ranked, rows, strict=True):
-        cells = [cell for i, cell in enumerate(row) if i not in left_out]
+        cells = [_set(cell) for i, cell in enumerate(row) if i not in left_out]
         leads = arm.name in answer or (report.answer is None and arm.trails_most == 0.0)
         place = row[at] if at is not None else arm.place
         found.append(Option(arm.name, cells, place, bars.get(arm.name), arm.place == "out", leads))
     return [title for i, title in enumerate(head) if i not in left_out], found
+
+
+def _set(cell: str) -> str:
+    """A cell as it is set on a page: a true minus, and no per cent sign alone on a line.
+
+    >>> _set("-4.4 points (-27.4 to +19.0)"), _set("28.3 to 47.3 %"), _set("well-known")
+    ('−4.4 points (−27.4 to +19.0)', '28.3 to 47.3\xa0%', 'well-known')
+    """
+    return re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", cell).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _claims(report: Report) -> list[Claim]:

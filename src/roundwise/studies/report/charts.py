@@ -72,7 +72,7 @@ def evidence_chart(report: Facts) -> str:
     if not courses or max(len(each.rounds) for each in courses) < 1:
         return ""
     bar = max(each.log_bar for each in report.claim_rows)
-    drawn = _drawn(courses)
+    drawn = drawn_of(courses)
     batches = sorted({batch for each in drawn for batch in each.rounds})
     low = min([0.0, *(value for each in drawn for value in each.log_evidence)])
     low, high = max(low, -bar), bar * 1.25
@@ -114,11 +114,12 @@ def evidence_chart(report: Facts) -> str:
     more = len(courses) - len(drawn)
     legend += [f"<li>and {count(more)} more, which are nearer to the bar</li>"] if more else []
     chart = _svg(parts, top + height + 26, "Evidence for each claim, round by round, against the bar it must pass")
-    bars = f"Odds won for each claim, by round (log scale). The dashed line is the bar: {odds(bar)}."
+    which = "bar" if len({odds(each.log_bar) for each in report.claim_rows}) == 1 else "highest bar"
+    bars = f"Odds won for each claim, by round (log scale). The dashed line is the {which}: {odds(bar)}."
     return f'{chart}<p class="hint">{_esc(bars)}</p><ul class="legend">{"".join(legend)}</ul>'
 
 
-def _drawn(courses: Sequence[Course]) -> list[Course]:
+def drawn_of(courses: Sequence[Course]) -> list[Course]:
     """Those that are drawn: what is open first, the farthest from the bar first."""
     return sorted(courses, key=lambda each: (each.shown, each.log_evidence[-1]))[:LINES]
 

@@ -1,15 +1,16 @@
-"""The report as a page: one HTML file that needs nothing else, and the same as a card in a notebook."""
+"""The report as a page: half a page for whoever decides, then the rest; one HTML file, and a card in a notebook."""
 
 from __future__ import annotations
 
 import html
 
 from roundwise.errors import visible
+from roundwise.studies.report.boss import meaning, under_the_headline
 from roundwise.studies.report.charts import evidence_chart, means_chart
 from roundwise.studies.report.markdown import evidence_of, facts_of, foot_of
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.tables import Table, arm_table, claim_table, file_table, round_table
-from roundwise.studies.report.text import claims_apart, danger_of, legend_of
+from roundwise.studies.report.text import claims_apart, danger_of, extent_of, legend_of
 from roundwise.studies.report.words import sentence
 
 STYLE = (
@@ -38,7 +39,8 @@ STYLE = (
     ".rw .many td{display:flex;justify-content:space-between;gap:12px;border:0;padding:1px 0;text-align:right}"
     ".rw .many td::before{content:attr(data-is);color:#666;text-align:left;white-space:nowrap}"
     ".rw .many td:first-child{font-weight:600}.rw .many td:first-child::before,.rw .many td:empty{display:none}}"
-    "@media print{.rw .card{break-inside:avoid;overflow:visible}}"
+    ".rw .rest{font-size:18px;margin:22px 0 10px}"
+    "@media print{.rw .card{break-inside:avoid;overflow:visible}.rw .rest{break-before:page;margin-top:0}}"
 )
 MANY = 5  # columns that are too many for a phone
 PAGE = "body{margin:0;background:#f6f6f4}@media print{body{background:#fff}}"
@@ -50,7 +52,16 @@ def page_of(report: Facts) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{esc(report.study)}</title><style>{PAGE}{STYLE}</style></head><body>
-<main class="rw">{_body(report)}
+<main class="rw">{_head(report)}
+<div class="card"><h2>In short</h2>
+{"".join(f"<p>{esc(each)}</p>" for each in meaning(report))}
+<p class="hint">{esc(extent_of(report))}</p>
+{means_chart(report)}</div>
+<h2 class="rest">For the statistician</h2>
+{_facts(report)}
+<div class="card"><h2>Arms</h2>
+{_arms(report)}</div>
+{_evidence(report)}
 <div class="card"><h2>For a protocol or a paper</h2>
 <p>{esc(report.sentence)}</p></div>
 {_section("Rounds", rows_of(round_table(report))) if report.cells else ""}
@@ -64,28 +75,37 @@ def page_of(report: Facts) -> str:
 
 def card_of(report: Facts) -> str:
     """The report for a notebook: the head, the arms and the charts."""
-    return f'<style>{STYLE}</style><div class="rw">{_body(report)}</div>'
+    arms = f'<div class="card"><h2>Arms</h2>{_arms(report)}{means_chart(report)}</div>'
+    return f'<style>{STYLE}</style><div class="rw">{_head(report)}{_facts(report)}{arms}{_evidence(report)}</div>'
 
 
-def _body(report: Facts) -> str:
+def _head(report: Facts) -> str:
+    """What endangers it, and the answer or the shortlist in a sentence."""
     dangers = [*danger_of(report), *report.dangers]
     danger = f'<div class="danger">{"".join(f"<p>{esc(each)}</p>" for each in dangers)}</div>' if dangers else ""
-    facts = "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in facts_of(report))
-    head = "head" if report.status == "decided" else "head open"
-    evidence = f"<p>{esc(evidence_of(report))}</p>{rows_of(claim_table(report))}" if claims_apart(report) else ""
-    legend = f'<p class="hint">{esc(legend_of(report))}</p>' if legend_of(report) else ""
-    course = evidence_chart(report)
-    notes = "".join(f"<li>{esc(each)}</li>" for each in report.notes)
+    under = f'<br><span class="hint">{esc(under_the_headline(report))}</span>' if under_the_headline(report) else ""
+    colour = "head" if report.status == "decided" else "head open"
     return f"""
 <h1>{esc(report.study)} <span class="hint">{esc(report.asks)}</span></h1>
 {danger}
-<div class="{head}"><b>{esc(sentence(report.headline))}</b></div>
-<div class="card"><dl>{facts}</dl></div>
-<div class="card"><h2>Arms</h2>
-{rows_of(arm_table(report), {each.name for each in report.arm_rows if each.place == "out"})}
-{legend}
-{means_chart(report)}</div>
-{_section("Evidence", evidence + course) if evidence or course else ""}
+<div class="{colour}"><b>{esc(sentence(report.headline))}</b>{under}</div>"""
+
+
+def _facts(report: Facts) -> str:
+    facts = "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in facts_of(report))
+    return f'<div class="card"><dl>{facts}</dl></div>'
+
+
+def _arms(report: Facts) -> str:
+    legend = f'<p class="hint">{esc(legend_of(report))}</p>' if legend_of(report) else ""
+    return rows_of(arm_table(report), {each.name for each in report.arm_rows if each.place == "out"}) + legend
+
+
+def _evidence(report: Facts) -> str:
+    evidence = f"<p>{esc(evidence_of(report))}</p>{rows_of(claim_table(report))}" if claims_apart(report) else ""
+    course = evidence_chart(report)
+    notes = "".join(f"<li>{esc(each)}</li>" for each in report.notes)
+    return f"""{_section("Evidence", evidence + course) if evidence or course else ""}
 {_section("Notes", f"<ul>{notes}</ul>") if notes else ""}"""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.studies.tails import chi_squared_tail
 
 EXPECTED = 5.0  # in every cell, for the chi-squared law to be near
 DRAWS = 9999
@@ -39,7 +40,7 @@ def missing_differs(counts: Floats, missing: Floats) -> float:
         return np.asarray(((drawn - expected) ** 2 * (1 / expected + 1 / kept)).sum(axis=-1))
 
     if min(expected.min(), kept.min()) >= EXPECTED or sizes.sum() > 10**9:
-        return _chi_squared(float(distance(missing)), len(sizes) - 1)
+        return chi_squared_tail(len(sizes) - 1, float(distance(missing)))
     rng = np.random.default_rng(0)
     drawn = rng.multivariate_hypergeometric(sizes.astype(np.int64), int(lost), DRAWS, method="marginals")
     return _share(distance(drawn.astype(np.float64)), float(distance(missing)))
@@ -69,7 +70,7 @@ def split_differs(shares: Floats, counts: Floats) -> float:
         return np.asarray(((drawn - expected) ** 2 / expected).sum(axis=-1))
 
     if expected.min() >= EXPECTED or total > 10**9:
-        return _chi_squared(float(distance(came)), len(wanted) - 1)
+        return chi_squared_tail(len(wanted) - 1, float(distance(came)))
     drawn = np.random.default_rng(0).multinomial(int(total), chances, DRAWS)
     return _share(distance(drawn.astype(np.float64)), float(distance(came)))
 
@@ -90,13 +91,7 @@ def splits_differ(rounds: Sequence[tuple[Floats, Floats]]) -> float:
         expected = came.sum() * wanted / max(wanted.sum(), 1e-300)
         if len(wanted) > 1 and expected.min() >= EXPECTED:
             square, freedom = square + float(((came - expected) ** 2 / expected).sum()), freedom + len(wanted) - 1
-    return _chi_squared(square, freedom) if freedom else 1.0
-
-
-def _chi_squared(distance: float, freedom: int) -> float:
-    from scipy.special import chdtrc
-
-    return float(chdtrc(freedom, distance))
+    return chi_squared_tail(freedom, square) if freedom else 1.0
 
 
 def _share(drawn: Floats, seen: float) -> float:
