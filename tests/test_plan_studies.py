@@ -161,7 +161,8 @@ class TestARunningStudy:
 
     def test_from_the_first_round_to_the_last(self, study, tmp_path):
         assert outlook_line(study.state) is None  # nothing to go by
-        assert "there is an answer within the budget with probability" in first_line(study.state.settings)
+        little = dataclasses.replace(study.state.settings, budget=2000)
+        assert "there is an answer within the budget with probability" in first_line(little)
         plenty = dataclasses.replace(study.state.settings, budget=None)
         assert " results in " in first_line(plenty)
         self.told_a_round(study, tmp_path)
