@@ -244,6 +244,31 @@ class TestPlan:
             assert each.words in found.words
         assert not planned(leads="10%", budget=20_000).instead
 
+    @pytest.mark.parametrize(
+        ("question", "kinds"),
+        [
+            (TopK(2), {"tolerance", "fewer arms", "budget"}),
+            (Above(0.3), {"tolerance", "fewer arms", "budget"}),
+            (AnyAbove(0.3), {"tolerance", "fewer arms", "budget"}),
+            (MinimumBelow(0.3), {"tolerance", "budget"}),  # with half the arms the low one is as hard to find
+            (Statements.against_control(4), {"tolerance", "budget"}),
+        ],
+        ids=lambda each: getattr(each, "name", ""),
+    )
+    def test_what_else_of_other_questions(self, question, kinds):
+        found = planned(question, leads="2%", budget=2000, runs=40)
+        assert {each.kind for each in found.instead} >= kinds
+        for each in found.instead:
+            assert each.kind == "budget" or each.samples.typical < found.row.samples.typical
+            assert each.words in found.words
+        closer = [each for each in found.instead if each.kind == "tolerance"]
+        assert {each.value for each in closer} == {0.02, 0.04}
+        assert all("give or take" in each.words for each in closer)
+
+    def test_another_number_of_the_best(self):
+        found = planned(TopK(2), around=None, means="50%,40%,39.5%,30%", budget=2000, runs=40)
+        assert [each.value for each in found.instead if each.kind == "top-k"] == [1]
+
     def test_top_k_instead(self):
         found = planned(around=None, means="50%,49.5%,30%,30%", budget=3000)
         assert [each.value for each in found.instead if each.kind == "top-k"] == [2]

@@ -175,7 +175,7 @@ def _planned(
         each.run(runs)
     row = making.lots[target].row
     making.front = tuple(settled(each, row) if each.recommended else each for each in front)
-    return making.plan(_others(making.wish, making.plan()))
+    return making.plan(_others(wish, making.plan()))
 
 
 class _Making:
