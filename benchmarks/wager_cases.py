@@ -2,8 +2,20 @@
 
 import numpy as np
 
-from roundwise import Above, AnyAbove, BestArm, GaussianArms, MinimumBelow, TopK
-from run import PAPER
+from roundwise import (
+    Above,
+    AnyAbove,
+    BernoulliArms,
+    BestArm,
+    Binary,
+    GaussianArms,
+    MinimumBelow,
+    SubGaussian,
+    TopK,
+    UnknownVariance,
+    Wager,
+)
+from run import PAPER, SIGMA_1
 
 LOCATELLI = (0.1, 0.1, 0.1, 0.35, 0.45, 0.55, 0.65, 0.9, 0.9, 0.9)
 
@@ -30,3 +42,36 @@ HELD_OUT = {
     "minimum below 0: five arms, one at -0.2": (MinimumBelow(0.0), GaussianArms([-0.2, 0.0, 0.1, 0.2, 0.5])),
     "any above 0: eight arms, all below": (AnyAbove(0.0), GaussianArms(-np.linspace(0.1, 0.6, 8))),
 }
+
+HELD_BEFORE = (3.376, 3.049, 4.282, 3.970, 6.305, 2.958)  # the same of the Wager without parts (commit 86f2aa5)
+
+EASY = {
+    "gap 2 (3)": GaussianArms([2.0, 0.0, 0.0]),
+    "gap 1 (2)": GaussianArms([1.0, 0.0]),
+    "gap 1.5 (10)": GaussianArms([1.5] + [0.0] * 9),
+    "equal gaps 0.3 (100)": GaussianArms([0.3] + [0.0] * 99),
+    "1, 0.9, 0.8 and 97 times 0 (100)": GaussianArms([1.0, 0.9, 0.8] + [0.0] * 97),
+    "linear means (1000)": GaussianArms(np.linspace(1, 0, 1000)),
+}
+
+MANY = {
+    "linear means (100)": GaussianArms(np.linspace(1, 0, 100)),
+    "equal gaps 0.3 (100)": EASY["equal gaps 0.3 (100)"],
+    "1, 0.9, 0.8 and 97 times 0 (100)": EASY["1, 0.9, 0.8 and 97 times 0 (100)"],
+    "1 - sqrt(i/99) (100)": GaussianArms(1 - np.sqrt(np.linspace(0, 1, 100))),
+    "linear means (1000)": EASY["linear means (1000)"],
+}
+
+HARD = {
+    "best arm, two arms 10^-6 apart": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(), 20),
+    "best arm, ten arms, the best by 10^-6": (BestArm(), GaussianArms([1e-6] + [0.0] * 9), SIGMA_1, Wager(), 8),
+    "minimum on the level": (MinimumBelow(0.0), GaussianArms([0.0, 0.0]), SIGMA_1, Wager(), 12),
+    "top-2 of 4, a tie at the cut": (TopK(2), GaussianArms([1.0, 1e-6, 0.0, -1.0]), SIGMA_1, Wager(), 10),
+    "above, one of four arms on the level": (Above(0.0), GaussianArms([0.0, 0.5, -0.5, 1.0]), SIGMA_1, Wager(), 12),
+    "0/1, two rates of 0.1, first 8": (BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), Binary(), Wager(first_pulls=8), 12),
+    "the same with sigma = 1/2": (
+        BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), SubGaussian(0.5), Wager(first_pulls=8), 12),
+    "two arms, unknown variance": (BestArm(), GaussianArms([1e-6, 0.0]), UnknownVariance(), Wager(), 12),
+    "two arms, batches dear (X = 12)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=600), 12),
+    "two arms, batches cheap (X = 1.5)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=30), 20),
+}  # fmt: skip

@@ -69,7 +69,7 @@ def dearest(problem, policy, start, end, dealings):
             batch = batch._replace(parts=parts._replace(totals=parts.totals[:dealings]))
         if number >= start:
             worst = max(
-                worst, cpu(lambda t=trial, b=batch: advance(problem, policy, t, b), 20 if problem.arms < 100 else 5)
+                worst, cpu(lambda t=trial, b=batch: advance(problem, policy, t, b), 40 if problem.arms < 100 else 5)
             )
         trial = advance(problem, policy, trial, batch)
     return worst
@@ -132,8 +132,10 @@ CLAIMS = {
     "claims (6), budget 3000 in 10 rounds": Work(
         claims(WITH_A_NULL), GaussianArms(WITH_A_NULL), SIGMA_1, budget=ROUNDS
     ),
-    "the same, exactly Gaussian": Work(claims(WITH_A_NULL), GaussianArms(WITH_A_NULL), Gaussian(1.0), budget=ROUNDS),
-    "claims (51), budget 3000 in 5 rounds, Gaussian": Work(
+    "claims (6), budget 3000 in 10 rounds, exactly Gaussian": Work(
+        claims(WITH_A_NULL), GaussianArms(WITH_A_NULL), Gaussian(1.0), budget=ROUNDS
+    ),
+    "claims (51), budget 3000 in 5 rounds, exactly Gaussian": Work(
         claims(GUIDES), GaussianArms(GUIDES), Gaussian(1.0), budget={"budget": 3000, "round": 600}
     ),
 }

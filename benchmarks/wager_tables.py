@@ -5,34 +5,29 @@ import numpy as np
 from roundwise import (
     GLR,
     PET,
-    Above,
     BernoulliArms,
     BestArm,
     Binary,
     Bounded,
     Gaussian,
-    GaussianArms,
-    MinimumBelow,
     Mixture,
     Pairwise,
-    Poisson,
-    PoissonArms,
     Problem,
     Replay,
     RoundRobin,
     SubGaussian,
-    TopK,
     TrackAndStop,
     UnknownVariance,
     Wager,
     simulate,
 )
+from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.simulation.environments import pulled_in_parts
 from roundwise.simulation.lockstep import DEALINGS, FIRST_DEALINGS
 from roundwise.theory.figures.canvas import new_figure, save
 from roundwise.trial import advance, begin
 from run import PAPER, SIGMA_1, row
-from wager_cases import HELD_OUT, INSTANCES, LIMITS
+from wager_cases import EASY, HARD, HELD_BEFORE, HELD_OUT, INSTANCES, LIMITS, MANY
 
 
 def header(*cells):
@@ -103,9 +98,9 @@ def seeds(number=5):
         )
 
 
-def noises(seed):
-    """What the noise model is worth, in mean samples / mean batches."""
-    header("rewards", "sigma only", "their own model", "saving")
+def noises(number=5):
+    """What the noise model is worth, in mean samples / mean batches of all seeds; and the least saving of a seed."""
+    header("rewards", "sigma only", "their own model", "saving", "least of a seed")
     third = Replay(("a", "b"), np.array([0.0, 0.5, 1.0]), np.array([[10.0, 80.0, 10.0], [15.0, 80.0, 5.0]]))
     rates = {
         "0/1, rates .5 .45 .43 .4, first 100": (BernoulliArms([0.5, 0.45, 0.43, 0.4]), 100),
@@ -117,18 +112,16 @@ def noises(seed):
     cases.append(("values 0, .5, 1 with means .5 .45 and variance .05", third, Bounded(0, 1), SubGaussian(0.5), 30))
     cases.append(("normal, sigma 1, the paper's instances", PAPER, UnknownVariance(), SIGMA_1, 30))
     for name, world, model, plain, first in cases:
-        policy = [Wager(first_pulls=first)]
-        (one,) = simulated(BestArm(), world, policy, plain, runs=500, seed=seed)
-        (other,) = simulated(BestArm(), world, policy, model, runs=500, seed=seed)
-        saving = one.samples.mean() / other.samples.mean()
-        row(name, *(f"{r.samples.mean():.0f} / {r.batches.mean():.1f}" for r in (one, other)), f"{saving:.2f} x")
-    (counts,) = simulated(BestArm(), PoissonArms([2.0, 1.8, 1.5]), [Wager()], Poisson(), runs=500, seed=seed)
-    row(
-        "counts, rates 2, 1.8, 1.5",
-        "no sigma",
-        f"{counts.samples.mean():.0f} / {counts.batches.mean():.1f}",
-        f"wrong {counts.summary.error:.4f}",
-    )
+        policy, every = [Wager(first_pulls=first)], range(1, number + 1)
+        ways = [[simulated(BestArm(), world, policy, each, seed=s)[0] for s in every] for each in (plain, model)]
+        samples = np.array([[runs.samples.mean() for runs in found] for found in ways])
+        batches = [np.mean([runs.batches.mean() for runs in found]) for found in ways]
+        row(
+            name,
+            *(f"{each.mean():.0f} / {most:.1f}" for each, most in zip(samples, batches, strict=True)),
+            f"{samples[0].mean() / samples[1].mean():.2f} x",
+            f"{(samples[0] / samples[1]).min():.2f}",
+        )
 
 
 def front(seed):
@@ -161,8 +154,8 @@ PRICES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # of a batch, in lower bounds
 
 def along_the_dial(name, seed, runs):
     """Wager at each price, and without one."""
-    question, world = INSTANCES[name]
-    few = runs // 4 if "100" in name else runs
+    question, world = INSTANCES[name] if name in INSTANCES else (BestArm(), EASY[name])
+    few = runs // 10 if "1000" in name else runs // 4 if "100" in name else runs
     bound = simulated(question, world, [Wager()], runs=few, seed=seed)[0].summary.lower_bound
     policies = {str(p): Wager(batch_price=p * bound) for p in PRICES} | {"none": Wager()}
     return simulated(question, world, policies, runs=few, seed=seed)
@@ -178,7 +171,13 @@ def dial(seed, runs=1000):
 def figure(seed, path, runs=1000):
     """The same as a figure: a line for an instance, a star for no price."""
     drawing, axes = new_figure()
-    shown = ("gap 0.1 (2)", "paper's random instances (10 arms)", "above 0.5, three groups (10)", "linear means (100)")
+    shown = (
+        "gap 0.1 (2)",
+        "paper's random instances (10 arms)",
+        "above 0.5, three groups (10)",
+        "linear means (100)",
+        "linear means (1000)",
+    )
     for name in shown:
         found = [each.summary for each in along_the_dial(name, seed, runs)]
         points = [(each.batches_mean, each.samples_over_lower_bound) for each in found]
@@ -196,14 +195,28 @@ def figure(seed, path, runs=1000):
     save(drawing, path)
 
 
-EASY = {
-    "gap 2 (3)": GaussianArms([2.0, 0.0, 0.0]),
-    "gap 1 (2)": GaussianArms([1.0, 0.0]),
-    "gap 1.5 (10)": GaussianArms([1.5] + [0.0] * 9),
-    "equal gaps 0.3 (100)": GaussianArms([0.3] + [0.0] * 99),
-    "1, 0.9, 0.8 and 97 times 0 (100)": GaussianArms([1.0, 0.9, 0.8] + [0.0] * 97),
-    "linear means (1000)": GaussianArms(np.linspace(1, 0, 1000)),
-}
+def many(seed):
+    """The dial for many arms: 500 runs, 1000 arms 100."""
+    header("instance", "lower bound", *(f"{p:g}" for p in PRICES[:-1]), "no price")
+    for name, world in MANY.items():
+        bound = sample_lower_bound(BestArm().complexity(np.asarray(world.means))[0], 0.05)
+        policies = {str(p): Wager(batch_price=p * bound) for p in PRICES[:-1]} | {"none": Wager()}
+        found = simulated(BestArm(), world, policies, runs=100 if "1000" in name else 500, seed=seed)
+        row(name, f"{bound:.0f}", *map(cell, found))
+
+
+def held_out(number=5):
+    """Held-out instances beside the Wager that bet on whole batches, both with 50 pulls of each arm at first."""
+    header("instance", "without parts", f"mean of {number} seeds", "less", "first 30")
+    for (name, (question, world)), before in zip(HELD_OUT.items(), HELD_BEFORE, strict=True):
+        found = [
+            [simulated(question, world, [Wager(first_pulls=n)], seed=s)[0].summary for s in range(1, number + 1)]
+            for n in (50, 30)
+        ]
+        ratios = [np.mean([each.samples_over_lower_bound for each in group]) for group in found]
+        batches = [np.mean([each.batches_mean for each in group]) for group in found]
+        cells = [f"{ratio:.2f} / {most:.2f}" for ratio, most in zip(ratios, batches, strict=True)]
+        row(name, f"{before:.2f}", cells[0], f"{100 * (1 - ratios[0] / before):.0f} %", cells[1])
 
 
 def easy(seed):
@@ -212,21 +225,6 @@ def easy(seed):
     for name, world in EASY.items():
         (found,) = simulated(BestArm(), world, [Wager()], runs=100 if "1000" in name else 1000, seed=seed)
         row(name, f"{found.summary.lower_bound:.0f}", f"{found.samples.mean():.0f}", cell(found))
-
-
-HARD = {
-    "best arm, two arms 10^-6 apart": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(), 20),
-    "best arm, ten arms, the best by 10^-6": (BestArm(), GaussianArms([1e-6] + [0.0] * 9), SIGMA_1, Wager(), 8),
-    "minimum on the level": (MinimumBelow(0.0), GaussianArms([0.0, 0.0]), SIGMA_1, Wager(), 12),
-    "top-2 of 4, a tie at the cut": (TopK(2), GaussianArms([1.0, 1e-6, 0.0, -1.0]), SIGMA_1, Wager(), 10),
-    "above, one of four arms on the level": (Above(0.0), GaussianArms([0.0, 0.5, -0.5, 1.0]), SIGMA_1, Wager(), 12),
-    "0/1, two rates of 0.1, first 8": (BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), Binary(), Wager(first_pulls=8), 12),
-    "the same with sigma = 1/2": (
-        BestArm(), BernoulliArms([0.1 + 1e-9, 0.1]), SubGaussian(0.5), Wager(first_pulls=8), 12),
-    "two arms, unknown variance": (BestArm(), GaussianArms([1e-6, 0.0]), UnknownVariance(), Wager(), 12),
-    "two arms, batches dear (X = 12)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=600), 12),
-    "two arms, batches cheap (X = 1.5)": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(batch_price=30), 20),
-}  # fmt: skip
 
 
 def hard_points(seed=7, runs=20_000, block=2000):
@@ -279,10 +277,12 @@ def tables(seed):
         ("Ours beside the others", lambda: compared(INSTANCES, seed)),
         ("Held out: instances on which no constant was chosen", lambda: compared(HELD_OUT, seed)),
         ("What is asked for, five seeds", seeds),
-        ("Noise models", lambda: noises(seed)),
+        ("Noise models, five seeds", noises),
         ("The front", lambda: front(seed)),
         ("The dial", lambda: dial(seed)),
         ("Easy problems, and many arms", lambda: easy(seed)),
+        ("The dial for many arms", lambda: many(seed)),
+        ("Held out, five seeds", held_out),
         ("As delta falls", lambda: small_deltas(seed)),
         ("Tails", lambda: tails(seed)),
         ("Where an error is likeliest", hard_points),

@@ -118,8 +118,9 @@ class TestClosingAndRemoving:
     def test_a_study_is_reopened(self, make):
         study = make()
         rates(study, a=0.5, b=0.5, c=0.5)
-        with pytest.raises(InputError, match="is not closed"):
-            study.reopen("x")
+        for call in (lambda: study.reopen("x"), lambda: study.effect("reopen")):
+            with pytest.raises(InputError, match="is not closed"):
+                call()
         study.end("no money")
         assert study.ask() is None
         assert study.reopen("money came").guarantee == "kept"
@@ -144,8 +145,9 @@ class TestClosingAndRemoving:
             study.state  # noqa: B018
         again = make(question=TopK(1))
         rates(again, a=0.5, b=0.5, c=0.5)
-        with pytest.raises(InputError, match="has results, and a record with results is never erased"):
-            again.remove()
+        for call in (again.remove, lambda: again.effect("remove")):  # before anybody is asked
+            with pytest.raises(InputError, match="has results, and a record with results is never erased"):
+                call()
 
     def test_notes_are_kept(self, make):
         study = make()

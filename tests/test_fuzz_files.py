@@ -25,7 +25,7 @@ from roundwise.simulation.sweep.grid import read_grid
 from roundwise.simulation.tables import read_forms, read_outcomes
 from roundwise.studies.replay import replayed
 from roundwise.studies.report import report_of
-from roundwise.studies.results import Columns, Options, Results, batch_of, read_results
+from roundwise.studies.results import Columns, Earlier, Options, Results, batch_of, read_results
 from roundwise.studies.settings import arm_names
 from roundwise.studies.store import read_log, write_log
 from roundwise.studies.store.address import parsed
@@ -43,14 +43,23 @@ QUICK = {"xlsx": 250, "parquet": 60}  # inputs of a format; of others 700
 KEPT: list[tuple[str, int]] = []  # formats and seeds that once failed
 
 
+def recorded(noise, columns, seed):
+    """What a study holds already, of every other one: rows of the same users, some of them with other outcomes."""
+    if seed % 2 or columns == Columns(item="item"):
+        return Earlier()
+    rows = {"user": [f"u{i}" for i in range(6)], "arm": fuzz.ARMS * 2, "outcome": [0, 1, 1, 0, 1, 0]}
+    return Earlier([read_results(rows, fuzz.ARMS, noise, seed=seed, columns=columns)], waiting=np.full(3, 9.0))
+
+
 def check(kind, seed, folder):
     """Read one input; whether it could be read."""
     rng = np.random.default_rng(seed)
     noise, columns, options = (each[int(rng.integers(len(each)))] for each in (NOISES, COLUMNS, OPTIONS))
     path = folder / f"input.{kind if kind in ('xlsx', 'parquet') else 'txt'}"
     path.write_bytes(fuzz.fuzzed(kind, seed))
+    words = {"parts": 4, "seed": seed, "columns": columns, "options": options}
     try:
-        found = read_results(path, fuzz.ARMS, noise, parts=4, seed=seed, columns=columns, options=options)
+        found = read_results(path, fuzz.ARMS, noise, **words, earlier=recorded(noise, columns, seed))
     except (DataError, InputError) as error:
         said = str(error)
         assert "input." in said, said

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 import commands
 import roundwise
@@ -20,6 +22,7 @@ from roundwise import (
     InputError,
     Statements,
     Study,
+    _start,
     create_study,
     export_study,
     import_study,
@@ -32,6 +35,8 @@ from roundwise.cli import main
 from roundwise.cli.files import check_output, file_name, write_file
 from roundwise.errors import at_the_shell, said, visible
 from roundwise.studies.store.address import parsed
+from roundwise.studies.store.errors import StoreError
+from roundwise.studies.store.failures import sentences
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\u202e"
 
@@ -348,3 +353,38 @@ class TestPython:
         assert Statements.ranking(3).control is None
         with pytest.raises(InputError, match="There is no arm called 'placbo'. Did you mean 'placebo'"):
             Statements.against_control(["placebo", "x"], "placbo")
+
+
+@pytest.mark.parametrize(
+    ("words", "ours"),
+    [
+        (["python", "-m", "roundwise", "list"], True),
+        (["/usr/bin/python3", "/usr/local/bin/roundwise", "list"], True),
+        (["python", "-m", "pytest", "roundwise"], False),
+        (["python", "roundwise_jobs.py"], False),
+        (["python"], False),
+    ],
+)
+def test_ctrl_c_is_quiet_while_commands_are_loaded(words, ours, monkeypatch):
+    """It ends the process by the signal itself; then it is an exception again. Other programs are left alone."""
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "orig_argv", words)
+    try:
+        for own in (signal.default_int_handler, signal.SIG_IGN):
+            signal.signal(signal.SIGINT, own)
+            _start.loading()
+            changed = ours and own is signal.default_int_handler
+            assert signal.getsignal(signal.SIGINT) is (signal.SIG_DFL if changed else own)
+            _start.loaded()
+            assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("state", "said"), [("57014", "statement timeout"), ("25P03", "idle-in-transaction timeout")])
+def test_timeouts_of_a_server_are_named(state, said):
+    error = Exception(f"canceling statement due to {said}\nCONTEXT: of no use")
+    error.sqlstate = state
+    with pytest.raises(StoreError, match=rf"took too long or .*\(canceling statement due to {said}\). Nothing of this"):  # noqa: SIM117
+        with sentences(parsed("postgresql://u:secret@h/d")):
+            raise DBAPIError("select", {}, error)

@@ -267,7 +267,8 @@ class TestHandIn:
         assert post(study, f"{at('checkout')}/record", self.fields(one)).status_code == 303
         late = post(study, f"{at('checkout')}/record", self.fields(two))
         assert late.status_code == 409
-        assert "wrote to this study. Nothing of yours was recorded" in late.text
+        assert "wrote to this study. Nothing of yours was recorded. No round is open" in late.text
+        assert late.text.count('role="alert"') == 1
         with load_study("checkout", study.storage) as found:
             assert found.report().results == 1200
 

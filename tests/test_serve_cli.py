@@ -1,5 +1,6 @@
 """`roundwise serve` as somebody starts it: what it refuses in one sentence, and what it says when it is up."""
 
+import gc
 import json
 import socket
 import sys
@@ -46,6 +47,7 @@ def test_what_does_not_start(refused, tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert "cannot be listened at" in refused("serve", "--port", taken.getsockname()[1])
+    assert gc.isenabled()
 
 
 def test_where_it_listens_as_json(tmp_path):

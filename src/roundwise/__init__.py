@@ -4,6 +4,11 @@ Arrays have the arms on the last axis, and independent runs on every axis before
 a simulation (runs, K), and every function takes both.
 """
 
+from roundwise._start import loading
+
+loading()
+
+# ruff: noqa: E402 - first of all, since the rest takes most of a second
 from typing import TYPE_CHECKING
 
 from roundwise._version import __version__

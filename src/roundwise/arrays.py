@@ -7,7 +7,7 @@ for another memory layout, so sums over arms go through `total`, which always ad
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,13 +52,18 @@ def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
     """The runs at `index` of an array, or of every array in a (named) tuple; None stays None."""
     done: dict[int, Array] = {}  # an array that occurs twice is taken once
 
-    def taken(array: Array) -> Array:
-        if id(array) not in done:
-            # along the last axis of the transpose, which keeps the runs contiguous; "clip" only skips a check
-            done[id(array)] = np.take(array.transpose(), index, axis=-1, mode="clip").transpose()
-        return done[id(array)]
+    def taken(each: Any) -> Any:
+        if isinstance(each, np.ndarray):
+            found = done.get(id(each))
+            if found is None:
+                # along the last axis of the transpose, which keeps the runs contiguous; "clip" only skips a check
+                done[id(each)] = found = each.transpose().take(index, axis=-1, mode="clip").transpose()
+            return found
+        if not isinstance(each, tuple):
+            return each
+        return each._make(map(taken, each)) if hasattr(each, "_make") else tuple(map(taken, each))
 
-    return mapped(taken, tree)
+    return cast(Tree, taken(tree))
 
 
 def stacked(trees: Sequence[Tree]) -> Tree:

@@ -96,7 +96,7 @@ class BestArmLedger:
         for here in chunks(data.counts.shape):
             part, out = data.at(here), lost[:, here]
             field = field_of(part, None if first else means[:, here], shifts)
-            looks = field.means if first else field.means - out * error[:, here]
+            looks = field.means.copy() if first else field.means - out * error[:, here]
             before = None if extra is None else extra[:, here]
             found[:, here] = played(problem, gains[:, here], out, part, field, looks, before, first)
         after = averaged(found, won.gains.shape[:-1], several)

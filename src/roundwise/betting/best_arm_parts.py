@@ -117,10 +117,14 @@ def played(
     extra: Floats | None,
     first: bool,
 ) -> Floats:
-    """log E_i of each column after all parts. (K, n)"""
+    """log E_i of each column after all parts. (K, n)
+
+    `looks` is how good each arm looks before each part; it is used up.
+    """
     parts, arms, n = data.counts.shape
     tilts = tilts_of(problem.noise, data)
-    looks = np.where(field.inverse < 1e8, looks, -np.inf) if first or data.before.counts.min() <= 0 else looks.copy()
+    if first or data.before.counts.min() <= 0:
+        np.copyto(looks, -np.inf, where=~(field.inverse < 1e8))
     offset = (np.arange(parts) * (arms * n))[:, None] + np.arange(n)
     lead = looks.argmax(axis=1) * n + offset  # places in (P, K, n) as one row
     looks.reshape(-1)[lead] = -np.inf

@@ -81,7 +81,7 @@ def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | N
         shrunk = form.squares(field.inverse).reshape(scale.shape) / start.without * scale
         extra = np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
     tilts = tilts_of(problem.noise, data)
-    z, before, new, leverage = standing(form, tilts, field, extra)
+    z, before, new, leverage = standing(form, np.arange(number * n) % n, tilts, field, extra)
     chance = summed(log_phi(z).reshape(parts, number, n))
     good = possible(before, leverage)
     tilt = tilts.forms(form, new, leverage)

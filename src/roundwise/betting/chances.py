@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.arrays import Array, Bools, Floats, total, zeros
 from roundwise.estimates import squares_at
 from roundwise.questions.base import Halfspaces, quiet
 
@@ -60,25 +60,24 @@ def outlook(
     from scipy.special import ndtri
 
     number, squares = len(forms), squares_of(forms)
-    score = -ndtri(np.exp(-np.maximum(need, 0.0)))
-    waiting = unshown.reshape(*unshown.shape[:-1], -1, number)
-    unfinished = np.asarray(waiting.any(axis=-2))
+    lines = _Lines(value, error, -ndtri(np.exp(-np.maximum(need, 0.0))), unshown, number)
+    unfinished = np.asarray(unshown.reshape(*unshown.shape[:-1], -1, number).any(axis=-2))
 
-    def chances(counted: Floats) -> Floats:
+    def chances(counted: Floats, of: Bools) -> Floats:
         share = shares_of(counted, items is not None)
         pulls = left[..., None] * share / np.maximum(total(share), 1e-300)[..., None]
         spread = squares_at(variances / pulls, pieces) if items is None else items * squares_at(1.0 / pulls, pieces)
-        return np.where(unfinished, _chances(unshown, score, value, error, spread, number), 0.0)
+        return lines.chances(spread, of)
 
-    everything = chances(counted_arms(squares, unfinished))
+    everything = chances(counted_arms(squares, unfinished), unfinished)
     order = np.argsort(np.where(unfinished, -everything, np.inf), axis=-1, kind="stable")
-    rank = np.argsort(order, axis=-1, kind="stable")
+    rank = np.asfortranarray(np.argsort(order, axis=-1, kind="stable"))
     many = unfinished.sum(axis=-1)
-    counted, best, found = zeros(variances.shape), np.full(many.shape, -1.0), np.zeros(unfinished.shape)
+    counted, best, found = zeros(variances.shape), np.full(many.shape, -1.0), zeros(unfinished.shape)
     size = np.zeros(many.shape, dtype=np.intp)
     for k in range(1, int(many.max(initial=0)) + 1):
         counted.transpose()[...] += squares.transpose().take(order[..., k - 1].transpose(), axis=-1)
-        each = np.where(rank < k, chances(counted), 0.0)
+        each = chances(counted, (rank < k) & unfinished)
         amount = total(each)
         better = (k <= many) & (amount > best)
         best, size = np.where(better, amount, best), np.where(better, k, size)
@@ -86,12 +85,34 @@ def outlook(
     return Outlook(rank < size[..., None], found, np.maximum(best, 0.0))
 
 
-def _chances(unshown: Bools, score: Floats, value: Floats, error: Floats, spread: Floats, number: int) -> Floats:
-    """Of each claim the larger of the chances of its sides, if results have this variance for it. (J)"""
-    from scipy.special import ndtr
+class _Lines:
+    """The claims, then their opposites if there are any, all runs of one line in a row."""
 
-    information = 1.0 / spread
-    away = (value * np.sqrt(information) - score) / np.sqrt(1.0 + error**2 * information)
-    known = np.isfinite(error) & np.isfinite(value)
-    chance = np.where(unshown, np.where(known, ndtr(np.where(np.isnan(away), -np.inf, away)), 0.5), 0.0)
-    return np.asarray(chance.reshape(*chance.shape[:-1], -1, number).max(axis=-2))
+    def __init__(self, value: Floats, error: Floats, score: Floats, unshown: Bools, number: int) -> None:
+        self.runs, self.number = value.shape[:-1], number
+        self.value, self.score, self.unshown = (_row(each) for each in (value, score, unshown))
+        self.square = _row(error**2)
+        self.known = np.isfinite(_row(error)) & np.isfinite(self.value)
+
+    def chances(self, spread: Floats, of: Bools) -> Floats:
+        """Of some claims the larger of the chances of their sides, if results have this variance for them; else 0. (J)
+
+        With I = 1/spread it is Phi((value sqrt I - score)/sqrt(1 + error^2 I)).
+        """
+        from scipy.special import ndtr
+
+        sides = self.unshown.size // _row(of).size
+        at = np.flatnonzero(self.unshown & np.concatenate([_row(of)] * sides))
+        information = 1.0 / _row(spread).take(at)
+        away = self.value.take(at) * np.sqrt(information)
+        away -= self.score.take(at)
+        away /= np.sqrt(1.0 + self.square.take(at) * information)
+        found = np.zeros(self.unshown.size)
+        found[at] = np.where(self.known.take(at), ndtr(np.where(np.isnan(away), -np.inf, away)), 0.5)
+        each = found.reshape(sides, self.number, *self.runs[::-1]).max(axis=0)
+        return np.asarray(each.transpose())
+
+
+def _row(lines: Array) -> Array:
+    """Lines (L) of all runs as one row."""
+    return np.ascontiguousarray(lines.transpose()).reshape(-1)

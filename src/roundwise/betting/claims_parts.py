@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.betting.part_forms import forms_of, level_of, standing, tilt_of
+from roundwise.betting.part_forms import forms_at, level_of, standing, tilt_of
 from roundwise.betting.parts import averaged, chunks, field_of, possible, settled
 from roundwise.betting.purses import claims_of
 from roundwise.estimates import Forecast, Known, squares_at
@@ -39,20 +39,23 @@ def played(
     for here in chunks((data.counts.shape[0], 2 * max(lines, data.counts.shape[1]), data.counts.shape[2])):
         part = data.at(here)
         field = field_of(part, None if first else means[:, here], shifts)
-        size, _, n = part.counts.shape
-        form, scale = forms_of(pieces, size, part.counts.shape[1], n)
+        size, arms, n = part.counts.shape
+        after, goal = money[:, here].flatten(), wanted[:, here].reshape(-1)
+        open_ = np.flatnonzero(goal > -np.inf)
+        form, scale = forms_at(pieces, open_, size, arms, n)
         tilts = tilts_of(problem.noise, part)
         more = None
         if extra is not None:
-            more = (form.squares(field.inverse).reshape(scale.shape) * scale) ** 2 * extra[:, here]
-            more = np.where(np.isfinite(more), more, 0.0).reshape(size, -1)
+            more = (form.squares(field.inverse) * scale) ** 2 * extra[:, here].reshape(-1).take(open_)
+            more = np.where(np.isfinite(more), more, 0.0)
         level = level_of(form)
-        z, before, new, leverage = standing(form, tilts, field, more, level)
+        z, before, new, leverage = standing(form, open_ % n, tilts, field, more, level)
         live = possible(before, leverage)
         live = np.ones(z.shape, dtype=np.bool_) if live is None else live
         if first:
             live[0] = False
         tilt = tilt_of(tilts, form, new, leverage, level)
-        goal, start = wanted[:, here].reshape(-1), money[:, here].reshape(-1)
-        found[:, here] = settled(goal, start, z, before / leverage, tilt, live, jump=part.jump).reshape(lines, n)
+        ratio = before / leverage
+        after[open_] = settled(goal.take(open_), after.take(open_), z, ratio, tilt, live, jump=part.jump)
+        found[:, here] = after.reshape(lines, n)
     return averaged(found, runs, several)

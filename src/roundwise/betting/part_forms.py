@@ -8,7 +8,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.betting.parts import Field
-from roundwise.noise.parts import Form, Tilt, Tilts, of_pairs
+from roundwise.noise.parts import Form, Index, Tilt, Tilts, of_pairs
 from roundwise.noise.tilts import either
 from roundwise.questions.base import Halfspaces
 
@@ -21,7 +21,7 @@ class Forms(NamedTuple):
 
 
 class Stand(NamedTuple):
-    """How forms stand before each part, and what the part brings. (P, Q n) each"""
+    """How forms stand before each part, and what the part brings. (P, c) each"""
 
     z: Floats
     before: Floats  # the variance of the estimate, per unit
@@ -49,17 +49,31 @@ def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> Forms:
     return Forms(Form(places, factors, offsets.reshape(parts, -1)), scale)
 
 
-def standing(form: Form, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None) -> Stand:
-    """By what is known before each part; `extra` is what the shifts of earlier batches add to the variance. (P, Q n)
+def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[Form, Floats]:
+    """Some of the pieces (Q) of all columns, which are the same before every part, and their units. (P, c)"""
+    line, run = np.divmod(some, n)
+    corner = (np.arange(parts) * (arms * n))[:, None]
+    places = [corner + (pieces.arms[line, s] * n + run) for s in range(pieces.arms.shape[-1])]
+    offsets, shape = pieces.offsets[line], (parts, some.size)
+    if pieces.pairs:
+        return Form(places, None, np.broadcast_to(offsets, shape)), np.ones(shape)
+    units = np.abs(pieces.coefficients[line]).max(axis=-1)
+    units = np.where(units > 0, units, 1.0)
+    factors = [np.broadcast_to(each / units, shape) for each in pieces.coefficients[line].transpose()]
+    return Form(places, factors, np.broadcast_to(offsets / units, shape)), np.broadcast_to(units, shape)
 
-    With a `level` each form is about one arm, and its variance is guessed from that arm alone.
+
+def standing(
+    form: Form, run: Index, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None
+) -> Stand:
+    """By what is known before each part; `extra` is what the shifts of earlier batches add to the variance. (P, c)
+
+    `run` is the column that each is about. With a `level` each form is about one arm, and its variance is guessed from
+    that arm alone.
     """
-    parts = len(form.offsets)
     value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
     if field.share is not None and field.weight is not None:
-        number = before.shape[1] // field.weight.shape[1]
-        weight = np.broadcast_to(field.weight[:, None], (parts, number, field.weight.shape[1])).reshape(parts, -1)
-        before += form.of(field.share) ** 2 * weight
+        before += form.of(field.share) ** 2 * field.weight.take(run, axis=1)
     if extra is not None:
         before += extra
     z = value / np.sqrt(before * _variance(form, tilts, field, level))

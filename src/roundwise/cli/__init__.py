@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import typer
 
+from roundwise._start import loaded
 from roundwise.cli.app import app
 from roundwise.cli.output import UnprintedError, taken_from_memory
 from roundwise.errors import LONGEST, RoundwiseError, at_the_shell, visible
@@ -38,6 +39,7 @@ def main() -> None:
     if "" not in sys.path:
         sys.path.append("")  # modules of the user's own, where the command is run
     try:
+        loaded()
         with at_the_shell():
             code = commands()(prog_name="roundwise", standalone_mode=False)
         if sys.stdout is not None:

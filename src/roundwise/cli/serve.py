@@ -51,16 +51,17 @@ def serve(
     ] = False,
 ) -> None:
     """Plan, run and watch studies in the browser, or from a service."""
-    gc.disable()  # nothing of what is imported until it listens is ever rubbish
     missing = [each for each in NEEDED if find_spec(each) is None]
     if missing:
         raise InputError(f"The page needs the extra 'serve' ({missing[0]} is missing): pip install 'roundwise[serve]'.")
-    from roundwise.studies.store import open_store
-    from roundwise.web.app import application
-    from roundwise.web.security import doors_of
-
-    doors = doors_of(host, name or [], _tokens(tokens))
     with ExitStack() as stack:
+        gc.disable()  # nothing of what is imported until it listens is ever rubbish
+        stack.callback(gc.enable)
+        from roundwise.studies.store import open_store
+        from roundwise.web.app import application
+        from roundwise.web.security import doors_of
+
+        doors = doors_of(host, name or [], _tokens(tokens))
         if example:
             if storage is not None:
                 raise InputError("--example has a storage of its own: leave --storage out.")
@@ -92,7 +93,8 @@ def _served(application: Application, host: str, listening: socket.socket, open_
         timeout_graceful_shutdown=2,
     )
     ready()
-    shown = f"[{host}]" if ":" in host else host
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # what listens everywhere is also reached from here
+    shown = f"[{here}]" if ":" in here else here
     address = f"http://{shown}:{listening.getsockname()[1]}"
     if as_json:
         say(json.dumps({"page": address, "api": f"{address}/api/v1"}))

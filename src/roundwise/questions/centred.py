@@ -68,21 +68,33 @@ def cheapest(
     d, e = a / c, b / c
     g = d * e
     many = np.asarray(open_.sum(axis=-1).transpose())
-    t, best, number, place = (np.zeros(many.shape) for _ in range(4))
+    runs = many.shape
+    many, (c, d, e, g) = many.reshape(-1), (each.reshape(len(c), -1) for each in (c, d, e, g))
+    t, best, number, place = (np.zeros(many.size) for _ in range(4))
+    left = np.arange(many.size)  # the runs of which more may be better
     for k in range(1, int(many.max(initial=0)) + 1):
-        t = _solved(np.maximum(np.maximum(t, d[k - 1] + np.sqrt(g[k - 1])), 1e-150), d[:k], g[:k])
-        amount = t + total((e[:k] * (t / (t - d[:k]))).transpose()).transpose()
-        good = np.isfinite(amount) & (amount > 1e-140) & (k == many if every else k <= many)
+        # one more limit costs e_k at least, and each after it no less: if that is above the mean, it is no better
+        going = (many[left] >= k) & (every | ~(e[k - 1, left] * best[left] >= 1.0))
+        if not going.all():
+            left = left[going]
+        if not left.size:
+            break
+        here = slice(None) if left.size == many.size else left
+        t[here] = _solved(
+            np.maximum(np.maximum(t[here], d[k - 1, here] + np.sqrt(g[k - 1, here])), 1e-150), d[:k, here], g[:k, here]
+        )
+        amount = t[here] + total((e[:k, here] * (t[here] / (t[here] - d[:k, here]))).transpose())
+        good = np.isfinite(amount) & (amount > 1e-140) & (k == many[here] if every else True)
         rate = np.where(good, k / amount, 0.0)
-        better = rate > best
-        best, number, place = np.where(better, rate, best), np.where(better, k, number), np.where(better, t, place)
-    counted = np.arange(len(c)).reshape(-1, *(1,) * many.ndim) < number
-    each = np.where(counted, e * (place / (place - d)), 0.0)
-    pulls = np.zeros((forms.shape[-1], *many.shape))
-    pulls[centre.arm] = place
+        better = rate > best[here]
+        best[here], number[here] = np.where(better, rate, best[here]), np.where(better, k, number[here])
+        place[here] = np.where(better, t[here], place[here])
+    each = np.where(np.arange(len(c))[:, None] < number, e * (place / (place - d)), 0.0)
+    pulls = np.zeros((forms.shape[-1], *runs))
+    pulls[centre.arm] = place.reshape(runs)
     back = np.argsort(rows, axis=0, kind="stable")
-    pulls[centre.others] = np.take_along_axis(each, back, axis=0)
-    return Cheapest(number.transpose(), pulls.transpose())
+    pulls[centre.others] = np.take_along_axis(each.reshape(len(c), *runs), back, axis=0)
+    return Cheapest(number.reshape(runs).transpose(), pulls.transpose())
 
 
 def _solved(t: Floats, d: Floats, g: Floats) -> Floats:
@@ -92,9 +104,9 @@ def _solved(t: Floats, d: Floats, g: Floats) -> Floats:
         x = 1.0 / (t - d)
         power = g * x
         power *= x
-        second = total(power.transpose()).transpose()
+        second = total(power.transpose())
         power *= x
-        step = (second * np.sqrt(second) - second) / total(power.transpose()).transpose()
+        step = (second * np.sqrt(second) - second) / total(power.transpose())
         active &= step > 0
         t = np.where(active, t + step, t)
         active &= step > _NEAR * t

@@ -66,10 +66,7 @@ class Changing(Written):
         reasoned(why)
 
         def reopened(state: State) -> Next:
-            if state.closed is None:
-                raise InputError(f"The study '{self.name}' is not closed. Nothing was changed.")
-            if state.decided is not None:
-                raise InputError(f"The study '{self.name}' is decided: there is nothing to go on with.")
+            self._reopenable(state)
             return [("reopened", {"why": why})], self._report
 
         return self._record(reopened)
@@ -84,11 +81,7 @@ class Changing(Written):
         """Forget a study that has no results: its name is free again."""
         self._not_moved()
         state = self.state
-        if state.files or state.later:
-            raise InputError(
-                f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed; "
-                f"`roundwise close {self.name} --why ...` ends it."
-            )
+        self._removable(state)
         self.store.remove(self.name, expected=state.seq)
 
     def effect(self, what: str, **words: Any) -> str:
@@ -103,6 +96,10 @@ class Changing(Written):
             self._extension(state, words["budget"])
         if what == "import_past":
             self._teachable(state)
+        if what == "reopen":
+            self._reopenable(state)
+        if what == "remove":
+            self._removable(state)
         if what == "end":
             return _ending(state)
         return EFFECTS[what]
@@ -148,6 +145,21 @@ class Changing(Written):
             raise InputError(f"The study '{self.name}' has no budget to extend. Nothing was changed.")
         if budget < came:
             raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
+
+    def _reopenable(self, state: State) -> None:
+        if state.closed is None:
+            raise InputError(f"The study '{self.name}' is not closed. Nothing was changed.")
+        if state.decided is not None:
+            raise InputError(
+                f"The study '{self.name}' is decided: there is nothing to go on with. Nothing was changed."
+            )
+
+    def _removable(self, state: State) -> None:
+        if state.files or state.later:
+            raise InputError(
+                f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed; "
+                f"`roundwise close {self.name} --why ...` ends it."
+            )
 
     def _teachable(self, state: State) -> None:
         self._not_closed(state)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -11,7 +10,6 @@ from fastapi.responses import Response
 from roundwise.arrays import Plain
 from roundwise.spec import made
 from roundwise.studies.listing import list_studies
-from roundwise.studies.report import Report
 from roundwise.studies.report.events import events_of
 from roundwise.studies.report.sheets import TABLES
 from roundwise.studies.store.files import entry_lines, first_line
@@ -19,6 +17,7 @@ from roundwise.studies.store.log import stamp
 from roundwise.studies.verify import verified
 from roundwise.web.bodies import Problem, Wished
 from roundwise.web.depends import HAND_IN, LOOK, Name
+from roundwise.web.files import KINDS, attached, written
 from roundwise.web.reports import kept
 from roundwise.web.roles import study_of
 from roundwise.web.threads import CLIENTS, SLOW, by
@@ -40,15 +39,6 @@ SAID: dict[int | str, Plain] = {
 router = APIRouter(prefix="/api/v1", responses=SAID)
 
 Form = Literal["json", "html", "md", "txt", "pdf", "xlsx", "csv"]
-KINDS: dict[str, str] = {
-    "json": "application/json",
-    "html": "text/html; charset=utf-8",
-    "md": "text/markdown; charset=utf-8",
-    "txt": "text/plain; charset=utf-8",
-    "pdf": "application/pdf",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "csv": "text/csv; charset=utf-8",
-}
 FILES: dict[int | str, Plain] = {
     200: {"content": {kind.partition(";")[0]: {} for kind in KINDS.values()}, "description": "The report."}
 }
@@ -95,23 +85,7 @@ def report(
     with study_of(request, name) as study:
         found = kept(request).whole(study)
     content = written(found, form, table)
-    safe = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)[:100]
-    shown = {} if form in ("json", "html") else {"content-disposition": f'attachment; filename="{safe}.{form}"'}
-    return Response(content, media_type=KINDS[form], headers=shown)
-
-
-def written(report: Report, form: Form, table: str) -> str | bytes:
-    """A report in a form."""
-    forms: dict[Form, Callable[[], str | bytes]] = {
-        "json": report.json,
-        "html": report.html,
-        "md": report.markdown,
-        "txt": report.text,
-        "pdf": report.pdf,
-        "xlsx": report.xlsx,
-        "csv": lambda: report.csv(table),
-    }
-    return forms[form]()
+    return Response(content, media_type=KINDS[form]) if form in ("json", "html") else attached(content, name, form)
 
 
 @router.get("/studies/{name}/log", dependencies=[LOOK], tags=["record"])

@@ -99,7 +99,11 @@ def record(request: Request, name: str, sent: FormData) -> Response:
             found.expected = None
             last = found.store.recent(name)[-1]
             seen = seen_of(found, upload, given)
-            moved = f"Meanwhile {last.by} wrote to this study. Nothing of yours was recorded: look at it again."
+            moved = f"Meanwhile {last.by} wrote to this study. Nothing of yours was recorded"
+            if seen.error:  # it cannot be recorded any more: one sentence says all
+                seen, moved = seen._replace(error=f"{moved}. {seen.error.removesuffix(' Nothing was changed.')}"), ""
+            else:
+                moved += ": look at it again."
             more = {"key": key, "seen": seen, "given": given, "roles": ROLES, "before": last.digest, "moved": moved}
             return page(request, "preview_page.html", 409, study=name, at=address(name), **more)
     staged.forget(key)

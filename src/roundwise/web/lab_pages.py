@@ -16,6 +16,7 @@ from roundwise.simulation.summary import Summary
 from roundwise.studies.report.sheets import csv_text
 from roundwise.studies.report.tables import Table
 from roundwise.studies.report.words import count
+from roundwise.web.files import attached
 from roundwise.web.forms import QUESTIONS, whole
 from roundwise.web.jobs import Job, Jobs
 from roundwise.web.lab import WORLDS, Found, LabForm, paper_job
@@ -24,7 +25,6 @@ from roundwise.web.rendering import page, texts
 from roundwise.web.roles import HAND_IN, LOOK
 from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
-from roundwise.web.study_pages import attached
 
 router = Pages()
 
@@ -103,7 +103,7 @@ def runs(request: Request, key: str) -> Response:
         for title, table in zip(titles, columns, strict=True)
         for values in zip(*(table[name].tolist() for name in heads[1:]), strict=True)
     ]
-    return attached(csv_text(heads, rows), "text/csv; charset=utf-8", "runs", "csv")
+    return attached(csv_text(heads, rows), "runs", "csv")
 
 
 def _jobs(request: Request) -> Jobs[Found]:

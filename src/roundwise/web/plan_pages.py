@@ -17,13 +17,14 @@ from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row, Spread
 from roundwise.studies import create_study
 from roundwise.studies.report.tables import Table
+from roundwise.web.files import attached
 from roundwise.web.forecasts import Forecasts, OutOfDateError
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.roles import CHANGE, LOOK
 from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
-from roundwise.web.study_pages import address, attached
+from roundwise.web.study_pages import address
 from roundwise.web.threads import TYPING
 
 router = Pages()
@@ -82,11 +83,14 @@ def forecast(request: Request, sent: FormData) -> Response:
         return Response(status_code=204)
     except RoundwiseError as error:
         return page(request, "forecast.html", plan=None, hint="", error=on_the_page(str(error)))
+    words, _, instead = found.words.partition(" Or: ")
     return page(
         request,
         "forecast.html",
         plan=found,
         rows=rows_of(found),
+        words=words,
+        instead=instead.removesuffix(".").split("; or ") if instead else [],
         power=power_table(found) if found.rows[0].claims else [],
         fixed="" if found.row.fixed is None else fixed_words(found.row),
         bars=compared(found),
@@ -103,12 +107,12 @@ def save(request: Request, sent: FormData) -> Response:
     forecasts: Forecasts = request.app.state.forecasts
     found = forecasts.made(form, request.app.state.doors.key_of(request.headers), False)
     if given.get("as") == "json":
-        return attached(found.json(), "application/json", f"plan of {form.name}", "json")
+        return attached(found.json(), f"plan of {form.name}", "json")
     try:
         text = found.html()
     except InputError:  # nothing to draw with is installed: the same without its figure
         text = page_of(found, "")
-    return attached(text, "text/html; charset=utf-8", f"plan of {form.name}", "html")
+    return attached(text, f"plan of {form.name}", "html")
 
 
 def _form(request: Request, title: str, form: Form | None = None, error: str = "") -> Response:

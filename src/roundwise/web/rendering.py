@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, select_autoescape
+from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -39,7 +41,19 @@ def _basename(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2] or name
 
 
-ENVIRONMENT.filters |= {"segment": segment, "count": count, "day": day, "basename": _basename, "of_options": of_options}
+def _coded(text: str) -> Markup:
+    """Text in which `code` stands between backticks."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
+
+
+ENVIRONMENT.filters |= {
+    "segment": segment,
+    "count": count,
+    "day": day,
+    "basename": _basename,
+    "of_options": of_options,
+    "coded": _coded,
+}
 SECRET = secrets.token_hex(16)  # stands for the secret of a form until the page is sent
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
-from roundwise.studies.report import Report
 from roundwise.studies.report.events import events_of
 from roundwise.studies.report.sheets import csv_text
 from roundwise.studies.report.words import day
 from roundwise.studies.verify import verified
+from roundwise.web.files import KINDS, attached, written
 from roundwise.web.names import segment
 from roundwise.web.rendering import ENVIRONMENT, page, shown
 from roundwise.web.reports import kept
@@ -25,15 +23,6 @@ from roundwise.web.threads import SLOW
 from roundwise.web.views import next_of, view_of
 
 router = Pages()
-
-FORMS: dict[str, tuple[str, Callable[[Report], str | bytes]]] = {
-    "html": ("text/html; charset=utf-8", Report.html),
-    "pdf": ("application/pdf", Report.pdf),
-    "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", Report.xlsx),
-    "csv": ("text/csv; charset=utf-8", Report.csv),
-    "md": ("text/markdown; charset=utf-8", Report.markdown),
-    "json": ("application/json", Report.json),
-}
 
 
 def address(name: str) -> str:
@@ -91,7 +80,7 @@ def next_csv(request: Request, name: str) -> Response:
     if round_ is None:
         raise HTTPException(404, "Nothing more is asked for in this study.")
     text = csv_text(("arm", "share", "results", "still_to_come"), [tuple(each) for each in round_.rows])
-    return attached(text, "text/csv; charset=utf-8", f"{name} round {round_.number}", "csv")
+    return attached(text, f"{name} round {round_.number}", "csv")
 
 
 @router.get("/studies/{name}/report", LOOK, by=SLOW)
@@ -100,7 +89,7 @@ def report(request: Request, name: str) -> Response:
     with study_of(request, name) as found:
         view = view_of(found.state, kept(request).ahead(found), True)
         link = f"/shared/{segment(name)}/{key_for(request.app.state.doors, name)}"
-    forms = {form: f"{address(name)}/report.{form}" for form in FORMS}
+    forms = {form: f"{address(name)}/report.{form}" for form in KINDS}
     return page(request, "report.html", view=view, study=name, at=address(name), link=link, forms=forms, shared=False)
 
 
@@ -132,7 +121,7 @@ def shared(request: Request, name: str, key: str) -> Response:
     """The report, for whoever has the link: it can only be read."""
     with study_for(request, name, key) as found:
         view = view_of(found.state, kept(request).ahead(found), True)
-    forms = {form: f"/shared/{segment(name)}/{segment(key)}/report.{form}" for form in FORMS}
+    forms = {form: f"/shared/{segment(name)}/{segment(key)}/report.{form}" for form in KINDS}
     return page(request, "report.html", view=view, study=name, at="", link="", forms=forms, shared=True)
 
 
@@ -144,16 +133,8 @@ def shared_file(request: Request, name: str, key: str, form: str) -> Response:
 
 
 def _written(request: Request, name: str, form: str) -> Response:
-    if form not in FORMS:
-        raise HTTPException(404, f"A report is written as {', '.join(FORMS)}.")
-    kind, write = FORMS[form]
+    if form not in KINDS:
+        raise HTTPException(404, f"A report is written as {', '.join(KINDS)}.")
     with study_of(request, name) as found:
-        content = write(kept(request).ahead(found))
-    return attached(content, kind, name, form)
-
-
-def attached(content: str | bytes, kind: str, name: str, ending: str) -> Response:
-    """A file to keep, under a name that any system takes."""
-    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_ ") else "_" for letter in name)
-    disposition = f'attachment; filename="{plain.strip()[:80] or "study"}.{ending}"'
-    return Response(content, media_type=kind, headers={"content-disposition": disposition})
+        content = written(kept(request).ahead(found), form)
+    return attached(content, name, form)

@@ -90,6 +90,11 @@ def _postgresql(address: Address, error: BaseException, connecting: bool) -> Rou
             f"The study was being written by another process for more than {PATIENCE} seconds in {place}. "
             "Nothing was changed; repeat when it is done."
         )
+    if state in ("57014", "25P03", "25P04"):
+        return StoreError(
+            f"The server of {place} stopped this because it took too long or somebody cancelled it ({detail}). Nothing "
+            "of this was recorded, everything before is intact. Repeat, or ask for a longer time there."
+        )
     if state in ("42501", "3F000"):
         return StoreError(
             f"The user of {place} may not do this ({detail}). Ask for the right to create and write tables there."
