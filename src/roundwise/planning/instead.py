@@ -146,8 +146,8 @@ def _with_tolerance(wish: Wish, expected: Expected, means: Floats) -> Iterator[O
 
 def _tolerating(question: Question, tolerance: float) -> Question | None:
     """The question with a tolerance, if it has any."""
-    names = {each.name for each in dataclasses.fields(question)} if dataclasses.is_dataclass(question) else set()
-    if "tolerance" not in names:
+    own = dataclasses.fields(question) if dataclasses.is_dataclass(question) else ()
+    if "tolerance" not in {each.name for each in own}:
         return None
     try:
         found: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
