@@ -146,12 +146,11 @@ def _with_tolerance(wish: Wish, expected: Expected, means: Floats) -> Iterator[O
 
 def _tolerating(question: Question, tolerance: float) -> Question | None:
     """The question with a tolerance, if it has any."""
-    own = dataclasses.fields(question) if dataclasses.is_dataclass(question) else ()
-    if "tolerance" not in {each.name for each in own}:
+    if not hasattr(question, "tolerance"):
         return None
     try:
         found: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
-    except InputError:
+    except (InputError, TypeError):  # out of range, or not a field of its own
         return None
     return found
 
