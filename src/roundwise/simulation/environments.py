@@ -216,7 +216,8 @@ def pulled_in_parts(
     if (anyhow := getattr(environment, "pull_dealt", None)) is not None:
         found = anyhow(rng, world, pulls, parts, dealings, needs)
         return found
-    if (own := getattr(environment, _IN_PARTS[needs], None)) is not None:
+    own = getattr(environment, _IN_PARTS[needs], None)
+    if own is not None and (dealings > 1 or needs != "rows"):  # rows in one order are drawn part by part
         found = own(rng, world, cut(pulls, parts), dealings)
         return found
     pulled = []
