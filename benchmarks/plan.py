@@ -1,21 +1,34 @@
-"""How long a plan takes, and the three worked cases of docs/planning.md.
+"""How long a plan takes, whether it comes true, and the three worked cases of docs/planning.md.
 
-python benchmarks/plan.py            # seconds of CPU: to the first numbers, and in all
-python benchmarks/plan.py --docs     # write the tables of the three cases into docs/planning.md
+python benchmarks/plan.py                                        # seconds of CPU: to the first numbers, and in all
+python benchmarks/plan.py --docs                                 # write the tables of the three cases into the page
+python benchmarks/plan.py --studies limits --number 1000         # a thousand studies by script against the forecast
+python benchmarks/plan.py --replan binary --number 400           # how often the rest stays within the 19-in-20
+
+Studies are those of tests/test_plan_studies.py (limits, missing, claims, rows), the i-th with the seed (7, i). With
+`--keep FILE` their ends are appended to a file, and all of it is compared: `--first 250` goes on from there.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import math
 import re
 import shlex
 import sys
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
 
-from roundwise import BestArm, Binary, Claims, Gaussian, StudyPlan, plan
+import numpy as np
 
-PAGE = Path(__file__).parents[1] / "docs" / "planning.md"
+from roundwise import BestArm, Binary, Claims, Gaussian, StudyPlan, UnknownVariance, plan
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "planning.md"
+sys.path.append(str(ROOT / "tests"))
 
 
 def speed() -> None:
@@ -97,5 +110,57 @@ def write() -> None:
     PAGE.write_text(page, encoding="utf-8")
 
 
+def studies(name: str, first: int, number: int, keep: Path | None) -> None:
+    """So many studies by script, against the forecast of 4000 runs."""
+    import scripted
+    from roundwise.planning.ahead import ahead
+    from test_plan_studies import FORECASTS
+
+    question, words = FORECASTS[name]
+    found = plan(question, runs=2000, **words)
+    wish, means = found.wish, found.rows[0].expected.means
+    with tempfile.TemporaryDirectory() as folder:
+        ends = scripted.studies(Path(folder), wish, means, number, first)
+    if keep is not None:
+        with keep.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(end) + "\n" for end in ends)
+        ends = [json.loads(line) for line in keep.read_text(encoding="utf-8").splitlines()]
+    real = np.array(ends)
+    said = ahead(wish.problem, wish.acting, wish.world(means), runs=4000, seed=5)
+    claims = bool(found.rows[0].claims)
+    chances = said.shown if claims else said.decided[:, None]
+    pairs = [(f"chance {j + 1}", chances[:, j], real[:, 3 + j if claims else 0]) for j in range(chances.shape[1])]
+    pairs += [("results", said.samples, real[:, 1]), ("rounds", said.batches, real[:, 2])]
+    print(f"{name}: {len(real)} studies, {found.recommended.words if found.recommended else wish.policy.name}")
+    for what, forecast, came in pairs:
+        apart = np.mean(forecast) - np.mean(came)
+        error = math.hypot(np.std(forecast) / math.sqrt(len(forecast)), np.std(came) / math.sqrt(len(came)))
+        both = f"forecast {np.mean(forecast):.4g}, studies {np.mean(came):.4g}"
+        print(f"  {what}: {both}, {apart / error:+.1f} errors apart")
+
+
+def from_here(name: str, number: int) -> None:
+    """On truths that the planner does not know: the rest of a study against its 19-in-20."""
+    from test_plan_studies import covered
+
+    noise = {each.name: each for each in (Binary(), Gaussian(), UnknownVariance())}[name]
+    within, chances, last = covered(noise, number, 200)
+    print(f"{name}: {within} of {len(chances)} within")
+    print(f"  the next was the last: said of {chances.sum():.0f}, came true in {last.sum()}")
+
+
 if __name__ == "__main__":
-    write() if "--docs" in sys.argv else speed()
+    words = argparse.ArgumentParser()
+    words.add_argument("--docs", action="store_true")
+    words.add_argument("--studies")
+    words.add_argument("--replan")
+    words.add_argument("--first", type=int, default=0)
+    words.add_argument("--number", type=int, default=1000)
+    words.add_argument("--keep", type=Path)
+    asked = words.parse_args()
+    if asked.studies:
+        studies(asked.studies, asked.first, asked.number, asked.keep)
+    elif asked.replan:
+        from_here(asked.replan, asked.number)
+    else:
+        write() if asked.docs else speed()

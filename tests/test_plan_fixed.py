@@ -88,6 +88,44 @@ class TestSeveral:
         whole = fixed_design(doses, [0, 0, 0.2, 0.3, 0.4], power=0.901331671)
         assert whole.samples == pytest.approx(5 * 174, rel=1e-7)
 
+    # rpact 3.3.4 with mnormt 2.1.1, 10 000 simulated trials, d <- getDesignInverseNormal(kMax=1, alpha=0.025, sided=1):
+    # getSimulationMultiArmMeans(d, activeArms=4, typeOfShape="userDefined", effectMatrix=matrix(c(0, 0, 0, 0.4), 1),
+    #   stDev=1, plannedSubjects=174, intersectionTest="Dunnett", typeOfSelection="all", successCriterion="all",
+    #   maxNumberOfIterations=10000, seed=2)$rejectedArmsPerStage; with c(0, 0.2, 0.3, 0.4) and seed=1; and
+    # getSimulationMultiArmRates(d, ..., effectMatrix=matrix(c(.34, .47, .465, .537), 1), piControl=.36,
+    #   plannedSubjects=120, seed=3). The last value is $rejectAtLeastOne. They go through the closed test.
+    @pytest.mark.parametrize(
+        ("means", "each", "rates", "rpact"),
+        [
+            ((0, 0, 0, 0, 0.4), 174, False, (0.0110, 0.0114, 0.0111, 0.9002, 0.9002)),
+            ((0, 0, 0.2, 0.3, 0.4), 174, False, (0.0208, 0.3536, 0.6774, 0.9085, 0.9291)),
+            ((0.36, 0.34, 0.47, 0.465, 0.537), 120, True, (0.0097, 0.2761, 0.2643, 0.6472, 0.6927)),
+        ],
+    )
+    def test_power_of_dunnett_as_in_rpact(self, means, each, rates, rpact):
+        """Our bounds in Dunnett's closed test, on drawn trials, show as often what rpact does."""
+        rng, runs = np.random.default_rng(4), 100_000
+        if rates:
+            found = rng.binomial(each, means, (runs, 5)) / each
+            middle = (found[:, 1:] + found[:, :1]) / 2
+            spread = np.sqrt(2 * middle * (1 - middle) / each)
+        else:
+            found, spread = means + rng.standard_normal((runs, 5)) / np.sqrt(each), np.sqrt(2 / each)
+        z = (found[:, 1:] - found[:, :1]) / spread
+        order = np.argsort(-z, axis=1)
+        bounds = [dunnett(0.025, (np.sqrt(1 / 2),) * left) for left in (4, 3, 2, 1)]
+        passed = np.logical_and.accumulate(np.take_along_axis(z, order, axis=1) > bounds, axis=1)
+        shown = np.zeros_like(passed)
+        np.put_along_axis(shown, order, passed, axis=1)
+        ours = [*shown.mean(axis=0), shown.any(axis=1).mean()]
+        for one, other in zip(ours, rpact, strict=True):
+            assert abs(one - other) < 4 * np.sqrt(other * (1 - other) * (1 / 10_000 + 1 / runs))
+
+    def test_the_design_has_the_power_that_rpact_finds(self):
+        """174 an arm have 90.02 % of 10 000 trials there for the one dose that works."""
+        doses = Problem(Claims.against_control(5), 5, 0.025, Gaussian())
+        assert fixed_design(doses, [0, 0, 0, 0, 0.4], power=0.9002).samples == pytest.approx(5 * 174, rel=0.02)
+
     def test_claims_are_one_by_one_and_statements_all_together(self):
         """A claim that is not true holds nothing up; statements must be settled, whichever way."""
         rates = [0.3, 0.28, 0.4]

@@ -101,7 +101,7 @@ def covered(noise, number, runs, seed=1, arms=4):
         trial, world = begin(problem, policy, (1,)), truth.world(rng, 1)
         scatter, freedom = np.zeros(arms), np.zeros(arms)
         for _ in range(2):
-            batch, world = drawn(problem, truth, rng, world, trial.plan)
+            batch, world = drawn(problem, truth, rng, world, trial.plan, 64)  # about as often as a study
             if batch.scatter is not None:
                 scatter, freedom = scatter + batch.scatter[0], freedom + np.maximum(batch.counts[0] - 1, 0)
             trial = advance(problem, policy, trial, batch)
@@ -118,7 +118,7 @@ def covered(noise, number, runs, seed=1, arms=4):
         rounds = 0
         before = trial.record.samples[0]
         while not trial.done[0] and rounds < 40:
-            batch, world = drawn(problem, truth, rng, world, trial.plan)
+            batch, world = drawn(problem, truth, rng, world, trial.plan, 64)  # about as often as a study
             trial, rounds = advance(problem, policy, trial, batch), rounds + 1
         needed = trial.record.samples[0] - before if trial.done[0] else np.inf
         within += needed <= np.quantile(ends.samples, 0.95, method="higher")
@@ -161,7 +161,8 @@ class TestARunningStudy:
 
     def test_from_the_first_round_to_the_last(self, study, tmp_path):
         assert outlook_line(study.state) is None  # nothing to go by
-        assert "there is an answer within the budget with probability" in first_line(study.state.settings)
+        little = dataclasses.replace(study.state.settings, budget=2000)
+        assert "there is an answer within the budget with probability" in first_line(little)
         plenty = dataclasses.replace(study.state.settings, budget=None)
         assert " results in " in first_line(plenty)
         self.told_a_round(study, tmp_path)

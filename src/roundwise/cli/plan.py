@@ -36,10 +36,12 @@ from roundwise.cli.options import (
     ZeroOne,
 )
 from roundwise.cli.output import console_width, print_json, say
+from roundwise.cli.reading import ArmColumn, IdColumn, ItemColumn, OutcomeColumn, TimeColumn, columns_of
 from roundwise.cli.study.common import Storage
 from roundwise.cli.study.new import _arm_list, _noise, _question
 from roundwise.errors import InputError
 from roundwise.fields import quantity
+from roundwise.noise import items_of, with_items
 from roundwise.spec import made
 
 if TYPE_CHECKING:
@@ -78,6 +80,10 @@ def plan(
         str | None,
         typer.Option("--deviation", help="Deviation of one result, where the noise model leaves it open."),
     ] = None,
+    shared: Annotated[
+        str | None,
+        typer.Option("--shared", help="With items: correlation of two equally good arms on one item (30%)."),
+    ] = None,
     power: Annotated[str, typer.Option("--power", help="Power of the fixed design beside it.")] = "90%",
     k: TopSize = None,
     level: Level = None,
@@ -103,6 +109,14 @@ def plan(
     budget: Annotated[str | None, typer.Option("--budget", help="No more than so many results in all.")] = None,
     round_: Annotated[int | None, typer.Option("--round", help="So many results make a round.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
+    arm_column: ArmColumn = None,
+    outcome_column: OutcomeColumn = None,
+    id_column: IdColumn = None,
+    time_column: TimeColumn = None,
+    item_column: ItemColumn = None,
+    items: Annotated[
+        bool, typer.Option("--items", help="Arms are tried on the same items; files have one column an arm.")
+    ] = False,
     runs: Annotated[int, typer.Option("--runs", help="Simulated studies for each row.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same plan.")] = 1,
     study: Annotated[
@@ -119,6 +133,7 @@ def plan(
     Example: roundwise plan checkout --question best-arm --arms red,green,blue --binary --around 30%
     """
     from roundwise.planning import plan as planned
+    from roundwise.planning.items import SHARED
     from roundwise.studies.settings import arm_names
 
     if study is not None:
@@ -132,11 +147,15 @@ def plan(
     names = arm_names(_arm_list(arms, arms_file))
     against = Against(control, margin, futility, two_sided, margin_is)
     asked = _question(question, names, k, level, file, tolerance, against, features)
+    assumed = _noise(sigma, normal, value_range, binary, counts, noise, sigmas)
+    assumed = with_items(assumed) if items else assumed
+    if shared is not None and item_column is None and items_of(assumed) is None:
+        raise InputError("--shared goes with --items or --item-column.")
     with _refined() as progress:
         found = planned(
             asked,
             arms=names,
-            noise=_noise(sigma, normal, value_range, binary, counts, noise, sigmas),
+            noise=assumed,
             delta=delta,
             policy=None if policy is None else made("policy", policy, trusted=True),
             max_batch=max_batch,
@@ -144,6 +163,7 @@ def plan(
             budget=None if budget is None else int(quantity(budget, "--budget")),
             round=round_,
             split=split,
+            columns=columns_of(arm_column, outcome_column, id_column, time_column, item_column),
             around=around,
             leads=leads,
             means=means,
@@ -154,6 +174,7 @@ def plan(
             batch_days=batch_days,
             missing=missing,
             deviation=None if deviation is None else quantity(deviation, "--deviation"),
+            shared=SHARED if shared is None else shared,
             power=power,
             runs=runs,
             seed=seed,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, mapped, take, zeros
+from roundwise.noise import items_of
 from roundwise.policies import Policy
 from roundwise.policies.limited import limits_of
 from roundwise.policies.rounds import as_rounds, round_of
@@ -40,6 +41,22 @@ class Detail(NamedTuple):
 
 
 FINE, ROUGH = Detail(), Detail(8, 0.2)
+DEALT = ((80, 4, 16), (16, 1, 4))  # dealings of the first batch, and of later ones: times arms, at least, at most
+
+MOST_DEALT = 1e8  # results of an arm in a batch
+
+
+def dealings_for(problem: Problem, first: bool, most: float = 0.0) -> int | None:
+    """How often the first batch, or a later one, is dealt into parts: a study deals 256 times.
+
+    What a bet wins is the average over dealings, and grows with their number; most of that is seen with a few. Of many
+    arms the first batch is a small share of all results, so fewer will do (docs/planning.md, "How far to trust it").
+    Items are drawn one by one, and dealt as simulations deal them; `most` results of an arm may be too many to deal.
+    """
+    if items_of(problem.noise) is not None or most > MOST_DEALT:
+        return None
+    times, fewest, usual = DEALT[0 if first else 1]
+    return int(np.clip(times // problem.arms, fewest, usual))
 
 
 class Start(NamedTuple):
@@ -123,7 +140,8 @@ def ahead(
             if not alive.size:
                 break
         asked, rounds = asked + trial.plan.pulls, rounds + rounds_of(policy, trial.plan.pulls)
-        batch, world = _pulled(problem, environment, rngs[1], world, trial.plan, told if steps == 0 else None)
+        dealings = dealings_for(problem, start is None and steps == 0, float(trial.plan.pulls.max()))
+        batch, world = _pulled(problem, environment, rngs[1], world, trial.plan, told if steps == 0 else None, dealings)
         trial = advance(problem, coarser(policy, trial, detail), trial, batch)
         steps += 1
     return book.ends(steps)
@@ -196,10 +214,11 @@ def _pulled(
     world: Now,
     plan: Plan,
     told: Batch | None,
+    dealings: int | None,
 ) -> tuple[Batch, Now]:
     """What comes back for the plan; for an outstanding batch, with what has come already."""
     if told is None:
-        return drawn(problem, environment, rng, world, plan)
+        return drawn(problem, environment, rng, world, plan, dealings)
     before = mapped(lambda array: np.repeat(array[None], len(plan.pulls), axis=0), told._replace(parts=None))
     rest = np.maximum(plan.pulls - before.counts, 0.0)
     batch, world = environment.pull(rng, world, rest, problem.noise.needs)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roundwise.noise import family_of
+from roundwise.noise import family_of, items_of
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
@@ -14,6 +14,8 @@ from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 
 def lower_bound(problem: Problem, means: Sequence[float], deviation: float | None = None) -> float | None:
     """Results that no method can stay below on average at these means; None where nothing can be said.
+
+    It cannot where arms are tried on the same items: fewer may do.
 
     T* kl(delta, 1 - delta), for 0/1 results and counts with their own divergences (docs/bounds.md). With an unknown
     deviation no alternative is dearer than with a known one, so the bound of normal results holds.
@@ -23,6 +25,8 @@ def lower_bound(problem: Problem, means: Sequence[float], deviation: float | Non
     >>> round(lower_bound(Problem(BestArm(), 2, 0.05, Gaussian()), [0.2, 0.0]) or 0)
     530
     """
+    if items_of(problem.noise) is not None:
+        return None
     mu = np.asarray(means, dtype=np.float64)
     family = family_of(problem.noise)
     if family is None and problem.noise.outcome.limited:  # means do not say all of such results

@@ -82,7 +82,8 @@ def policy_words(policy: Policy) -> str:
 
 
 def _least(wish: Wish, expected: Expected) -> float | None:
-    """Results that any method needs, or about as many."""
+    """Results that any method needs, or about as many; with shared items, as if every arm had its own."""
+    wish = wish.alone
     least = lower_bound(wish.problem, expected.means, wish.deviation)
     if least is not None:
         return least

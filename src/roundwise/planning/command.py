@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from roundwise.errors import InputError
-from roundwise.noise import Noise
+from roundwise.noise import Noise, items_of
 from roundwise.planning.candidates import policy_words
 from roundwise.planning.wish import Wish
 from roundwise.policies import usual_policy
@@ -37,15 +37,17 @@ def command(wish: Wish) -> str | None:
     words += [] if wish.round is None else ["--round", str(wish.round)]
     words += [] if wish.split is None else ["--split", ":".join(f"{each:g}" for each in wish.split)]
     words += [] if wish.budget is None else ["--budget", str(int(wish.budget))]
+    for what, column in wish.columns.payload().items():
+        words += [f"--{what}-column", column]
     return " ".join(quote(each) for each in words)
 
 
 def noise_options(noise: Noise) -> list[str]:
     """The options of a noise model on the command line."""
     own: Sequence[str] | None = getattr(noise, "flags", None)
-    if own is not None:
-        return list(own)
-    return ["--noise", _named(noise)]
+    if own is None:
+        return ["--noise", _named(noise)]
+    return [*own, *(["--items"] if items_of(noise) is not None else [])]
 
 
 def _question_options(question: Question, names: Sequence[str]) -> list[str] | None:

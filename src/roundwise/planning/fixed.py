@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
-from roundwise.noise import Noise, family_of
+from roundwise.noise import Noise, family_of, items_of
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
 from roundwise.questions import besides
@@ -90,7 +90,7 @@ def fixed_design(
 ) -> FixedDesign | None:
     """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
     mu = np.asarray(means, dtype=np.float64)
-    if besides.features_of(problem.question) is not None:
+    if besides.features_of(problem.question) is not None or items_of(problem.noise) is not None:
         return None
     claims = besides.one_by_one(problem.question)
     found = _comparisons(problem, mu)

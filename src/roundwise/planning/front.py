@@ -22,6 +22,7 @@ from roundwise.questions.besides import one_by_one
 RUNS = (500, 20, 100)  # of every candidate, times arms; at least, at most
 MORE = (2000, 60, 600)  # more of the best,
 BEST = 3  # of so many of them
+ITEMS = 10  # shared ones are drawn one by one: as if there were so many times the arms
 OF_CLAIMS = 400  # runs where it is a chance that is compared
 MANY = 25  # rounds from which on their size is set by the limits, not by the policy
 SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
@@ -102,7 +103,8 @@ def front_of(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]
 
     A round that was fixed stays as it is: rounds of other sizes are shown beside it.
     """
-    runs, more = (int(np.clip(work // len(wish.names), low, high)) for work, low, high in (RUNS, MORE))
+    load = len(wish.names) * (ITEMS if wish.of_items else 1)
+    runs, more = (int(np.clip(work // load, low, high)) for work, low, high in (RUNS, MORE))
     claims = one_by_one(wish.question)
     first = _Tried(guess, expected)
     first.run(OF_CLAIMS if claims else runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +12,14 @@ from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise
 from roundwise.planning.ahead import Ends, ahead, without_budget
+from roundwise.planning.candidates import guessed
 from roundwise.planning.expected import Expected
-from roundwise.planning.quantities import amount, exact, share, whole
+from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Spread, spread
 from roundwise.planning.wish import Wish
-from roundwise.questions import BestArm, TopK
-from roundwise.questions.besides import seeks_best, tolerance_of
+from roundwise.questions import BestArm, Question, TopK
+from roundwise.questions.besides import cells_of, features_of, level_of, open_to_arms, seeks_best, tolerance_of
+from roundwise.studies.writing import asked_in_words
 
 RUNS = 100
 ENOUGH = 0.8  # chance of an answer within the budget from which nothing else is looked for
@@ -49,13 +52,15 @@ class Instead:
 def instead_of(wish: Wish, expected: Expected, needed: Spread) -> tuple[Instead, ...]:
     """What could be asked instead if these were the means, each simulated; those that are no easier are left out."""
     found = []
-    for kind, value, words, other, means in _others(wish, expected):
+    for kind, value, easier, means in _others(wish, expected):
+        other = guessed(easier, dataclasses.replace(expected, means=means))
         ends, limited = _simulated(other, means)
         if ends is None or limited is None:
             continue
         samples, batches, within = spread(ends.samples), spread(ends.batches), float(limited.decided.mean())
         if samples.typical >= 0.9 * needed.typical:
             continue
+        words = f"to ask '{asked_in_words(other.settings)}'"
         numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
         chance = "" if wish.budget is None else f"; an answer within {exact(wish.budget)} in {share(within)}"
         found.append(
@@ -120,33 +125,83 @@ def _simulated(wish: Wish, means: tuple[float, ...]) -> tuple[Ends | None, Ends 
     return free.until_decided, limited
 
 
-def _others(wish: Wish, expected: Expected) -> list[tuple[str, float, str, Wish, tuple[float, ...]]]:
-    """Easier questions at the same means: kind, its number, words, what is then planned, means."""
-    question, means = wish.question, np.asarray(expected.means)
-    if not seeks_best(question):
-        return []
-    order = np.argsort(-means, kind="stable")
-    lead = float(means[order[0]] - means[order[1]]) or (expected.lead or 0.0)
-    rates = wish.noise.outcome.rates
-    found: list[tuple[str, float, str, Wish, tuple[float, ...]]] = []
-    for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(lead, wish.noise, means)}):
-        if tolerance > tolerance_of(question):
-            words = f"any option within {amount(tolerance, rates)} of the best"
-            other = dataclasses.replace(wish, question=BestArm(tolerance))
-            found.append(("tolerance", tolerance, words, other, expected.means))
-    gaps = -np.diff(means[order])
-    if len(means) > 2 and gaps[1:].size and gaps[1:].max() > 0:
-        k = int(gaps[1:].argmax()) + 2
-        other = dataclasses.replace(wish, question=TopK(k))
-        found.append(("top-k", k, f"which are the best {k}", other, expected.means))
-    fewer = (len(means) + 1) // 2
-    if 2 <= fewer < len(means) and wish.split is None:
-        kept = np.sort(order[:fewer])
-        names = tuple(wish.names[i] for i in kept)
-        other = dataclasses.replace(wish, names=names)
-        words = f"{fewer} of the {len(means)} options"
-        found.append(("fewer arms", fewer, words, other, tuple(float(each) for each in means[kept])))
+Other = tuple[str, float, Wish, tuple[float, ...]]  # kind, its number, what is then planned, means
+
+
+def _others(wish: Wish, expected: Expected) -> list[Other]:
+    """Easier questions at the same means."""
+    means = np.asarray(expected.means)
+    return [*_with_tolerance(wish, expected, means), *_other_numbers(wish, means), *_fewer_arms(wish, means)]
+
+
+def _with_tolerance(wish: Wish, expected: Expected, means: Floats) -> Iterator[Other]:
+    """The same question, where a difference of the size that is asked about does not matter, or one of twice that."""
+    gap = _gap(wish.question, means) or expected.lead or 0.0
+    for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(gap, wish.noise, means)}):
+        if tolerance > tolerance_of(wish.question):
+            easier = _tolerating(wish.question, tolerance)
+            if easier is not None:
+                yield "tolerance", tolerance, dataclasses.replace(wish, question=easier), expected.means
+
+
+def _tolerating(question: Question, tolerance: float) -> Question | None:
+    """The question with a tolerance, if it has any."""
+    if not hasattr(question, "tolerance"):
+        return None
+    try:
+        found: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
+    except (InputError, TypeError):  # out of range, or not a field of its own
+        return None
     return found
+
+
+def _gap(question: Question, means: Floats) -> float:
+    """The smallest difference that has to be shown: between arms, or from a level."""
+    level, ranked = level_of(question), np.sort(means)[::-1]
+    if level is not None:
+        return float(np.abs(means - level).min())
+    k = _number_sought(question)
+    return 0.0 if k is None else float(ranked[k - 1] - ranked[k])
+
+
+def _number_sought(question: Question) -> int | None:
+    """How many of the best are asked for, if that is what is asked."""
+    if seeks_best(question):
+        return 1
+    k: int | None = getattr(question, "k", None)
+    return k
+
+
+def _other_numbers(wish: Wish, means: Floats) -> Iterator[Other]:
+    """The best k, where a larger gap lies behind the k-th."""
+    k = _number_sought(wish.question)
+    gaps = -np.diff(np.sort(means)[::-1])
+    if k is None or len(gaps) < 2:
+        return
+    behind = np.where(np.arange(1, len(gaps) + 1) == k, -1.0, gaps)
+    best = int(behind.argmax()) + 1
+    if behind[best - 1] > 0:
+        easier: Question = BestArm() if best == 1 else TopK(best)
+        yield "top-k", best, dataclasses.replace(wish, question=easier), tuple(means.tolist())
+
+
+def _fewer_arms(wish: Wish, means: Floats) -> Iterator[Other]:
+    """The same of half the arms: those that look like what is sought."""
+    least = (_number_sought(wish.question) or 1) + 1
+    fewer = max((len(means) + 1) // 2, least)
+    of_any = open_to_arms(wish.question) or level_of(wish.question) is not None  # it speaks of no arm by itself
+    if not of_any or features_of(wish.question) is not None or fewer >= len(means) or wish.split is not None:
+        return
+    sought = means if cells_of(wish.question) == "some below a level" else -means
+    kept = np.sort(np.argsort(sought, kind="stable")[:fewer])
+    if (sample := wish.costs.sample) is not None:
+        sample = tuple(sample[i] for i in kept)
+    other = dataclasses.replace(
+        wish,
+        names=tuple(wish.names[i] for i in kept),
+        costs=dataclasses.replace(wish.costs, sample=sample),
+    )
+    yield "fewer arms", fewer, other, tuple(float(each) for each in means[kept])
 
 
 def _tolerances(lead: float, noise: Noise, means: Floats) -> list[float]:

@@ -22,6 +22,7 @@ FOLLOWED = 150  # runs at least, however many rounds there are
 CHEAP = 15  # rounds up to which all runs are followed past the budget
 WORK = 40_000  # runs times rounds of a row: where rounds are many, fewer runs must do,
 FEW_ARMS = 30  # and where arms are more than these
+ITEMS = 0.05  # as many where arms share items: these are drawn one by one
 
 
 class Lots:
@@ -67,7 +68,7 @@ class Lots:
     @property
     def _ease(self) -> float:
         """The work of a step against that of a usual one: many arms, and bets towards a budget of many 0/1 results."""
-        ease = min(1.0, FEW_ARMS / len(self.wish.names))
+        ease = min(1.0, FEW_ARMS / len(self.wish.names)) * (ITEMS if self.wish.of_items else 1.0)
         if not one_by_one(self.wish.question):
             return ease
         if self.wish.budget is None:

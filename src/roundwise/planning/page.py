@@ -11,7 +11,8 @@ from roundwise.planning.front import Setting
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.planning.words import asked, what_if
+from roundwise.planning.words import what_if
+from roundwise.studies.writing import asked_in_words
 
 Table = list[list[str]]
 HEADS = {
@@ -78,8 +79,7 @@ def _wrapped(text: str) -> list[str]:
 def heading(plan: Shown) -> str:
     """What is planned, in one line."""
     wish = plan.wish
-    what = asked(wish.question, wish.names)
-    return f"Plan of '{wish.name}': {what}; {len(wish.names)} options, error at most {wish.delta:g}."
+    return f"Plan of '{wish.name}': {asked_in_words(wish.settings)} Error at most {wish.delta:g}."
 
 
 def row_lines(plan: Shown) -> list[str]:

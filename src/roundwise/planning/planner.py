@@ -12,12 +12,13 @@ from pathlib import Path
 
 from roundwise.errors import InputError, whole_number
 from roundwise.fields import quantity
-from roundwise.noise import Noise
+from roundwise.noise import Noise, with_items
 from roundwise.planning.candidates import guessed
 from roundwise.planning.costs import costs_of
 from roundwise.planning.expected import Expected, given, ladder, scenarios
 from roundwise.planning.front import Setting, front_of, settled
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
+from roundwise.planning.items import SHARED
 from roundwise.planning.lots import FIRST, Lots, answerable, first_lots
 from roundwise.planning.quantities import quantities
 from roundwise.planning.study_plan import StudyPlan
@@ -26,6 +27,7 @@ from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
+from roundwise.studies.results.columns import Columns
 from roundwise.studies.settings import arm_names, shares, within_limits
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
@@ -43,6 +45,7 @@ def plan(
     budget: int | None = None,
     round: int | None = None,
     split: str | Sequence[float] | None = None,
+    columns: Columns | None = None,
     around: str | float | None = None,
     leads: str | Sequence[str | float] | None = None,
     means: str | Sequence[str | float] | None = None,
@@ -53,6 +56,7 @@ def plan(
     batch_days: str | float | None = None,
     missing: str | float = 0.0,
     deviation: float | None = None,
+    shared: str | float = SHARED,
     power: str | float = 0.9,
     runs: int = 2000,
     seed: int = 1,
@@ -65,8 +69,9 @@ def plan(
     What is expected is said in one of three ways: `around` with a ladder of `leads` (chosen, unless given), `means`, or
     `scenario`, a CSV file with a column for each arm. Rates may be written in per cent. `target` is the lead (or, with
     scenarios, the name of the row) that the settings are chosen for. `deviation` is that of one result where the noise
-    model leaves it open. The same seed gives the same plan. `quick` gives first numbers only, of a few runs and with
-    settings that are guessed: what a form shows while it is filled in.
+    model leaves it open; `shared` the correlation of two equally good arms on one item, where they are tried on the
+    same (a noise model of items, or a column of them). The same seed gives the same plan. `quick` gives first numbers
+    only, of a few runs and with settings that are guessed: what a form shows while it is filled in.
 
     >>> from roundwise import BestArm, Binary
     >>> found = plan(BestArm(), arms=3, noise=Binary(), around="30%", leads="10%", runs=100)
@@ -81,11 +86,12 @@ def plan(
     strength = quantity(power, "power")
     if not 0 < strength < 1:
         raise InputError(f"`power` is {strength:g}, but must lie between 0 and 1.")
+    titles = columns or Columns()
     wish = Wish(
         name=name,
         question=question,
         names=names,
-        noise=noise,
+        noise=noise if titles.item is None else with_items(noise),
         delta=quantity(delta, "delta"),
         policy=chosen,
         budget=None if budget is None else whole_number("budget", budget, 1),
@@ -96,6 +102,8 @@ def plan(
         deviation=deviation,
         power=strength,
         seed=whole_number("seed", seed, 0),
+        columns=titles,
+        shared=quantity(shared, "shared"),
     )
     _ = wish.settings  # what `new` would refuse is refused here
     expected = _expected(wish, around, leads, means, scenario)
@@ -149,7 +157,8 @@ def _planned(
     """First numbers with settings that are guessed, then the best settings, more runs, and what to ask instead."""
     guess = guessed(wish, expected[target])
     making = _Making(guess, expected, target)
-    making.begin(min(FIRST, runs))
+    first = min(FIRST if not wish.of_items else FIRST // 4, runs)
+    making.begin(first)
     if quick:
         return making.plan()
     if progress is not None:
@@ -158,7 +167,7 @@ def _planned(
     chosen = next((each.wish for each in front if each.recommended), guess)
     if chosen != guess:
         making = _Making(chosen, expected, target)
-        making.begin(min(FIRST, runs))
+        making.begin(first)
     making.front = front
     for number, each in enumerate(making.easy_first):
         if progress is not None:
@@ -166,7 +175,7 @@ def _planned(
         each.run(runs)
     row = making.lots[target].row
     making.front = tuple(settled(each, row) if each.recommended else each for each in front)
-    return making.plan(_others(making.wish, making.plan()))
+    return making.plan(_others(wish, making.plan()))
 
 
 class _Making:

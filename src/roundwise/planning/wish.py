@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roundwise.noise import Noise
+from roundwise.noise import Noise, items_of, without_items
 from roundwise.planning.costs import Costs
+from roundwise.planning.items import SHARED, AlikeItems
 from roundwise.planning.worlds import Unreliable, world_of, worlds_of
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
+from roundwise.studies.results.columns import NAMELESS, Columns
 from roundwise.studies.settings import Settings
 
 
@@ -35,11 +37,23 @@ class Wish:
     deviation: float | None  # of one result, where the noise model does not say it
     power: float  # of the fixed design
     seed: int
+    columns: Columns = NAMELESS  # what the columns of its files are called
+    shared: float = SHARED  # how alike arms do on an item, where they are tried on the same
 
     @property
     def problem(self) -> Problem:
         """The problem in arrays."""
         return Problem(self.question, len(self.names), self.delta, self.noise)
+
+    @property
+    def of_items(self) -> bool:
+        """Whether arms are tried on the same items."""
+        return items_of(self.noise) is not None
+
+    @property
+    def alone(self) -> Wish:
+        """The same as if every arm had items of its own."""
+        return replace(self, noise=without_items(self.noise))
 
     @property
     def settings(self) -> Settings:
@@ -54,6 +68,7 @@ class Wish:
             budget=self.budget,
             round=self.round,
             split=self.split,
+            columns=self.columns,
         )
 
     @property
@@ -63,10 +78,15 @@ class Wish:
 
     def worlds(self, rows: Sequence[Sequence[float]]) -> Environment:
         """The worlds of several rows at once: run i is one of row i modulo their number."""
-        world = worlds_of(self.noise, np.asarray(rows, dtype=np.float64), self.deviation)
+        means = np.asarray(rows, dtype=np.float64)
+        if self.of_items:
+            return AlikeItems(self.noise, means, self.shared, self.missing, self.deviation)
+        world = worlds_of(self.noise, means, self.deviation)
         return Unreliable(world, self.missing) if self.missing else world
 
     def world(self, means: Sequence[float]) -> Environment:
         """Results as they would come back."""
+        if self.of_items:
+            return self.worlds([means])
         world = world_of(self.noise, np.asarray(means, dtype=np.float64), self.deviation)
         return Unreliable(world, self.missing) if self.missing else world

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from roundwise.planning.ahead import most_in_a_round
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
-from roundwise.questions import Question
-from roundwise.questions.besides import against, levels_of, one_by_one, tolerance_of
+from roundwise.questions.besides import one_by_one
 from roundwise.stopping import rule_words
+from roundwise.studies.writing import asked_in_words
 
 
 def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:
@@ -95,35 +93,6 @@ def _rounds(number: float) -> str:
     return "round" if number == 1 else "rounds"
 
 
-ASKED = {
-    "best-arm": "which option is best",
-    "top-k": "which options are the best {k}",
-    "above": "which options lie above {level:g}",
-    "any-above": "whether any option lies above {level:g}",
-    "minimum-below": "whether any option lies below {level:g}",
-    "statements": "which of the statements hold",
-    "claims": "which of the claims can be shown",
-    "largest": "which score is largest",
-}
-
-
-def asked(question: Question, names: Sequence[str]) -> str:
-    """What is asked, in words."""
-    control, tolerance = against(question), tolerance_of(question)
-    close = f" (give or take {tolerance:g})" if tolerance else ""
-    if control is not None:
-        margin = levels_of(question)[0]
-        more = f" by more than {margin:g}" if margin else ""
-        if getattr(question, "odds", False):
-            more = f" by an odds ratio above {np.exp(margin):g}"
-        return f"which options beat {names[control]}{more}{close}"
-    known = {name: getattr(question, name, 0) for name in ("k", "level")}
-    said = ASKED.get(question.name, question.name).format(**known)
-    if tolerance and question.name == "best-arm":
-        close = f" (any within {tolerance:g} of the best will do)"
-    return said + close
-
-
 def protocol(wish: Wish, target: Row) -> str:
     """A paragraph to copy into a protocol."""
     options = (
@@ -158,7 +127,7 @@ def protocol(wish: Wish, target: Row) -> str:
             f"{whole(target.batches.p95)} rounds in 19 of 20 studies{chance}."
         )
     return (
-        f"The study asks {asked(wish.question, wish.names)}, among {options}. {wish.noise.words} Results are "
+        f"The study asks: {asked_in_words(wish.settings)} The arms are {options}. {wish.noise.words} Results are "
         f"collected in rounds{limits}, the first of {exact(first)} results {how}; after each round the next "
         f"is planned from all results so far. {_rule(wish)} The study ends {ends}. The probability of a wrong {said} "
         f"is at most {wish.delta:g}, however often results are looked at.{power}{share_missing}"

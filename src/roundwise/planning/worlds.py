@@ -19,7 +19,7 @@ from roundwise.simulation.environments import (
     numbered,
     pulled_in_parts,
 )
-from roundwise.state import Batch, Table
+from roundwise.state import Batch, Parts, Table
 
 POINTS = 20  # steps of the scale that results between two limits are put on
 
@@ -70,8 +70,38 @@ class TableArms:
         if needs == "sums":
             return Batch(pulls, totals), world
         scatter = np.maximum(drawn @ self.values**2 - totals**2 / np.maximum(pulls, 1.0), 0.0)
-        values = np.broadcast_to(self.values, (*pulls.shape[:-1], self.values.size))
-        return Batch(pulls, totals, scatter, Table(values, drawn) if needs == "rows" else None), world
+        return Batch(pulls, totals, scatter, self._table(drawn) if needs == "rows" else None), world
+
+    def pull_rows(self, rng: Generator, world: TableWorld, counts: Floats, dealings: int) -> tuple[Batch, TableWorld]:
+        """The same in parts: the rows of each arm are drawn once, and put in a random order so many times."""
+        batch, world = self.pull(rng, world, counts[..., 0, :, :].sum(axis=-1), "rows")
+        assert batch.table is not None
+        sizes = np.broadcast_to(counts, (*counts.shape[:-3], dealings, *counts.shape[-2:]))  # (runs, M, K, P)
+        left, found = np.repeat(batch.table.counts[..., None, :, :], dealings, axis=-3), []
+        for part in range(counts.shape[-1]):
+            taken = dealt_out(rng, left, sizes[..., part])
+            left = left - taken
+            found.append(taken)
+        table = np.stack(found, axis=-2)  # (runs, M, K, P, V)
+        totals = table @ self.values
+        scatter = np.maximum(table @ self.values**2 - totals**2 / np.maximum(counts, 1.0), 0.0)
+        return batch._replace(parts=Parts(counts, totals, scatter, self._table(table))), world
+
+    def _table(self, counts: Floats) -> Table:
+        """How often each value came, with the values of each run."""
+        return Table(np.broadcast_to(self.values, (len(counts), self.values.size)), counts)
+
+
+def dealt_out(rng: Generator, left: Floats, sizes: Floats) -> Floats:
+    """So many of these rows, drawn without replacement: how often each value. (..., V), ()->(..., V)"""
+    rows, rest = left.sum(axis=-1).astype(np.int64), sizes.astype(np.int64)
+    found = np.empty_like(left)
+    for value in range(left.shape[-1]):
+        here = left[..., value].astype(np.int64)
+        taken = rng.hypergeometric(here, rows - here, rest)
+        rows, rest = rows - here, rest - taken
+        found[..., value] = taken
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +139,11 @@ class Unreliable:
         """What comes back of these pulls: each result by a coin of its own."""
         return self.world_of.pull(rng, world, self._back(rng, pulls), needs)
 
-    def pull_parts(self, rng: Generator, world: object, counts: Floats, dealings: int) -> tuple[Batch, object]:
+    def pull_dealt(
+        self, rng: Generator, world: object, pulls: Floats, parts: int, dealings: int, needs: Needs
+    ) -> tuple[Batch, object]:
         """What comes back, cut into parts and dealt as all of it would be: a study sees nothing else."""
-        asked = np.asarray(counts.sum(axis=-1)[..., 0, :])
-        back = self._back(rng, asked)
-        return pulled_in_parts(self.world_of, rng, world, back, counts.shape[-1], dealings, "sums")
+        return pulled_in_parts(self.world_of, rng, world, self._back(rng, pulls), parts, dealings, needs)
 
     def _back(self, rng: Generator, pulls: Floats) -> Floats:
         kept = rng.binomial(pulls.transpose().astype(np.int64), 1 - self.missing)
@@ -164,8 +194,11 @@ def deviations(noise: Noise, means: Floats, deviation: float | None = None) -> F
     return np.full(means.shape, 1.0 if sigma is None else sigma)
 
 
-def limited_world(noise: Noise, means: Floats, deviation: float | None) -> TableArms:
-    """Results on a scale between two limits: beta-binomial, with these means and as nearly as can be this deviation."""
+def limited_world(noise: Noise, means: Floats, deviation: float | None, steps: int | None = None) -> TableArms:
+    """Results on a scale between two limits: beta-binomial, with these means and as nearly as can be this deviation.
+
+    The scale has so many steps, or as many as the deviation needs.
+    """
     from scipy.special import betaln, gammaln
 
     low, high = range_of_means(noise)
@@ -174,7 +207,8 @@ def limited_world(noise: Noise, means: Floats, deviation: float | None) -> Table
     if ((means < low) | (means > high)).any():
         raise InputError(f"The means must lie between {low:g} and {high:g}, as the results do.")
     wanted = (0.25 if deviation is None else deviation / span) ** 2
-    steps = int(np.clip(np.ceil((middle * (1 - middle)).max() / wanted), POINTS, 200))
+    if steps is None:
+        steps = int(np.clip(np.ceil((middle * (1 - middle)).max() / wanted), POINTS, 200))
     excess = (wanted / (middle * (1 - middle)) * steps - 1) / (steps - 1)  # 1 + (n - 1) rho is n var/(m (1 - m))
     rho = np.clip(excess, 1e-6, 0.999)
     a, b = middle * (1 / rho - 1), (1 - middle) * (1 / rho - 1)

@@ -32,6 +32,7 @@ else:
     Now = TypeVar("Now")
 
 Generator = np.random.Generator
+_IN_PARTS = {"sums": "pull_parts", "squares": "pull_squares", "rows": "pull_rows"}  # ways of a world's own
 
 
 class World(NamedTuple):
@@ -131,12 +132,11 @@ class GaussianArms(Arms):
         """One normal draw for each part of each arm; other dealings of the same rows are bridges to their total."""
         return _redealt(rng, self.noise, counts, self._totals(rng, world, counts), dealings), world
 
-    def pull_squares(self, rng: Generator, world: World, counts: Floats) -> tuple[Batch, World]:
-        """The same in one dealing, and a chi-squared draw for the spread within each part."""
-        totals, freedom = self._totals(rng, world, counts), counts.transpose() - 1.0
-        within = rng.chisquare(np.maximum(freedom, 1.0))
-        within *= (freedom > 0) * self.sigma**2
-        return _with_scatter(counts, totals, within), world
+    def pull_squares(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
+        """The same, and a chi-squared draw for the spread within each part."""
+        totals, rows = self._totals(rng, world, counts), counts.transpose()
+        within = _spreads(rng, rows, rows.shape) * self.sigma**2
+        return _with_scatter(rng, counts, totals, within, dealings), world
 
     def _totals(self, rng: Generator, world: World, counts: Floats) -> Floats:
         """Of each part, with the parts first, runs contiguous."""
@@ -209,16 +209,16 @@ def pulled_in_parts(
     environment: Environment[Now], rng: Generator, world: Now, pulls: Floats, parts: int, dealings: int, needs: Needs
 ) -> tuple[Batch, Now]:
     """A batch in parts, dealt so many times if rows can be dealt anew from their sums; in general, pull by pull."""
-    of_items = getattr(environment, "pull_items", None)
-    if of_items is not None:
-        dealt: tuple[Batch, Any] = of_items(rng, world, pulls, parts, dealings)
-        return dealt
     found: tuple[Batch, Now]
-    if needs == "sums" and (own := getattr(environment, "pull_parts", None)) is not None:
-        found = own(rng, world, cut(pulls, parts), dealings)
+    if (of_items := getattr(environment, "pull_items", None)) is not None:
+        found = of_items(rng, world, pulls, parts, dealings)
         return found
-    if needs == "squares" and (own := getattr(environment, "pull_squares", None)) is not None:
-        found = own(rng, world, cut(pulls, parts))
+    if (anyhow := getattr(environment, "pull_dealt", None)) is not None:
+        found = anyhow(rng, world, pulls, parts, dealings, needs)
+        return found
+    own = getattr(environment, _IN_PARTS[needs], None)
+    if own is not None and (dealings > 1 or needs != "rows"):  # rows in one order are drawn part by part
+        found = own(rng, world, cut(pulls, parts), dealings)
         return found
     pulled = []
     counts = cut(pulls, parts)[..., 0, :, :]
@@ -236,17 +236,40 @@ def _redealt(rng: Generator, law: object, counts: Floats, totals: Floats, dealin
     return Batch(added(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
 
-def _with_scatter(counts: Floats, totals: Floats, within: Floats) -> Batch:
-    """A batch in one dealing from totals and scatter of its parts, with the parts first."""
+def _spreads(rng: Generator, rows: Floats, shape: tuple[int, ...]) -> Floats:
+    """Sums of squares about their mean of so many normal rows with variance 1."""
+    freedom = rows - 1.0
+    return np.asarray(rng.chisquare(np.maximum(freedom, 1.0), shape) * (freedom > 0))
+
+
+def _with_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats, dealings: int) -> Batch:
+    """A batch from totals and scatter of its parts, with the parts first.
+
+    Other dealings are drawn from the law of the parts given total and scatter of the whole, which for normal rows is
+    free of mean and deviation: parts of any normal rows, moved and stretched to have both.
+    """
     rows = counts.transpose()
-    number, whole, scatter = added(rows), added(totals), added(within)
-    off = totals / np.maximum(rows, 1.0)
-    off -= whole / np.maximum(number, 1.0)
-    off *= off
-    off *= rows
-    scatter += added(off)
+    number, whole = added(rows), added(totals)
+    centre = whole / np.maximum(number, 1.0)
+    scatter = added(within) + added(_off(rows, totals, centre))
+    if dealings > 1:
+        shape = (*totals.shape[:2], dealings - 1, *totals.shape[3:])
+        again, spread = rng.standard_normal(shape) * np.sqrt(rows), _spreads(rng, rows, shape)
+        again -= rows / np.maximum(number, 1.0) * added(again)
+        raw = added(spread) + added(_off(rows, again, 0.0))
+        stretch = scatter / np.where(raw > 0, raw, 1.0)
+        totals = np.concatenate([totals, again * np.sqrt(stretch) + rows * centre], axis=2)
+        within = np.concatenate([within, spread * stretch], axis=2)
     parts = Parts(counts, totals.transpose(), within.transpose())
     return Batch(number[:, 0].transpose(), whole[:, 0].transpose(), scatter[:, 0].transpose(), parts=parts)
+
+
+def _off(rows: Floats, totals: Floats, centre: Floats | float) -> Floats:
+    """What the means of parts add to the scatter."""
+    off = totals / np.maximum(rows, 1.0) - centre
+    off *= off
+    off *= rows
+    return off
 
 
 def mismatch(assumed: Noise, environment: Environment) -> str | None:

@@ -118,7 +118,7 @@ class ItemReplay(ItemWorld):
         def drawn(run: int, items: int) -> Floats:
             return np.asarray(self._table[rng.integers(0, len(self._table), items)])
 
-        return _batch(rng, drawn, pulls, parts, dealings, values), world
+        return batch_of(rng, drawn, pulls, parts, dealings, values), world
 
     @property
     def _table(self) -> Floats:
@@ -150,7 +150,7 @@ class NormalItems(OfMeans):
             own = np.sqrt(1.0 - self.shared) * rng.standard_normal((items, self.arms))
             return np.asarray(world.means[run] + np.asarray(self.sigmas) * (common + own))
 
-        return _batch(rng, drawn, pulls, parts, dealings, None), world
+        return batch_of(rng, drawn, pulls, parts, dealings, None), world
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,24 +193,27 @@ class StickItems(OfMeans):
             return np.asarray((stick < world.means[run]).mean(axis=0))
 
         values = None if self.sticks == 1 else np.arange(self.sticks + 1) / self.sticks
-        return _batch(rng, drawn, pulls, parts, dealings, values if self.sticks < _OUTCOMES else None), world
+        return batch_of(rng, drawn, pulls, parts, dealings, values if self.sticks < _OUTCOMES else None), world
 
 
-def _batch(
+def batch_of(
     rng: Generator,
     drawn: Callable[[int, int], Floats],
     pulls: Floats,
     parts: int,
     dealings: int,
     values: Floats | None,
+    missing: float = 0.0,
 ) -> Batch:
-    """A batch from the items of each run, in parts."""
+    """A batch from the items of each run, in parts; a share of the results never comes back."""
     runs, arms = pulls.shape
     found = [[_nothing(runs, arms, values) for _ in range(parts)] for _ in range(dealings)]
     for run in range(runs):
         items = int(pulls[run].max(initial=0))
         rows = drawn(run, items)
         tried = rng.permutation(items)[:, None] < pulls[run]
+        if missing:
+            tried &= rng.random(tried.shape) >= missing
         ends = np.floor(items * edges(parts) + 1e-9).astype(int)
         for m in range(dealings):
             order = rng.permutation(items) if m else slice(None)

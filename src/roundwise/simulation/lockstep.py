@@ -241,13 +241,24 @@ def _looked(key: str, seen: object, runs: int) -> Array:
 
 
 def drawn(
-    problem: Problem, environment: Environment[Now], rng: np.random.Generator, world: Now, plan: Plan
+    problem: Problem,
+    environment: Environment[Now],
+    rng: np.random.Generator,
+    world: Now,
+    plan: Plan,
+    dealings: int | None = None,
 ) -> tuple[Batch, Now]:
-    """What comes back for a plan, in the detail and the parts that are asked for."""
+    """What comes back for a plan, in the detail and the parts that are asked for.
+
+    It is dealt into parts so often; unless that is said, the first batch a few times (of rows once), later ones once.
+    """
     needs = problem.noise.needs
-    if items_of(problem.noise) is not None and not hasattr(environment, "pull_items"):
+    shared = items_of(problem.noise) is not None
+    if shared and not hasattr(environment, "pull_items"):
         raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
     if plan.parts == 1:
         return environment.pull(rng, world, plan.pulls, needs)
-    dealings = FIRST_DEALINGS if plan.parts == FIRST_PARTS else DEALINGS
+    if dealings is None:
+        first = plan.parts == FIRST_PARTS and (needs == "sums" or shared)
+        dealings = FIRST_DEALINGS if first else DEALINGS
     return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)

@@ -14,6 +14,7 @@ from roundwise._version import RULES
 from roundwise.arrays import Plain
 from roundwise.dealing import PARTS
 from roundwise.errors import InputError, said
+from roundwise.noise.parts import most_parts
 from roundwise.studies.changing import Changing
 from roundwise.studies.earlier import earlier_of
 from roundwise.studies.replay import replayed
@@ -217,7 +218,7 @@ class Study(Changing):
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
         parts = settings.policy.first(settings.problem, ()).parts
-        parts = PARTS if parts > 1 and not first else parts
+        parts = most_parts(settings.noise, PARTS) if parts > 1 and not first else parts
         results = read_results(
             source,
             arms or settings.arms,

@@ -138,7 +138,7 @@ def new(
             "round": round_,
             "split": split,
         }
-    columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column)
+    columns = columns_of(arm_column, outcome_column, id_column, time_column, item_column) or words.pop("columns", None)
     if items:
         words["noise"] = with_items(words["noise"])
     with create_study(name, storage=storage, columns=columns, seed=seed, **words) as study:
@@ -165,7 +165,7 @@ def _planned(path: Path) -> tuple[Plain, str]:
     from roundwise.planning import read_plan
 
     found, forecast = read_plan(path)
-    fields = ("question", "arms", "noise", "delta", "policy", "budget", "round", "split")
+    fields = ("question", "arms", "noise", "delta", "policy", "budget", "round", "split", "columns")
     return {each: getattr(found, each) for each in fields}, forecast
 
 
