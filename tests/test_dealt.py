@@ -18,7 +18,7 @@ from roundwise import (
     TopK,
     Wager,
 )
-from roundwise.dealing import Rows, cut, dealt_rows, dealt_sums, edges, shares_of_rest
+from roundwise.dealing import GRID, Rows, cut, dealt_rows, dealt_sums, edges, shares_of_rest
 from roundwise.state import Batch
 from roundwise.studies.results import Results, batch_of, read_results
 from roundwise.trial import advance, begin
@@ -87,12 +87,44 @@ def test_items_stay_whole() -> None:
 def test_tables_keep_counts_and_means() -> None:
     values = np.random.default_rng(2).beta(0.4, 0.4, 500)
     rows = rows_of(np.repeat([0, 1], 250), values)
-    for points in (16, 600):
-        found = dealt_rows(rows, 2, 1, 1, 4, points)
-        assert found.table is not None
-        assert found.table.counts.shape[-1] <= max(points, 500)
-        np.testing.assert_allclose(found.table.counts.sum(axis=-1), found.counts)
-        np.testing.assert_allclose(found.table.counts @ found.table.values, found.totals, atol=1e-9)
+    found = dealt_rows(rows, 2, 1, 1, 4, (0.0, 1.0))
+    assert found.table is not None
+    assert found.table.counts.shape[-1] <= GRID
+    np.testing.assert_allclose(found.table.counts.sum(axis=-1), found.counts)
+    np.testing.assert_allclose(found.table.counts @ found.table.values, found.totals, atol=1e-9)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4, 5, 10, 20])
+def test_tables_of_usual_scales_are_exact(steps: int) -> None:
+    values = 1 + np.arange(steps + 1) * (7.0 / steps)
+    rows = rows_of(np.zeros(40 * (steps + 1), dtype=np.int64), np.tile(values, 40))
+    table = dealt_rows(rows, 1, 1, 1, 4, (1.0, 8.0)).table
+    assert table is not None
+    np.testing.assert_allclose(table.values, values, rtol=1e-12)
+    np.testing.assert_array_equal(table.counts.sum(axis=2)[:, 0], 40.0)
+
+
+def test_the_table_of_a_part_knows_nothing_of_later_parts() -> None:
+    """Rows of the last part of one dealing are changed, to few values, to many, to the ends: the parts before stay."""
+    rng = np.random.default_rng(7)
+    arms, dealing = np.repeat([0, 1], 150), 3
+    values = rng.choice([0.25, 0.5, 0.75], 300)
+
+    def before(changed: object) -> dict[float, list[float]]:
+        table = dealt_rows(rows_of(arms, changed), 2, 1, 1, 4, (0.0, 1.0)).table
+        assert table is not None
+        kept = table.counts[dealing][:, :-1]
+        return {v: kept[..., i].tolist() for i, v in enumerate(table.values) if kept[..., i].any()}
+
+    last = np.array([_part_of(arms, row, dealing) == 3 for row in range(300)])
+    for others in (np.full(300, 1.0), rng.random(300), np.zeros(300)):
+        assert before(np.where(last, others, values)) == before(values)
+
+
+def _part_of(arms: object, row: int, dealing: int) -> int:
+    """Where one row is dealt to: it alone has a value."""
+    found = dealt_rows(rows_of(arms, (np.arange(300) == row).astype(float)), 2, 1, 1, 4)
+    return int(found.totals[dealing].sum(axis=0).argmax())
 
 
 @pytest.mark.parametrize(

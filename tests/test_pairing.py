@@ -50,7 +50,7 @@ def batch_of(values, used=None, table=False):
     size = values.shape[1]
     counts, totals = np.bincount(arms, minlength=size).astype(float), np.bincount(arms, rows.totals, size)
     squares = np.bincount(arms, rows.totals**2, size) - totals**2 / np.maximum(counts, 1)
-    return Batch(counts, totals, squares, pairs=pairs_of(rows, size, table))
+    return Batch(counts, totals, squares, pairs=pairs_of(rows, size, (0.0, 1.0) if table else None))
 
 
 def known_of(noise, *batches):
@@ -84,7 +84,7 @@ def test_parts_of_pairs_add_up_and_keep_items_together():
     values = rng.integers(0, 4, (60, 3)).astype(float)
     arms, items = np.repeat(np.arange(3), 60), np.tile(np.arange(60), 3).astype(np.uint64)
     rows = Rows(arms, np.ones(180), values.T.reshape(-1), np.zeros(180), items)
-    whole, parts = pairs_of(rows, 3, True), dealt_pairs(rows, 3, 7, 2, 5, 4, True)
+    whole, parts = pairs_of(rows, 3, (0.0, 3.0)), dealt_pairs(rows, 3, 7, 2, 5, 4, (0.0, 3.0))
     assert parts.totals.shape == (4, 9, 5)
     np.testing.assert_allclose(parts.totals.sum(axis=-1), np.broadcast_to(whole.totals, (4, 9)))
     np.testing.assert_allclose(parts.table.counts.sum(axis=2), np.broadcast_to(whole.table.counts, (4, 9, 7)))

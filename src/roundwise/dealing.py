@@ -18,6 +18,8 @@ from roundwise.state import Parts, Table
 FIRST_PARTS, PARTS = 4, 12  # of the first batch, and of every later one
 DEALINGS, FEWEST = 256, 8  # of a batch of a live study: so many, fewer where it has very many rows or arms
 _ROOM = 1_000_000  # rows times dealings that are sorted at once, and entries of tables that are made
+_COLUMNS = 64  # that are reckoned with for a table of values
+GRID = 121  # points of a range between which values are shared
 
 Index = NDArray[np.int64]
 
@@ -33,15 +35,23 @@ class Rows(NamedTuple):
 
 
 def dealt_rows(
-    rows: Rows, arms: int, seed: int, batch: int, parts: int, points: int = 0, most: int = DEALINGS
+    rows: Rows,
+    arms: int,
+    seed: int,
+    batch: int,
+    parts: int,
+    limits: tuple[float, float] | None = None,
+    most: int = DEALINGS,
 ) -> Parts:
     """Rows dealt into parts: their order is drawn from the seed, the number of the batch and that of the dealing.
 
-    The rows of each arm are permuted and cut at `edges`. With `points`, a table of so many values at most is made for
-    each part (all values, if they are few).
+    The rows of each arm are permuted and cut at `edges`. With `limits`, between which all values lie, a table of values
+    is made for each part.
     """
     size = max(len(rows.arms), 1)
-    several = min(int(np.clip(_ROOM // max(size, arms * parts * max(points, 1)), FEWEST, DEALINGS)), most)
+    several = min(
+        int(np.clip(_ROOM // max(size, arms * parts * (1 if limits is None else _COLUMNS)), FEWEST, DEALINGS)), most
+    )
     states = seeds(seed, batch, several)
     place = rows.arms * parts + (_by_row if rows.items is None else _by_item)(rows, arms, states, parts)
     mean = np.bincount(rows.arms, rows.totals, arms) / np.maximum(np.bincount(rows.arms, rows.counts, arms), 1.0)
@@ -56,7 +66,7 @@ def dealt_rows(
     squares = summed(rows.scatter + off * off / np.maximum(rows.counts, 1e-300))
     scatter = np.maximum(squares - moved * moved / np.maximum(counts, 1.0), 0.0)
     totals = moved + counts * mean[:, None]
-    return Parts(counts, totals, scatter, _tables(rows, place, arms, parts, points) if points else None)
+    return Parts(counts, totals, scatter, None if limits is None else _tables(rows, place, arms, parts, limits))
 
 
 def dealt_sums(law: object, counts: Floats, totals: Floats, seed: int, batch: int, parts: int) -> Parts | None:
@@ -124,27 +134,46 @@ def _part_of(ranks: Index, sizes: Index, parts: int) -> Index:
     return label
 
 
-def _tables(rows: Rows, place: Index, arms: int, parts: int, points: int) -> Table:
-    """How often each arm had each value, in each part of each dealing. (M, K, P, V)
-
-    Of more values than there are points a row is shared between its two neighbours so that its mean stays. The bets
-    multiply 1 + slope (x - middle), whose logarithm is concave in x: sharing can only lower what a bet wins, so the
-    guarantee stands.
-    """
-    values = rows.totals / rows.counts
-    at = np.unique(values)
-    if len(at) > points:
-        at = np.unique(np.quantile(values, np.linspace(0.0, 1.0, points)))
-    left = np.clip(np.searchsorted(at, values, side="right") - 1, 0, max(len(at) - 2, 0))
-    width = np.where(len(at) > 1, at[np.minimum(left + 1, len(at) - 1)] - at[left], 1.0)
-    share = np.clip((values - at[left]) / width, 0.0, 1.0)
-    found = np.empty((len(place), arms * parts * len(at)))
+def _tables(rows: Rows, place: Index, arms: int, parts: int, limits: tuple[float, float]) -> Table:
+    """How often each arm had each value, in each part of each dealing, at points of a grid. (M, K, P, V)"""
+    points = grid(*limits)
+    left, share = neighbours(rows.totals / rows.counts, points)
+    size = len(points)
+    found = np.empty((len(place), arms * parts * size))
     for m, each in enumerate(place):
-        here = each * len(at) + left
+        here = each * size + left
         found[m] = np.bincount(here, rows.counts * (1.0 - share), found.shape[1])
-        if len(at) > 1:
-            found[m] += np.bincount(here + 1, rows.counts * share, found.shape[1])
-    return Table(at, found.reshape(len(place), arms, parts, len(at)))
+        found[m] += np.bincount(here + 1, rows.counts * share, found.shape[1])
+    return used(points, found.reshape(len(place), arms, parts, size))
+
+
+def grid(low: float, high: float) -> Floats:
+    """Points between which values are shared: halves, thirds, quarters, fifths, ... of the range are among them.
+
+    They are fixed before there are results. If they followed the values of all parts, what was won in the first parts
+    would depend on results of later ones, and so would the size of the next bet.
+    """
+    return np.linspace(low, high, GRID)
+
+
+def neighbours(values: Floats, points: Floats) -> tuple[Index, Floats]:
+    """The point at or below each value, and the value's share of the next one, so that its mean stays.
+
+    The bets multiply 1 + slope (x - middle), whose logarithm is concave in x: sharing can only lower what a bet wins,
+    so the guarantee stands.
+    """
+    step = (points[-1] - points[0]) / (len(points) - 1)
+    steps = (values - points[0]) / (step or 1.0)
+    whole = np.rint(steps)
+    steps = np.where(np.abs(steps - whole) < 1e-9, whole, steps)  # on a point, but for the last digits
+    left = np.clip(np.floor(steps), 0, len(points) - 2).astype(np.int64)
+    return left, np.clip(steps - left, 0.0, 1.0)
+
+
+def used(points: Floats, counts: Floats) -> Table:
+    """The table without points that no result is near. (..., V)"""
+    there = counts.reshape(-1, counts.shape[-1]).any(axis=0)
+    return Table(points[there], counts[..., there])
 
 
 def mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.dealing import Index, Rows, labels_of_items, seeds
-from roundwise.state import Batch, Parts, Table
+from roundwise.dealing import Index, Rows, grid, labels_of_items, neighbours, seeds, used
+from roundwise.state import Batch, Parts
 
-_POINTS = 33  # of a table of differences, where there are more values than that
+_POINTS = 33  # columns that are reckoned with for a table of differences
 _ROOM = 4_000_000  # numbers that the parts of all dealings may have
 FEWEST, MOST = 4, 256  # dealings
 
@@ -48,20 +48,23 @@ def pair_sums(values: Floats, used: Floats) -> tuple[Floats, Floats, Floats]:
     return both.reshape(-1), apart.reshape(-1), np.maximum(scatter, 0.0).reshape(-1)
 
 
-def pairs_of(rows: Rows, arms: int, tables: bool = False) -> Batch:
-    """The differences of all pairs in a batch; with `tables` also how often each was what."""
+def pairs_of(rows: Rows, arms: int, limits: tuple[float, float] | None = None) -> Batch:
+    """The differences of all pairs in a batch; with `limits` of the values also how often each was what."""
     found = tried(rows, arms)
-    points = _points(found) if tables else None
-    one = np.zeros(len(found.values), dtype=np.int64)
-    table = None if points is None else Table(points, _counted(found, one, 1, points)[:, 0])
+    table, one = None, np.zeros(len(found.values), dtype=np.int64)
+    if limits is not None:
+        points = _points(limits)
+        table = used(points, _counted(found, one, 1, points)[:, 0])
     return Batch(*pair_sums(*found), table)
 
 
-def dealt_pairs(rows: Rows, arms: int, seed: int, batch: int, parts: int, several: int, tables: bool) -> Parts:
+def dealt_pairs(
+    rows: Rows, arms: int, seed: int, batch: int, parts: int, several: int, limits: tuple[float, float] | None
+) -> Parts:
     """The same in parts, by the dealings of `dealing.dealt_rows`."""
     assert rows.items is not None
     found = tried(rows, arms)
-    points = _points(found) if tables else None
+    points = None if limits is None else _points(limits)
     labels = labels_of_items(np.unique(rows.items), seeds(seed, batch, several), parts)
     shape = (several, arms * arms, parts)
     counts, totals, scatter = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -74,7 +77,7 @@ def dealt_pairs(rows: Rows, arms: int, seed: int, batch: int, parts: int, severa
             counts[m, :, p], totals[m, :, p], scatter[m, :, p] = pair_sums(found.values[here], found.used[here])
         if counted is not None and points is not None:
             counted[m] = _counted(found, label, parts, points)
-    table = None if counted is None or points is None else Table(points, counted)
+    table = None if counted is None or points is None else used(points, counted)
     return Parts(counts, totals, scatter, table)
 
 
@@ -83,15 +86,10 @@ def dealings_for(arms: int, parts: int, tables: bool) -> int:
     return int(np.clip(_ROOM // (arms * arms * parts * (3 + (_POINTS if tables else 0))), FEWEST, MOST))
 
 
-def _points(found: Tried) -> Floats:
-    """The values that differences can have; some of them, if they are many."""
-    values = np.unique(found.values[found.used > 0])
-    if len(values) <= 9:
-        points = np.unique(np.round(values[:, None] - values, 12))
-        if len(points) <= _POINTS:
-            return np.asarray(points)
-    width = float(values[-1] - values[0])
-    return np.linspace(-width, width, _POINTS)
+def _points(limits: tuple[float, float]) -> Floats:
+    """Those of differences, whose limits are the width of the range of values."""
+    width = limits[1] - limits[0]
+    return grid(-width, width)
 
 
 def _counted(found: Tried, label: Index, parts: int, points: Floats) -> Floats:
@@ -100,16 +98,13 @@ def _counted(found: Tried, label: Index, parts: int, points: Floats) -> Floats:
     A difference between two points is shared by them so that its mean stays: that can only lower what a bet wins, as
     for tables of values (`dealing.dealt_rows`).
     """
-    values, used = found
+    values, both = found
     arms, size = values.shape[1], len(points)
     counts = np.zeros((arms, arms * parts * size))
     for a in range(arms):
-        apart = np.clip(values[:, [a]] - values, points[0], points[-1])
-        left = np.clip(np.searchsorted(points, apart + 1e-12, side="right") - 1, 0, max(size - 2, 0))
-        right = np.minimum(left + 1, size - 1)
-        share = np.clip((apart - points[left]) / np.maximum(points[right] - points[left], 1e-300), 0.0, 1.0)
-        weight = used[:, [a]] * used
-        place = (np.arange(arms) * parts + label[:, None]) * size
-        for at, part in ((left, 1.0 - share), (right, share)):
-            counts[a] += np.bincount((place + at).reshape(-1), (weight * part).reshape(-1), counts.shape[1])
+        left, share = neighbours(values[:, [a]] - values, points)
+        weight = both[:, [a]] * both
+        place = (np.arange(arms) * parts + label[:, None]) * size + left
+        for at, part in ((place, 1.0 - share), (place + 1, share)):
+            counts[a] += np.bincount(at.reshape(-1), (weight * part).reshape(-1), counts.shape[1])
     return counts.reshape(arms * arms, parts, size)

@@ -17,7 +17,6 @@ from roundwise.studies.results.names import Index
 from roundwise.studies.results.recorded import Results
 
 _FEWEST, _MOST, _ROOM = 64, 4096, 1_000_000  # points of a table: at least, at most, and over all arms
-_POINTS = 64  # of the tables of parts
 _DRAWN = 10**9 - 1  # results of an arm from which NumPy draws without replacement
 _WRITTEN_OUT = 1 << 20  # 0/1 results that are made rows again, to be dealt together with other rows
 
@@ -48,7 +47,7 @@ def whole_of(results: Sequence[Results]) -> Batch:
     lots = lots_of(results)
     if lots is None or lots.items is None:
         return whole
-    return whole._replace(pairs=pairs_of(_rows(lots), len(whole.counts), all(each.tables for each in results)))
+    return whole._replace(pairs=pairs_of(_rows(lots), len(whole.counts), _limits(results, lots)))
 
 
 def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts | None:
@@ -71,11 +70,20 @@ def parts_of(results: Sequence[Results], parts: int, number: int = 1) -> Parts |
     lots = lots_of(results)
     if lots is None:
         return None
-    rows, arms, points = _rows(lots), len(counts), _POINTS if _values_known(results) else 0
+    rows, arms, limits = _rows(lots), len(counts), _limits(results, lots)
     if rows.items is None or not all(each.paired for each in results):
-        return dealt_rows(rows, arms, seed, number, parts, points)
-    found = dealt_rows(rows, arms, seed, number, parts, points, dealings_for(arms, parts, points > 0))
-    return found._replace(pairs=dealt_pairs(rows, arms, seed, number, parts, found.dealings, points > 0))
+        return dealt_rows(rows, arms, seed, number, parts, limits)
+    found = dealt_rows(rows, arms, seed, number, parts, limits, dealings_for(arms, parts, limits is not None))
+    return found._replace(pairs=dealt_pairs(rows, arms, seed, number, parts, found.dealings, limits))
+
+
+def _limits(results: Sequence[Results], lots: Lots) -> tuple[float, float] | None:
+    """Between which values lie, as the noise model says; as they do themselves, in records of rules 1."""
+    if not _values_known(results):
+        return None
+    said = next((each.limits for each in results if each.limits is not None), None)
+    values = lots.totals / lots.counts
+    return said or (float(values.min(initial=0.0)), float(values.max(initial=1.0)))
 
 
 def _rows(lots: Lots) -> Rows:

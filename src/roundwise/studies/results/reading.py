@@ -13,7 +13,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.noise import Noise, items_of
+from roundwise.noise import Noise, items_of, range_of_means
 from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
 from roundwise.studies.results.columns import Columns, known_titles, layout
@@ -206,6 +206,7 @@ class Reader:
             law=self._law() or ("normal" if self._sigma() else None),
             sigma=self._sigma(),
             tables=self.noise.needs == "rows",
+            limits=self._limits(),
         )
 
     # --- rows
@@ -254,8 +255,9 @@ class Reader:
             sums.scatter,
             kept(spool.after(skipped), sums.counts, self.seed, self.file, width) if keep else None,
             law,
-            self.noise.needs == "rows",
-            items_of(self.noise) is not None,
+            tables=self.noise.needs == "rows",
+            limits=self._limits(),
+            paired=items_of(self.noise) is not None,
             missing=missing if missing.any() else None,
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
@@ -288,6 +290,12 @@ class Reader:
     def _law(self) -> Law | None:
         found: Law | None = getattr(self.noise, "law", None)
         return found
+
+    def _limits(self) -> tuple[float, float] | None:
+        """Between which values lie, where all of them are wanted."""
+        low, high = range_of_means(self.noise)
+        wanted = self.noise.needs == "rows" and self.noise.outcome.limited
+        return (float(low), float(high)) if wanted else None
 
     def _sigma(self) -> float | None:
         """What sums must be of, to be dealt as normal ones: results of one, exactly known deviation."""

@@ -42,6 +42,7 @@ class Results:
     lots: Lots | None = None  # the rows, in random order; None of sums, and where sums say as much
     law: Law | None = None  # what makes sums as good as rows: their parts can be drawn
     tables: bool = False  # the noise model asks for the values of all rows
+    limits: tuple[float, float] | None = None  # between which they lie, if it does
     paired: bool = False  # the noise model compares arms on the items of both
     parts: int = 1  # into how many parts the batch is to be dealt
     seed: int = 0  # of the dealing
@@ -94,6 +95,7 @@ class Results:
             "law": self.law,
             "sigma": self.sigma,
             "tables": self.tables or None,
+            "limits": None if self.limits is None else list(self.limits),
             "paired": self.paired or None,
             "missing": None if self.missing is None else packed(self.missing),
             "why": self.why,
@@ -123,7 +125,7 @@ class Results:
         """The results that `payload` was made of."""
         try:
             counts = unpacked(payload["counts"])
-            start, times, against = (payload.get(each) for each in ("start", "times", "contradicted"))
+            start, times, against, limits = (payload.get(each) for each in ("start", "times", "contradicted", "limits"))
             found = cls(
                 **{name: payload[name] for name in ("name", "digest", "form", "rows", "parts", "seed")},
                 counts=counts,
@@ -133,6 +135,7 @@ class Results:
                 law=payload.get("law"),
                 sigma=None if payload.get("sigma") is None else float(payload["sigma"]),
                 tables=bool(payload.get("tables", False)),
+                limits=None if limits is None else (float(limits[0]), float(limits[1])),
                 paired=bool(payload.get("paired", False)),
                 missing=_maybe(payload, "missing"),
                 why=payload.get("why"),
@@ -180,6 +183,10 @@ def _check(found: Results) -> None:
     lots = found.lots
     if lots is not None and found.tables and not lots.of_rows:
         raise ValueError("lots in place of rows")
+    if lots is not None and found.limits is not None and lots.totals.size:
+        low, high = found.limits
+        if not (np.isfinite([low, high]).all() and low <= lots.totals.min() and lots.totals.max() <= high):
+            raise ValueError("values beyond their limits")
     if lots is not None and not np.array_equal(np.bincount(lots.arms, lots.counts, minlength=size), found.counts):
         raise ValueError("rows that are not as many as was counted")
 
