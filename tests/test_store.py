@@ -181,7 +181,7 @@ class TestNames:
             study.append("checkout2", [("told", {})], 0)
 
     def test_unknown_in_an_empty_store(self, store):
-        with pytest.raises(UnknownStudy, match="There are no studies in .* yet. `roundwise new` begins the first"):
+        with pytest.raises(UnknownStudy, match="There are no studies in .* yet. `create_study` begins the first"):
             store.read("checkout")
 
     def test_impossible(self, store):
@@ -433,7 +433,7 @@ class TestVersions:
 class TestOpening:
     def test_where_nothing_is_and_nothing_may_be_made(self, url, tmp_path):
         with pytest.raises(
-            InputError, match="There are no studies in .* yet. .* correct --storage or ROUNDWISE_STORAGE"
+            InputError, match="There are no studies in .* yet. .* correct `storage` or ROUNDWISE_STORAGE"
         ):
             open_store(url, create=False)
         assert list(tmp_path.iterdir()) == []

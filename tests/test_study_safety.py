@@ -16,9 +16,11 @@ import roundwise.studies.store.database
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
 from roundwise.studies import replayed
+from roundwise.studies.results import Columns
 
 KILLS = 21  # on each store, in `tell` alone; a thousand of every command: test_kills, behind the marker
 ARMS = ("a", "b", "c")
+IDS = Columns(id="id")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -29,7 +31,7 @@ def url(request, tmp_path):
 
 @pytest.fixture
 def study(url):
-    with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), storage=url) as study:
+    with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), storage=url, columns=IDS) as study:
         study.ask()
         yield study
 
@@ -37,7 +39,7 @@ def study(url):
 def results(path, number):
     """A file of one result of each arm; its number is written into it, so that no two are the same."""
     path = path / f"{number}.csv"
-    path.write_text("arm,outcome,number\n" + "".join(f"{arm},{number % 2},{number}\n" for arm in ARMS))
+    path.write_text("arm,outcome,id\n" + "".join(f"{arm},{number % 2},{number}{arm}\n" for arm in ARMS))
     return path
 
 
@@ -55,7 +57,7 @@ def test_kill_at_any_moment_of_tell(url, tmp_path):
     """A file is recorded wholly or not at all; told again it is recorded, or said to be there."""
     moments = random.Random(1)
     files = [results(tmp_path, number) for number in range(KILLS)]
-    with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), storage=url) as study:
+    with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), storage=url, columns=IDS) as study:
         study.ask()
 
         def tell(acknowledge, file):
@@ -117,7 +119,7 @@ def test_kill_while_the_study_is_decided(url, tmp_path):
     (tmp_path / "2.csv").write_text("arm,count,successes\na,200,20\nb,200,100\nc,200,190\n")
     for turn in range(20):
         name = f"s{turn}"
-        with create_study(name, question=BestArm(), arms=ARMS, noise=Binary(), storage=url) as study:
+        with create_study(name, question=BestArm(), arms=ARMS, noise=Binary(), storage=url, columns=IDS) as study:
             study.ask()
             study.tell(tmp_path / "1.csv")
             study.ask()

@@ -25,9 +25,16 @@ class Pace(NamedTuple):
 
     growth: float  # by how much of themselves pulls may change: far away the gradient says little
     aim: float  # to what share of itself the mean of the products may be brought
+    even: float = 0.0  # how far the proportions to begin with are moved towards equal ones
 
 
-BOLD, CAREFUL = Pace(2.0, 1e-4), Pace(0.2, 0.3)  # the second where the first does not come to an end
+PACES = (
+    Pace(2.0, 1e-4),
+    Pace(0.2, 0.3),
+    Pace(0.2, 0.3, 0.1),
+    Pace(0.5, 0.1, 0.5),
+    Pace(0.5, 0.1, 1.0),
+)  # each where those before do not end
 
 
 class Bent(NamedTuple):
@@ -66,10 +73,12 @@ class Iterate(NamedTuple):
 
 def least_pulls(problem: Costs, exact: float = EXACT) -> tuple[Floats, Floats]:
     """The least pulls with C_j >= 1 for all j, certified. (R)->(R),(R,K)"""
-    least, best, most = _searched(problem, BOLD, exact)
-    again = ~(least <= (1 + exact) * most)
-    if again.any():
-        careful = _searched(problem.only(again), CAREFUL, exact)
+    least, best, most = _searched(problem, PACES[0], exact)
+    for pace in PACES[1:]:
+        again = ~(least <= (1 + exact) * most)
+        if not again.any():
+            break
+        careful = _searched(problem.only(again), pace, exact)
         better = careful[0] < least[again]
         least[again], most[again] = np.fmin(careful[0], least[again]), np.fmax(careful[2], most[again])
         best[again] = np.where(better[:, None], careful[1], best[again])
@@ -86,7 +95,7 @@ def _searched(problem: Costs, pace: Pace, exact: float) -> tuple[Floats, Floats,
     A primal-dual interior point: 1 = sum_j y_j dC_j/dn_i + x_i, C_j(n) - 1 = s_j, s_j y_j -> 0 and x_i n_i -> 0 by
     Newton's method.
     """
-    now = _start(problem)
+    now = _start(problem, pace.even)
     runs = len(now.pulls)
     best, least, most = np.ones(now.pulls.shape), np.full(runs, np.inf), np.zeros(runs)
     at = np.arange(runs)
@@ -150,9 +159,10 @@ def _reach(values: Floats, change: Floats) -> Floats:
     return np.asarray(0.95 / np.maximum(steepest, 0.95))
 
 
-def _start(problem: Costs) -> Iterate:
+def _start(problem: Costs, even: float) -> Iterate:
     """Twice the pulls that are enough in the proportions to begin with."""
     possible, pulls = problem.possible, problem.rough()
+    pulls = (1.0 - even) * pulls + even * pulls.mean(axis=-1, keepdims=True)
     bent = problem.bent(pulls, np.ones(possible.shape))
     factor = 2 / bent.costs.min(axis=-1, keepdims=True)
     spare = np.where(possible, bent.costs * factor - 1, 1.0)

@@ -19,6 +19,8 @@ from roundwise.questions.base import Answer, Halfspaces, Question, quiet, range_
 from roundwise.questions.families import Family
 from roundwise.questions.interior import Bent
 
+START = 1e-3  # the gap at which the programme of normal rewards is near enough to start from
+
 
 class Sides(NamedTuple):
     """The half-spaces of an answer with the means of their arms."""
@@ -144,7 +146,7 @@ class Nearest(NamedTuple):
         squares = dense(sides, sides.pieces.coefficients**2, self.arms) * self.family.variance(self.means)[:, None, :]
         limits = np.where(sides.possible, sides.distances**2 / 2, np.inf)
         q = squares / np.where(np.isinf(limits), 1.0, limits)[..., None]
-        pulls = program.general(q, np.where(np.isinf(limits), np.inf, 1.0), program.ROUGH).pulls
+        pulls = program.general(q, np.where(np.isinf(limits), np.inf, 1.0), START).pulls
         return np.maximum(pulls, 1e-3 * pulls.max(axis=-1, keepdims=True))
 
     def bent(self, pulls: Floats, prices: Floats) -> Bent:

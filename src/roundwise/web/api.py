@@ -12,6 +12,7 @@ from roundwise.spec import made
 from roundwise.studies.listing import list_studies
 from roundwise.studies.report.events import events_of
 from roundwise.studies.report.sheets import TABLES
+from roundwise.studies.results import Columns
 from roundwise.studies.store.files import entry_lines, first_line
 from roundwise.studies.store.log import stamp
 from roundwise.studies.verify import verified
@@ -173,11 +174,12 @@ def planned(body: Wished) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
     from roundwise.planning import plan  # it takes a while, and the server should be up soon
 
-    words = body.model_dump(exclude={"question", "noise", "policy"})
+    words = body.model_dump(exclude={"question", "noise", "policy", "columns"})
     found = plan(
         made("question", body.question),
         noise=made("noise", body.noise),
         policy=None if body.policy is None else made("policy", body.policy),
+        columns=None if body.columns is None else Columns(**body.columns.model_dump()),
         **words,
     )
     return Response(found.json(), media_type="application/json")

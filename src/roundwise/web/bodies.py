@@ -88,6 +88,8 @@ class Wished(Asking):
     batch_cost: str | float = 0.0
     batch_days: str | float | None = None
     missing: str | float = 0.0
+    shared: str | float = Field(default=0.3, description="How alike arms do on an item that they share: 0.3 or 30%.")
+    columns: Titles | None = None
     deviation: float | None = None
     power: str | float = 0.9
     runs: int = Field(default=400, ge=1, le=2000, description="Simulated studies for each row.")
