@@ -119,7 +119,7 @@ def test_kill_while_the_study_is_decided(url, tmp_path):
     (tmp_path / "2.csv").write_text("arm,count,successes\na,200,20\nb,200,100\nc,200,190\n")
     for turn in range(20):
         name = f"s{turn}"
-        with create_study(name, question=BestArm(), arms=ARMS, noise=Binary(), storage=url, columns=IDS) as study:
+        with create_study(name, question=BestArm(), arms=ARMS, noise=Binary(), storage=url) as study:
             study.ask()
             study.tell(tmp_path / "1.csv")
             study.ask()
