@@ -1,6 +1,6 @@
 # Two commands do everything on a fresh machine with python3:
 #   make paper   the paper's experiments: a table, four figures, all runs; studies work after it too
-#   make test    lint, types and the tests: two minutes on two cores
+#   make test    lint, types and the tests: two to three minutes on two cores
 #   make page    the page, with studies to look at: http://127.0.0.1:8000
 # Others: make long (long tests and the short calibration, which CI runs too), make docs (the site, in site/),
 #   make slow (statistical studies), make bench (ratios of speed), make constraints (update versions).

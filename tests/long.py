@@ -1,6 +1,6 @@
 """Measure which test functions are long, and write them to long.txt: `python tests/long.py`, on a quiet machine.
 
-Long is what takes more than a second of CPU over all its cases. Shared set-up (a server, a browser) counts for the test
+Long is what takes more than half a second of CPU over all its cases. Shared set-up (a server, a browser) counts for the test
 that comes first, so whole files that need one are named in FILES.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SECONDS = 1.0
+SECONDS = 0.5
 FILES = ("test_browser.py",)
 
 
