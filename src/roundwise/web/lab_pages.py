@@ -148,9 +148,9 @@ def _table(summaries: list[Summary]) -> Table:
             count(each.samples_mean),
             count(each.samples_se),
             f"{each.batches_mean:.1f}",
-            f"{100 * each.error:.2g} %",
-            f"{100 * each.error_upper_95:.2g} %",
-            *([f"{100 * each.undecided:.2g} %"] if undecided else []),
+            f"{100 * each.error:.3g} %",
+            f"{100 * each.error_upper_95:.3g} %",
+            *([f"{100 * each.undecided:.3g} %"] if undecided else []),
         ]
         for each in summaries
     ]
