@@ -1,7 +1,7 @@
 """Measure which test functions are long, and write them to long.txt: `python tests/long.py`, on a quiet machine.
 
-Long is what takes more than half a second of CPU over all its cases. Shared set-up (a server, a browser) counts for the test
-that comes first, so whole files that need one are named in FILES.
+Long is what takes more than half a second of CPU over all its cases. Shared set-up (a server, a browser) counts for
+the test that comes first, so whole files that need one are named in FILES.
 """
 
 import subprocess
