@@ -126,7 +126,7 @@ class TestTheSplit:
         assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round=2000).dangers == ()
 
     def test_it_warns_as_rarely_as_it_says(self):
-        from roundwise.studies.results.balance import splits_differ
+        from roundwise.studies.drift import splits_differ
 
         rng, shares = np.random.default_rng(1), [np.array([2.0, 1, 1]), np.array([1.0, 1, 4])]
         found = [

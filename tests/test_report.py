@@ -46,7 +46,7 @@ from roundwise.betting.rule import Betting
 from roundwise.studies.report import report_of
 from roundwise.studies.report.pdf import BROWSERS
 from roundwise.studies.report.tables import arm_table, claim_table, file_table, round_table
-from roundwise.studies.report.words import odds, per_cent
+from roundwise.studies.words import odds, per_cent
 from test_study import ARMS, QUESTIONS, World, finished
 
 ODD = ('<b>"x"&', "a|b", "`c`*d*", "[e](http://f) \\g", "\N{SNOWMAN}", "x" * 60)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.studies.results import Options, Words
-from roundwise.studies.results.frames import COLUMNS, columns_of
+from roundwise.studies.results.opening import COLUMNS, columns_of
 from roundwise.studies.results.sheets import is_frame, is_path, opened, unreadable
 from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State

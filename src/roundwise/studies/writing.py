@@ -165,7 +165,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(settings: Settings) -> str:
     """The question of a study in plain words, in the units of its results."""
-    from roundwise.studies.report.words import units_of
+    from roundwise.studies.words import units_of
 
     units = units_of(settings.noise)
     return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))

@@ -22,7 +22,7 @@ from roundwise.studies import Asked, Study, create_study
 from roundwise.studies.listing import imported
 from roundwise.studies.report import Report
 from roundwise.studies.results import Columns, Results
-from roundwise.studies.results.frames import COLUMNS
+from roundwise.studies.results.opening import COLUMNS
 from roundwise.studies.store.files import parsed
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (

@@ -15,8 +15,8 @@ from roundwise.studies.report.charts import evidence_chart, means_chart
 from roundwise.studies.report.markdown import facts_of
 from roundwise.studies.report.tables import Table, arm_table, claim_table, round_table
 from roundwise.studies.report.text import claims_apart, danger_of, extent_of
-from roundwise.studies.report.words import day, sentence
 from roundwise.studies.state import State
+from roundwise.studies.words import day, sentence
 from roundwise.web.bars import Bar, bar_of, bars_by_arm, legend_of, title_of
 from roundwise.web.charts import means_by_round
 

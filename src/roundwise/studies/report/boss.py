@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.model import Facts
-from roundwise.studies.report.words import count, few, share
+from roundwise.studies.words import count, few, share
 
 
 def in_a_hundred(delta: float) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from roundwise.errors import visible
 from roundwise.studies.report.model import Arm, Course, Facts
-from roundwise.studies.report.words import count, odds
+from roundwise.studies.words import count, odds
 
 MOST = 60  # arms
 LINES = 12  # courses of evidence

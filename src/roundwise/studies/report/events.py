@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 from roundwise.arrays import Plain
 from roundwise.errors import visible
-from roundwise.studies.report.words import count
 from roundwise.studies.store.log import Entry, stamp
+from roundwise.studies.words import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +94,10 @@ def _asked(payload: Plain) -> int | None:
 
 
 def _results(told: Plain) -> int | None:
-    from roundwise.studies.results.packing import unpacked
+    from roundwise.studies.packing import unpacked_numbers
 
     try:
-        return int(unpacked(told["counts"]).sum())
+        return int(unpacked_numbers(told["counts"]).sum())
     except (KeyError, TypeError, ValueError):
         return None
 

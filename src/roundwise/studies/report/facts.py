@@ -21,13 +21,13 @@ from roundwise.studies.report.model import Told
 from roundwise.studies.report.notes import conclusion_of, dangers_of, extent, notes_of
 from roundwise.studies.report.report import Report
 from roundwise.studies.report.sizes import measured
-from roundwise.studies.report.words import clause, ends, share, units_of
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 from roundwise.studies.store.log import stamp
+from roundwise.studies.words import clause, ends, share, units_of
 
 
 def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:

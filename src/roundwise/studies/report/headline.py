@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from roundwise.questions import Question
 from roundwise.questions.besides import answer_names, cells_of, level_of, levels_of, tolerance_of
 from roundwise.studies.report.model import Arm, Shown
-from roundwise.studies.report.words import TINY, Units, count, few
+from roundwise.studies.words import TINY, Units, count, few
 
 
 class Findings(NamedTuple):

@@ -8,7 +8,7 @@ from roundwise.errors import visible
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.tables import Table, arm_table, claim_table, file_table, round_table, waiting_words
 from roundwise.studies.report.text import claims_apart, danger_of, extent_of, history_of, legend_of, promise_of
-from roundwise.studies.report.words import capital, sentence
+from roundwise.studies.words import capital, sentence
 
 EVIDENCE = (
     "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from roundwise.arrays import Plain
-from roundwise.studies.report.words import Units
+from roundwise.studies.words import Units
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,14 +9,13 @@ import numpy as np
 from roundwise.errors import said as said_where
 from roundwise.stopping import exacting
 from roundwise.stopping.explained import rule_notes
-from roundwise.studies.drift import SURPRISING
+from roundwise.studies.drift import SURPRISING, missing_differs, split_differs, splits_differ
 from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, emptied
 from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
-from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
-from roundwise.studies.results.balance import missing_differs, split_differs, splits_differ
 from roundwise.studies.so_far import kind_of
 from roundwise.studies.state import State
+from roundwise.studies.words import capital, count, few, number, rounds, sentence
 
 
 def dangers_of(state: State, arms_out: bool) -> list[str]:

@@ -11,7 +11,7 @@ from roundwise.studies.report.markdown import evidence_of, facts_of, foot_of
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.tables import Table, arm_table, claim_table, file_table, round_table
 from roundwise.studies.report.text import claims_apart, danger_of, extent_of, legend_of
-from roundwise.studies.report.words import sentence
+from roundwise.studies.words import sentence
 
 STYLE = (
     ".rw{font:15px/1.45 system-ui,-apple-system,'Segoe UI',sans-serif;color:#222}"

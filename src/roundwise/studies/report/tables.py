@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roundwise.errors import visible
 from roundwise.studies.report.model import Arm, Facts, Shown
-from roundwise.studies.report.words import TINY, Side, count, day, odds
+from roundwise.studies.words import TINY, Side, count, day, odds
 
 MOST = 60  # rows of a table; programs get all
 

@@ -8,7 +8,7 @@ from roundwise.errors import visible
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.tables import Table, arm_table, claim_table, waiting_words
-from roundwise.studies.report.words import count, day, few, odds, rounds, sentence, share
+from roundwise.studies.words import count, day, few, odds, rounds, sentence, share
 
 NUMERIC = re.compile(r"(almost |below )?[-+]?[\d.,^\s]*( to [-+]?[\d.]+)?( %| : 1| \*)*|-")
 
