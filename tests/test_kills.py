@@ -19,7 +19,7 @@ from roundwise import BestArm, Binary, RoundwiseError, UnknownStudy, create_stud
 from roundwise.cli import main
 from roundwise.studies.store import open_store
 from roundwise.studies.store.engine import Access
-from roundwise.studies.store.files import read_log, write_log
+from roundwise.studies.store.log import read_log, write_log
 from roundwise.studies.verify import verified
 
 NEW = ["--question", "best-arm", "--arms", "a,b,c", "--binary", "--budget", "900"]

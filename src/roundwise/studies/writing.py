@@ -20,7 +20,7 @@ from roundwise.studies.store.log import Head, extended, user, written
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.store.records import Records
+    from roundwise.studies.store import Records
 
 Made = TypeVar("Made")
 New = Sequence[tuple[str, Plain]]

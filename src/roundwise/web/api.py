@@ -13,8 +13,7 @@ from roundwise.studies.listing import list_studies
 from roundwise.studies.report.events import events_of
 from roundwise.studies.report.sheets import TABLES
 from roundwise.studies.results import Columns
-from roundwise.studies.store.files import entry_lines, first_line
-from roundwise.studies.store.log import stamp
+from roundwise.studies.store.log import entry_lines, first_line, stamp
 from roundwise.studies.verify import verified
 from roundwise.web.bodies import Problem, Wished
 from roundwise.web.depends import HAND_IN, LOOK, Name

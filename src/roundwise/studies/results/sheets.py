@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools
 from roundwise.errors import DataError, InputError
-from roundwise.studies.store.files import not_open
+from roundwise.studies.store.log import not_open
 from roundwise.studies.words import by_arm, refusal, shown, spoken
 
 SHOWN = 8  # kinds of problems in one message
