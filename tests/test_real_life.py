@@ -8,7 +8,7 @@ import pytest
 from roundwise import BestArm, Binary, DataError, InputError, create_study, verify_study
 from roundwise.cli import main
 from roundwise.studies import load_study
-from roundwise.studies.report.notes import gathered
+from roundwise.studies.guarantee import gathered
 from roundwise.studies.so_far import MOST, with_notes
 
 ARMS = ["a", "b", "c"]

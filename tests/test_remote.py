@@ -36,7 +36,7 @@ from roundwise import (
     verify_study,
 )
 from roundwise.cli import main
-from roundwise.studies.remote import RemoteStudy
+from roundwise.studies.opening import RemoteStudy
 from roundwise.studies.store import Untimely, open_store, server
 from roundwise.studies.study import Study
 

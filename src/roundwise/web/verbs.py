@@ -19,7 +19,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, said
 from roundwise.spec import made
 from roundwise.studies import Asked, Study, create_study
-from roundwise.studies.listing import imported
+from roundwise.studies.keeping import imported
 from roundwise.studies.report import Report
 from roundwise.studies.results import Columns, Results
 from roundwise.studies.results.opening import COLUMNS
