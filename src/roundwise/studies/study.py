@@ -27,7 +27,7 @@ from roundwise.studies.writing import New, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.report.records import Frame
+    from roundwise.studies.report.files import Frame
 
 
 class Study(Changing):

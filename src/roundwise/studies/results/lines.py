@@ -99,11 +99,6 @@ class RowLines:
                 self._contents.add([self._names.arms[i] for i in index.tolist()], values, own, items, None)
             yield index, values, items
 
-    @property
-    def repeated(self) -> bool:
-        """Whether one id has several rows."""
-        return self.ids.repeated
-
     def refuse(self, rows: int) -> None:
         """Raise an error if anything was wrong with the file of so many good rows."""
         problems = self._sheet.problems
@@ -151,14 +146,6 @@ class RowLines:
         self._sheet.notes.append(
             f"{self._sheet.name}: {spool.rows - found.rows} rows were averaged with others of the same id."
         )
-
-    def packed_ids(self) -> str | None:
-        """The ids of all rows, for the record."""
-        return self.ids.packed() if self.with_ids else None
-
-    def packed_codes(self) -> str | list[float | int] | None:
-        """What was recorded of each id, as hashes."""
-        return self.ids.packed_codes(self._seed) if self.with_ids else None
 
     @cached_property
     def contradicted(self) -> Contradicted | None:

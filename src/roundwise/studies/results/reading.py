@@ -225,7 +225,7 @@ class Reader:
             spool.put(index, values, items)
         reader.refuse(spool.rows)
         same = not self.options.again and self.earlier.holds(reader.digest())  # which the study refuses
-        if reader.repeated and self.options.average_ids:
+        if reader.ids.repeated and self.options.average_ids:
             every, spool = spool, self._spool()
             reader.average(every, spool)
         skipped = 0
@@ -266,8 +266,8 @@ class Reader:
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
             contradicted=reader.contradicted,
-            ids=reader.packed_ids(),
-            codes=reader.packed_codes(),
+            ids=reader.ids.packed() if reader.with_ids else None,
+            codes=reader.ids.packed_codes(self.seed) if reader.with_ids else None,
             start=start,
             times=reader.times,
         )
