@@ -35,6 +35,10 @@ from test_study import ARMS, World, finished
 AB = ("a", "b")
 
 
+def emptied(state):
+    return standing(state).emptied
+
+
 @pytest.fixture
 def study(tmp_path):
     made = []
@@ -144,8 +148,8 @@ class TestEverythingRuledOut:
     def test_best_arm(self, study):
         state = study().state
         lost = state.trial.kept.won
-        assert not standing(state).emptied
-        assert not standing(with_won(state, lost._replace(lost=np.array([True, False]).emptied)))
+        assert not emptied(state)
+        assert not emptied(with_won(state, lost._replace(lost=np.array([True, False]))))
         report = report_of(with_won(state, lost._replace(lost=np.array([True, True]))), intervals=False)
         assert report.guarantee.startswith("void because all answers have been ruled out")
         assert any(each.startswith("Every arm has been ruled out") for each in report.warnings)
@@ -154,8 +158,8 @@ class TestEverythingRuledOut:
         state = study(question=AnyAbove(0.5)).state
         won = state.trial.kept.won
         every = np.array([True, True])
-        assert not standing(with_won(state, won._replace(arms_lost=every).emptied))
-        assert not standing(with_won(state, won._replace(none_lost=np.array(True).emptied)))
+        assert not emptied(with_won(state, won._replace(arms_lost=every)))
+        assert not emptied(with_won(state, won._replace(none_lost=np.array(True))))
         both = with_won(state, won._replace(arms_lost=every, none_lost=np.array(True)))
         report = report_of(both, intervals=False)
         assert report.guarantee.startswith("void because all answers")
@@ -166,14 +170,14 @@ class TestEverythingRuledOut:
         state = study(question=Above(0.5)).state
         for least, expected in ((1.4, False), (1.6, True)):
             won = Sets(np.array([least, 9.0]), np.array([9.0, least]), np.array([True, True]))
-            assert standing(with_won(state, won).emptied) == expected
+            assert emptied(with_won(state, won)) == expected
 
     def test_candidates(self):
         problem = Problem(TopK(1), arms=3)
         answers = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
         both, one = np.ones((2, 2), dtype=bool), np.array([[True, True], [True, False]])
-        assert ledger_of(problem).standing(problem, Won(answers, np.zeros((2, 2).emptied), both, np.zeros(())))
-        assert not ledger_of(problem).standing(problem, Won(answers, np.zeros((2, 2).emptied), one, np.zeros(())))
+        assert ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), both, np.zeros(())))
+        assert not ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), one, np.zeros(())))
 
     def test_candidates_that_may_both_be_right(self):
         problem = Problem(BestArm(0.3), arms=3)
@@ -189,7 +193,7 @@ class TestEverythingRuledOut:
             problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both, np.zeros(()))
         )
         state = study(question=control, arms=("a", "b", "c"), noise=Gaussian(1.0)).state
-        assert not standing(state).emptied
+        assert not emptied(state)
 
 
 class TestWhereItStands:
