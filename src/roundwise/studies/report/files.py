@@ -86,12 +86,17 @@ TABLES = {
 
 def frame(report: Facts, table: str) -> Frame:
     """One table as a data frame."""
+    columns, records = TABLES[table]
+    return frame_of(columns, records(report))
+
+
+def frame_of(columns: Sequence[str], rows: Records) -> Frame:
+    """Rows as a data frame."""
     try:
         import pandas as pd
     except ImportError:
         raise InputError("Data frames need the extra 'frames': pip install 'roundwise[frames]'.") from None
-    columns, records = TABLES[table]
-    return pd.DataFrame(records(report), columns=list(columns))
+    return pd.DataFrame(rows, columns=list(columns))
 
 
 def plain_of(report: Facts) -> Plain:
