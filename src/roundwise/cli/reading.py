@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -65,59 +62,41 @@ AverageIds = Annotated[
 ]
 
 
-def columns_of(
-    arm: str | None, outcome: str | None, id_: str | None, time: str | None, item: str | None
-) -> Columns | None:
-    """The names of columns, if any were given."""
-    from roundwise.studies.results import Columns
+class ColumnNames(NamedTuple):
+    """The names of columns that were given."""
 
-    found = Columns(arm, outcome, id_, time, item)
-    return None if found == Columns() else found
+    arm_column: ArmColumn = None
+    outcome_column: OutcomeColumn = None
+    id_column: IdColumn = None
+    time_column: TimeColumn = None
+    item_column: ItemColumn = None
 
+    @property
+    def columns(self) -> Columns | None:
+        """As `create_study` takes them; None if none were given."""
+        from roundwise.studies.results import Columns
 
-def file_words(
-    arm_column: ArmColumn = None,
-    outcome_column: OutcomeColumn = None,
-    id_column: IdColumn = None,
-    time_column: TimeColumn = None,
-    item_column: ItemColumn = None,
-    ignore_arms: IgnoreArms = None,
-    missing: Missing = None,
-    cumulative: Cumulative = False,
-    again: New = False,
-    average_ids: AverageIds = False,
-) -> Words:
-    """What was said of the files, as `Study.tell` takes it."""
-    return {
-        "columns": columns_of(arm_column, outcome_column, id_column, time_column, item_column),
-        "ignore_arms": ignore_arms or (),
-        "missing": missing,
-        "cumulative": cumulative,
-        "again": again,
-        "average_ids": average_ids,
-    }
+        return Columns(*self) if any(each is not None for each in self) else None
 
 
-def with_files(command: Callable[..., None]) -> Callable[..., None]:
-    """A command that takes `words`, with the options of files in their place."""
-    named = {"Words": object}  # no type that a command line has
-    options, own = (_parameters(each, named) for each in (file_words, command))
-    places = [each for name in own for each in (options if name == "words" else (name,))]
-    found = {name: (options | own)[name] for name in places}
+class FileWords(NamedTuple):
+    """What was said of files."""
 
-    @wraps(command)
-    def called(**given: Any) -> None:
-        command(words=file_words(**{name: given.pop(name) for name in options}), **given)
+    named: ColumnNames = ColumnNames()
+    ignore_arms: IgnoreArms = None
+    missing: Missing = None
+    cumulative: Cumulative = False
+    again: New = False
+    average_ids: AverageIds = False
 
-    called.__signature__ = inspect.Signature(list(found.values()))  # type: ignore[attr-defined]
-    called.__annotations__ = {name: each.annotation for name, each in found.items()}
-    return called
-
-
-def _parameters(function: Callable[..., Any], named: dict[str, Any]) -> dict[str, inspect.Parameter]:
-    """Those of a function by name, all to be given by name, their types evaluated."""
-    hints = get_type_hints(function, localns=named, include_extras=True)
-    return {
-        name: each.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, each in inspect.signature(function).parameters.items()
-    }
+    @property
+    def words(self) -> Words:
+        """As `Study.tell` takes it."""
+        return {
+            "columns": self.named.columns,
+            "ignore_arms": self.ignore_arms or (),
+            "missing": self.missing,
+            "cumulative": self.cumulative,
+            "again": self.again,
+            "average_ids": self.average_ids,
+        }

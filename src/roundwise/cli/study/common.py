@@ -25,9 +25,6 @@ Storage = Annotated[
     ),
 ]
 Why = Annotated[str, typer.Option("--why", help="The reason, which is recorded.")]
-Unrelated = Annotated[
-    bool, typer.Option("--unrelated", help="The reason has nothing to do with any result: all is counted anew.")
-]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 
 
