@@ -29,10 +29,9 @@ from roundwise import (
     Wager,
 )
 from roundwise.fields import quantity
-from roundwise.planning.candidates import policy_words
-from roundwise.planning.costs import Costs
-from roundwise.planning.expected import ladder
-from roundwise.planning.quantities import one_for_each
+from roundwise.planning.front import policy_words
+from roundwise.planning.quantities import Costs, one_for_each
+from roundwise.planning.wish import ladder
 from roundwise.questions.besides import against
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000

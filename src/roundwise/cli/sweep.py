@@ -51,7 +51,7 @@ def sweep(
 
     Cells that are already in the folder are not run again, so an interrupted sweep goes on where it was.
     """
-    from roundwise.simulation.lockstep import check_place
+    from roundwise.simulation.run import check_place
     from roundwise.simulation.sweep import is_finished, read_grid
 
     grid = read_grid(file)

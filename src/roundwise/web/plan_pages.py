@@ -11,10 +11,11 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.planning import StudyPlan
-from roundwise.planning.candidates import policy_words
+from roundwise.planning.ahead import Spread
+from roundwise.planning.front import policy_words
 from roundwise.planning.page import fixed_words, page_of, power_table
 from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.rows import Row, Spread
+from roundwise.planning.rows import Row
 from roundwise.studies import create_study
 from roundwise.studies.report.tables import Table
 from roundwise.web.files import attached

@@ -28,8 +28,7 @@ from roundwise.policies.rounds import in_rounds
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment, assumed
-from roundwise.simulation.sweep.instances import Instance, instances
-from roundwise.simulation.sweep.settings import LIMITS, limit, several, shares
+from roundwise.simulation.sweep.instances import LIMITS, Instance, instances, limit, several, shares
 from roundwise.spec import Thing, made, plain, settings
 
 Made = TypeVar("Made")
