@@ -17,9 +17,8 @@ from roundwise.state import Parts
 from roundwise.stopping import THRESHOLDS, Declared
 from roundwise.studies.results import batches, lots
 from roundwise.theory.calibration import measure
-from roundwise.theory.calibration.grid import grid, quick
 from roundwise.theory.calibration.laws import LAWS
-from roundwise.theory.calibration.measure import Measured, measured
+from roundwise.theory.calibration.measure import Measured, grid, measured, quick
 from roundwise.theory.calibration.page import page, plain, wrong
 from roundwise.theory.calibration.rules import RULES
 from roundwise.theory.calibration.shapes import SHAPES

@@ -40,8 +40,7 @@ def calibrate(
 
     Prints the matrix. Exit code 1 if a rule that claims the guarantee breaks it, or a control is not caught.
     """
-    from roundwise.theory.calibration.grid import grid, quick
-    from roundwise.theory.calibration.measure import measured, runs_of
+    from roundwise.theory.calibration.measure import grid, measured, quick, runs_of
     from roundwise.theory.calibration.page import draw, matrix, overview, page, plain, wrong
 
     number = 25 if runs is None else whole_number("runs", runs, 1)

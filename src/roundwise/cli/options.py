@@ -14,7 +14,7 @@ from roundwise.errors import InputError, unknown
 from roundwise.fields import quantity
 from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import Claims, Linear, Question, Statements
-from roundwise.questions.claim_words import SCALES, Scale
+from roundwise.questions.claim_lines import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
 from roundwise.spec import QUESTIONS, made, worded
 

@@ -27,11 +27,11 @@ from roundwise.questions.base import (
     quiet,
     spread_over,
 )
-from roundwise.questions.sets import strongest_set
 from roundwise.questions.several import (
     MOST,
     halfspace_complexities,
     listed,
+    strongest_set,
     top_sets,
     ways_of_top,
 )

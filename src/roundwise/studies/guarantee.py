@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roundwise.noise import items_of
-from roundwise.stopping.explained import Standing, explained
+from roundwise.stopping.base import Standing, explained
 from roundwise.studies.drift import SURPRISING, Disagreement, differs
 from roundwise.studies.state import State
 

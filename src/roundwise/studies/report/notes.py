@@ -8,7 +8,7 @@ import numpy as np
 
 from roundwise.errors import said as said_where
 from roundwise.stopping import exacting
-from roundwise.stopping.explained import rule_notes
+from roundwise.stopping.base import rule_notes
 from roundwise.studies.drift import SURPRISING
 from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, emptied
 from roundwise.studies.report.model import Arm
