@@ -1,4 +1,4 @@
-"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, and what it may say besides."""
+"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, and what else it may."""
 
 from roundwise.stopping.base import (
     About,

@@ -17,8 +17,7 @@ from roundwise.studies.report.tables import Table, arm_table, claim_table, round
 from roundwise.studies.report.text import claims_apart, danger_of, extent_of
 from roundwise.studies.report.words import day, sentence
 from roundwise.studies.state import State
-from roundwise.web.bars import Bar, bar_of, bars_by_arm, legend_of, title_of
-from roundwise.web.charts import means_by_round
+from roundwise.web.charts import Bar, bar_of, bars_by_arm, legend_of, means_by_round, title_of
 
 SHOWN = 25  # options in the table; the rest is folded away
 SPLIT = 12  # options in the table of the next round
