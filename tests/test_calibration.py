@@ -8,11 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from roundwise.errors import InputError
-from roundwise.noise import tilts, unknown_variance
+from roundwise.noise import NOISES, tilts, unknown_variance
 from roundwise.policies import POLICIES, limited
 from roundwise.problem import Problem
-from roundwise.questions import BestArm, Linear
-from roundwise.spec import NOISES, QUESTIONS
+from roundwise.questions import QUESTIONS, BestArm, Linear
 from roundwise.state import Parts
 from roundwise.stopping import THRESHOLDS, Declared
 from roundwise.studies.results import batches, lots

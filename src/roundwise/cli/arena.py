@@ -56,10 +56,8 @@ def arena(
 
     Writes a page with sortable tables (arena.html), every row as Parquet, and says which algorithm to take.
     """
-    from roundwise.arena.contests import fixed, own, replayed
-    from roundwise.arena.entrants import entrants
-    from roundwise.arena.figure import arena_figure
-    from roundwise.arena.page import docs_page, html_page
+    from roundwise.arena.contests import entrants, fixed, own, replayed
+    from roundwise.arena.page import arena_figure, docs_page, html_page
     from roundwise.arena.ranking import advice, standings
     from roundwise.arena.run import drawn, fought
     from roundwise.simulation.tables import write_parquet

@@ -11,12 +11,11 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.fields import quantity
 from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
-from roundwise.questions import Claims, Linear, Question, Statements
+from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claim_lines import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
-from roundwise.spec import QUESTIONS, made, worded
+from roundwise.spec import made, quantity, worded
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
 

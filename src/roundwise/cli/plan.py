@@ -19,9 +19,8 @@ from roundwise.cli.reading import ColumnNames
 from roundwise.cli.study.common import Storage
 from roundwise.cli.study.new import arm_list
 from roundwise.errors import InputError
-from roundwise.fields import quantity
 from roundwise.noise import items_of, with_items
-from roundwise.spec import made
+from roundwise.spec import made, quantity
 
 if TYPE_CHECKING:
     from roundwise.planning import StudyPlan

@@ -31,14 +31,14 @@ from roundwise.cli.options import (
 )
 from roundwise.cli.output import console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
-from roundwise.noise import Noise, SubGaussian
+from roundwise.noise import NOISES, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms, assumed
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
-from roundwise.spec import NOISES, made
+from roundwise.spec import made
 
 Policies = Annotated[
     list[str] | None,

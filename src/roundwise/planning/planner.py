@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from roundwise.errors import InputError, whole_number
-from roundwise.fields import quantity
 from roundwise.noise import Noise, with_items
 from roundwise.planning.front import Setting, front_of, guessed, settled
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
@@ -24,6 +23,7 @@ from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
+from roundwise.spec import quantity
 from roundwise.studies.results.columns import Columns
 from roundwise.studies.settings import arm_names, shares, within_limits
 

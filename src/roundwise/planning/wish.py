@@ -10,7 +10,6 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
-from roundwise.fields import quantity
 from roundwise.noise import Noise, family_of, items_of, range_of_means, without_items
 from roundwise.planning.items import SHARED, AlikeItems
 from roundwise.planning.quantities import Costs, amount
@@ -21,6 +20,7 @@ from roundwise.questions import Question
 from roundwise.questions.besides import against, led, level_of, one_by_one, tolerance_of
 from roundwise.simulation.environments import Environment
 from roundwise.simulation.tables import read_rows
+from roundwise.spec import quantity
 from roundwise.studies.results.columns import NAMELESS, Columns
 from roundwise.studies.settings import Settings
 

@@ -9,7 +9,12 @@ from roundwise.questions.linear import Statements
 from roundwise.questions.structured import Linear
 from roundwise.questions.top_k import TopK
 
+QUESTIONS: dict[str, type[Question]] = {
+    each.name: each for each in (BestArm, TopK, Above, MinimumBelow, AnyAbove, Statements, Largest, Claims, Linear)
+}
+
 __all__ = [
+    "QUESTIONS",
     "Above",
     "AnyAbove",
     "BestArm",
