@@ -12,9 +12,8 @@ import typer
 
 from roundwise.arrays import Plain
 from roundwise.cli.app import RESEARCH, app
-from roundwise.cli.files import check_output
 from roundwise.cli.options import Delta, Json
-from roundwise.cli.output import print_json, print_table, progress
+from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.errors import InputError, whole_number
 
 

@@ -10,9 +10,8 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.cli.app import RESEARCH, app, spread
-from roundwise.cli.files import check_output
 from roundwise.cli.options import Asked, Delta, Json, Means, QuestionName, Sigma, numbers, question_from
-from roundwise.cli.output import number, print_json, print_table, progress
+from roundwise.cli.output import check_output, number, print_json, print_table, progress
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Gaussian
 from roundwise.policies import PET

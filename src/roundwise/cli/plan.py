@@ -13,10 +13,8 @@ import typer
 
 from roundwise.cli import options
 from roundwise.cli.app import PLANNING, app, spread
-from roundwise.cli.files import check_output, write_file
-from roundwise.cli.output import console_width, print_json, say
-from roundwise.cli.reading import ColumnNames
-from roundwise.cli.study.common import Storage
+from roundwise.cli.output import check_output, console_width, print_json, say, write_file
+from roundwise.cli.study.common import ColumnNames, Storage
 from roundwise.cli.study.new import arm_list
 from roundwise.errors import InputError
 from roundwise.noise import items_of, with_items

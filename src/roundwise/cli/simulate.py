@@ -11,7 +11,6 @@ import numpy as np
 import typer
 
 from roundwise.cli.app import PLANNING, app, spread
-from roundwise.cli.files import check_output
 from roundwise.cli.options import (
     Against,
     Asked,
@@ -29,7 +28,7 @@ from roundwise.cli.options import (
     question_from,
     shares_from,
 )
-from roundwise.cli.output import console_width, number, print_json, print_table, progress, ratio
+from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
 from roundwise.noise import NOISES, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy

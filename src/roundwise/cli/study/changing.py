@@ -10,8 +10,7 @@ import typer
 from roundwise.cli.app import STUDIES, app, spread
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
-from roundwise.cli.reading import FileWords
-from roundwise.cli.study.common import Name, Storage, Why, Yes, agreed, show, whole
+from roundwise.cli.study.common import FileWords, Name, Storage, Why, Yes, agreed, show, whole
 from roundwise.errors import InputError
 
 Unrelated = Annotated[

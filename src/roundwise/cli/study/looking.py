@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from roundwise.cli.app import STUDIES, app
-from roundwise.cli.files import check_output, write_file
 from roundwise.cli.options import Json
-from roundwise.cli.output import print_json, print_table, say
+from roundwise.cli.output import check_output, print_json, print_table, say, write_file
 from roundwise.cli.study.common import Name, Storage, show
 from roundwise.errors import InputError
 

@@ -12,8 +12,7 @@ from roundwise.arrays import Plain
 from roundwise.cli import options
 from roundwise.cli.app import STUDIES, app, spread
 from roundwise.cli.output import recorded
-from roundwise.cli.reading import ColumnNames
-from roundwise.cli.study.common import Name, Storage, show
+from roundwise.cli.study.common import ColumnNames, Name, Storage, show
 from roundwise.errors import DataError, InputError
 from roundwise.noise import with_items
 from roundwise.spec import made

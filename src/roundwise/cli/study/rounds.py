@@ -9,11 +9,9 @@ from typing import Annotated
 import typer
 
 from roundwise.cli.app import STUDIES, app, spread
-from roundwise.cli.files import check_output, write_file
 from roundwise.cli.options import Json
-from roundwise.cli.output import print_json, print_table, recorded, say
-from roundwise.cli.reading import FileWords
-from roundwise.cli.study.common import Name, Storage, show, whole
+from roundwise.cli.output import check_output, print_json, print_table, recorded, say, write_file
+from roundwise.cli.study.common import FileWords, Name, Storage, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
