@@ -22,8 +22,11 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, unknown
-from roundwise.noise import NOISES, Noise
+from roundwise.errors import InputError, said, unknown
+from roundwise.noise import (
+    NOISES,
+    Noise,
+)
 from roundwise.policies import POLICIES, Policy
 from roundwise.questions import QUESTIONS, Question
 from roundwise.stopping import GLR, THRESHOLDS, Threshold
@@ -260,7 +263,8 @@ def kind_of(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
     elif module not in sys.modules:
         raise InputError(
             f"The {room.word} '{name}' needs the module '{module}', which is not imported, and a record imports "
-            f"nothing by itself. If it is yours, say so: `roundwise --own {module} ...`, in Python `import {module}`."
+            f"nothing by itself. If it is yours, say so: "
+            f"{said(f'`import {module}`', f'`roundwise --own {module} ...`, in Python `import {module}`')}."
         )
     found = _found(module, path)
     if found is None:

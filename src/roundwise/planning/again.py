@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Bools, Plain
-from roundwise.errors import InputError, RoundwiseError
+from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.noise import range_of_means
 from roundwise.planning.ahead import MOST_ROUNDS, Ends, Spread, Start, ahead, quantile, spread
 from roundwise.planning.quantities import Costs, exact, share, whole
@@ -103,7 +103,8 @@ class Outlook:
         if self.claims and self.ended is None:
             lines += ["Chance to be shown in the end:", *(f"  {claim}: {share(power)}" for claim, power in self.claims)]
         lines.append("A forecast, with means drawn from what the data allow; no verdict rests on it.")
-        return "\n".join([*lines, f"Next: `roundwise {verb} {self.study}` says what {what}."])
+        how = said(f"`study.{verb}()`", f"`roundwise {verb} {self.study}`")
+        return "\n".join([*lines, f"Next: {how} says what {what}."])
 
 
 def lost(outlook: Outlook) -> bool:

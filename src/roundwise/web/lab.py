@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Floats
-from roundwise.errors import InputError, RoundwiseError
+from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.noise import Needs
 from roundwise.policies import POLICIES
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
@@ -23,9 +23,9 @@ from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.spec import made
 from roundwise.state import Batch
-from roundwise.studies.report.sheets import csv_text
-from roundwise.studies.report.tables import Table
-from roundwise.studies.report.words import count
+from roundwise.studies.report.files import csv_text
+from roundwise.studies.report.text import Table
+from roundwise.studies.words import count
 from roundwise.theory import paper
 from roundwise.web.forms import QUESTIONS, Form, number, whole
 from roundwise.web.lab_charts import boxes, front
@@ -118,7 +118,8 @@ class LabForm:
         """The work: every policy on the instance."""
         world, count = self.environment(), whole("Runs", self.runs)
         if count > MOST_RUNS:
-            raise InputError(f"Runs are {count}, but here at most {MOST_RUNS} are done. Use `roundwise simulate`.")
+            use = said("`simulate`", "`roundwise simulate`")
+            raise InputError(f"Runs are {count}, but here at most {MOST_RUNS} are done. Use {use}.")
         if not self.policies:
             raise InputError("Choose at least one policy.")
         fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance}
@@ -146,7 +147,9 @@ class LabForm:
 def paper_job(runs: int, seed: int = 1) -> Job[Found]:
     """The work: the paper's experiments."""
     if runs > MOST_RUNS:
-        raise InputError(f"Runs are {runs}, but here at most {MOST_RUNS} are done. Use `roundwise paper`.")
+        raise InputError(
+            f"Runs are {runs}, but here at most {MOST_RUNS} are done. Use {said('`reproduced`', '`roundwise paper`')}."
+        )
 
     def work(advance: Callable[[int], None]) -> Found:
         results = paper.reproduced(runs, seed, advance)

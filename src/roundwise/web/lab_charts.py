@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.simulation.summary import Runs, Summary
-from roundwise.studies.report.words import count
+from roundwise.studies.words import count
 from roundwise.web.charts import esc, short
 
 LONGEST = 22  # letters of the name of a policy

@@ -11,7 +11,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from roundwise.errors import InputError, RoundwiseError
+from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.planning import StudyPlan, plan
 from roundwise.planning.ahead import Spread
 from roundwise.planning.front import policy_words
@@ -19,7 +19,7 @@ from roundwise.planning.page import fixed_words, page_of, power_table
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.studies import create_study
-from roundwise.studies.report.tables import Table
+from roundwise.studies.report.text import Table
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attached
@@ -51,7 +51,8 @@ class Forecasts:
         """The plan of a form; an `OutOfDateError` once the same browser has asked for another."""
         words = form.plan()
         if len(words["arms"]) > ARMS:
-            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use `roundwise plan`.")
+            use = said("`plan`", "`roundwise plan`")
+            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use {use}.")
         key, mine = (form, quick), object()
         with self._lock:
             if key in self._kept:

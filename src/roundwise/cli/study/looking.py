@@ -32,10 +32,10 @@ def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
 @app.command("list", rich_help_panel=STUDIES)
 def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     """All studies of the storage: their state, answer, and results of their budget."""
-    from roundwise.studies import listing
-    from roundwise.studies.report.words import count
+    from roundwise.studies import keeping
+    from roundwise.studies.words import count
 
-    found = listing.list_studies(storage)
+    found = keeping.list_studies(storage)
     if as_json:
         print_json(found)
         return
@@ -67,8 +67,7 @@ def report(
     """Everything there is to say about a study: on the screen, or as a page, PDF, Excel workbook, CSV, ..."""
     from roundwise.planning import report_ahead
     from roundwise.studies import load_study
-    from roundwise.studies.report.pdf import browser
-    from roundwise.studies.report.sheets import TABLES
+    from roundwise.studies.report.files import TABLES, browser
 
     kind = "" if out is None else out.suffix.lower()
     if out is not None and kind not in ENDINGS:

@@ -18,8 +18,8 @@ from roundwise.cli.study.common import Name, Storage, guarantee, show, show_of
 def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """The record of a study: every entry, when, by whom, which file, how many rows."""
     from roundwise.studies.report import events_of
-    from roundwise.studies.report.words import day
     from roundwise.studies.store import open_store
+    from roundwise.studies.words import day
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
@@ -74,7 +74,7 @@ def import_study(
     as_json: Json = False,
 ) -> None:
     """Bring a study that was exported into a storage; its chain is checked, and all of it is computed again."""
-    from roundwise.studies.listing import imported
+    from roundwise.studies.keeping import imported
     from roundwise.studies.store import read_log
 
     entries = read_log(file)
@@ -98,8 +98,8 @@ def verify(
     """Compute a study again from its record, and list what this version finds otherwise than it was recorded."""
     from roundwise._version import __version__
     from roundwise.studies.guarantee import guarantee_of
+    from roundwise.studies.keeping import entry_of, verified
     from roundwise.studies.store import open_store
-    from roundwise.studies.verify import entry_of, verified
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
