@@ -207,6 +207,7 @@ def made(kind: Kind, given: Given, *, trusted: bool = False) -> Thing:
 def plain(thing: Thing) -> Plain:
     """Plain data that `made` reads back; the stopping rule of a policy by its threshold.
 
+    >>> from roundwise.noise import Bounded
     >>> plain(Bounded(1, 3))
     {'name': 'bounded', 'low': 1, 'high': 3}
     """
