@@ -40,7 +40,7 @@ def centre_of(forms: Floats) -> Centre | None:
     if shared.size == 0 or not (used.sum(axis=-1) == 2).all():
         return None
     arm = int(shared[0])
-    others = np.array([int(np.flatnonzero(row)[np.flatnonzero(row) != arm][0]) for row in used], dtype=np.intp)
+    others = (used & (np.arange(forms.shape[-1]) != arm)).argmax(axis=-1)
     return Centre(arm, others) if np.unique(others).size == others.size else None
 
 
