@@ -125,17 +125,19 @@ class Lines:
         """T* and w* of showing all that is true, and nothing else: 0 if nothing is."""
         lines = self._linear()
         spread, radii = spread_over(finite(means), radius)
-        away, true = self.values(spread), self.holds(spread)
-        flat, sides = away.reshape(-1, away.shape[-1]), true.reshape(-1, true.shape[-1])
-        value, weights = np.zeros(len(flat)), np.full((len(flat), spread.shape[-1]), 1.0 / spread.shape[-1])
-        some = radii.reshape(-1, 1)
+        runs, arms = spread.shape[:-1], spread.shape[-1]
+        given, some = spread.reshape(-1, arms), radii.reshape(-1, 1)
+        if (given == given[:1]).all() and (some == some[:1]).all():  # the same means in all runs
+            given, some = given[:1], some[:1]
+        flat, sides = self.values(given), self.holds(given)
+        value, weights = np.zeros(len(flat)), np.full((len(flat), arms), 1.0 / arms)
         for mask in np.unique(sides, axis=0):
             if mask.any():
                 rows = np.flatnonzero((sides == mask).all(axis=-1))
                 found = halfspace_complexity(lines.forms[mask], flat[rows][:, mask], some[rows], sigma)
                 value[rows], weights[rows] = found
-        runs = away.shape[:-1]
-        return Complexity(value.reshape(runs), weights.reshape(*runs, -1))
+        whole = np.zeros(spread.size // arms)  # also where the means of one run stand for all
+        return Complexity((value + whole).reshape(runs), (weights + whole[:, None]).reshape(*runs, arms))
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """The largest need of one true line alone."""
