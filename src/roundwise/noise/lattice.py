@@ -98,9 +98,19 @@ def _alike(settings: Sequence[Floats]) -> Index:
     for each in settings:
         mixed = (mixed ^ (each + 0.0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)  # + 0.0: one zero
         mixed ^= mixed >> np.uint64(29)
-    _, first, found = np.unique(mixed, return_index=True, return_inverse=True)
-    alike = all((each == each[first][found]).all() for each in settings)
+    different, found = np.unique(mixed, return_inverse=True)
+    one = np.empty(different.size, dtype=np.intp)
+    one[found] = np.arange(found.size)
+    alike = all((each == each[one][found]).all() for each in settings)
     return found if alike else np.arange(found.size)  # else two settings have the same mixture of bits
+
+
+def _distinct(numbers: Index) -> tuple[Index, Index]:
+    """Where each of the numbers is found once, and which of these every one is."""
+    one = np.full(int(numbers.max()) + 1, -1)
+    one[numbers] = np.arange(numbers.size)
+    found = one >= 0
+    return one[found], (np.cumsum(found) - 1)[numbers]
 
 
 class Bets:
@@ -123,18 +133,18 @@ class Bets:
         self.middle = np.clip(np.floor(shape.mean), low, high)
         self.reach = np.ceil(np.sqrt(2.0 * (need + _LEFT_OUT)) * shape.deviation + 2.0)
 
-    def different(self, some: Index) -> tuple[Index, Index | slice]:
-        """Those that differ in their law or in what is needed, and where each is among them."""
+    def different(self, some: Index) -> tuple[Index, Index]:
+        """Those that differ in their law or in what is needed, and which of these each is."""
         if (self.need[some] == self.need[some[0]]).all() and (self.rho[some] == self.rho[some[0]]).all():
-            _, first, back = np.unique(self.which[some], return_index=True, return_inverse=True)
-            return some[first], back
-        return some, slice(None)
+            one, which = _distinct(self.which[some])
+            return some[one], which
+        return some, np.arange(some.size)
 
     def lots(self, some: Index) -> Iterator[tuple[Index, Law]]:
         """Elements of similar length, and their laws."""
         middle, reach = self.middle[some], self.reach[some]
         length = np.minimum(middle - self.low[some], reach) + np.minimum(self.high[some] - middle, reach) + 1.0
-        order = np.argsort(length, kind="stable")
+        order = np.argsort(length)
         length, start = length[order], 0
         while start < order.size:
             sizes = length[start:] * np.arange(1, order.size - start + 1)
@@ -152,8 +162,8 @@ class Bets:
             each[lot] for each in (self.low, self.high, self.middle, self.need, self.reach)
         )
         floor = np.exp(-need - _LEFT_OUT)
-        _, first, back = np.unique(self.which[lot], return_index=True, return_inverse=True)
-        one = lot[first]
+        one, which = _distinct(self.which[lot])
+        one = lot[one]
         longer = _LONGER
         while True:
             down = int(np.minimum(middle - low, np.ceil(longer * reach)).max())
@@ -167,10 +177,13 @@ class Bets:
             np.divide(1.0, each[:down], out=each[:down])
             for i in range(down, 0, -1):
                 np.multiply(weights[i], each[i - 1], out=weights[i - 1])
-            weights = weights.take(back, axis=1)
+            weights = weights.take(which, axis=1)
             np.copyto(weights, 0.0, where=~(weights >= floor))
             short = (weights[0] > 0) & (middle - down > low) | (weights[-1] > 0) & (middle + up < high)
             if not short.any():
+                seen = np.flatnonzero(weights.any(axis=1))
+                some = slice(max(int(seen[0]) - 1, 0), int(seen[-1]) + 2)  # one value that nobody has is kept
+                steps, weights = steps[some], weights[some]
                 total = added(weights)
                 return Law(steps, weights, total, 2.0 * floor * (1.0 + (high - low) / (need + _LEFT_OUT)) / total)
             longer *= 1.5
@@ -309,7 +322,7 @@ def _guess(start: Floats, skew: Floats, slope: Floats, width: Floats, aim: Float
 
 
 def _at_the_end(law: Law, target: Floats, away: Floats) -> Floats:
-    """The last bet: all beyond a value, and at the value below it what is left of the stake. Paid so far from the middle."""
+    """The last bet, so far away from the middle: all beyond a value, at the one below it what is left of the stake."""
     chances, target = law.weights / law.total, target - law.rest
     beyond = np.cumsum(chances[::-1], axis=0)[::-1]  # P(X >= x)
     full = beyond <= target
