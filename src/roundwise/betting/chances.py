@@ -139,6 +139,7 @@ class _Lines:
         self.value, self.score, self.unshown = (_rows(each) for each in (value, score, unshown))
         self.square = _rows(error**2)
         self.known = np.isfinite(_rows(error)) & np.isfinite(self.value)
+        self.all_known = self.known.all()
 
     def sides(self) -> tuple[Floats, Floats, Floats]:
         """Value, score and square of the error of the claims, and of their opposites; all 0 if not known. (D, J, n)"""
@@ -170,7 +171,10 @@ class _Lines:
         away -= self.score.take(at)
         away /= np.sqrt(1.0 + self.square.take(at) * information)
         found = np.zeros(lines * runs)
-        found[place] = np.where(self.known.take(at), ndtr(np.where(np.isnan(away), -np.inf, away)), 0.5)
+        chance = ndtr(away)
+        if np.isnan(chance).any():
+            chance = np.where(np.isnan(chance), 0.0, chance)
+        found[place] = chance if self.all_known else np.where(self.known.take(at), chance, 0.5)
         return np.asarray(found.reshape(-1, self.number, runs).max(axis=0).transpose())
 
 

@@ -19,7 +19,7 @@ from .mixture import added
 
 SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 WIDE = 3.0  # how far y may be above that of one look at the end
-_LATTICE = 250_000  # values times elements that are computed at once: what fits the cache; at least so many elements
+_LATTICE = 400_000  # values times elements that are computed at once: what fits the cache; at least so many elements
 _FEWEST = 64
 _LONGER = 1.1  # how far values are looked at first, in normal reaches: laws are skewed
 _LEFT_OUT = 14.0  # values whose probability, in logs, is so far below the stake and a central one are not looked at
@@ -57,7 +57,9 @@ class Law(NamedTuple):
 
     def at(self, elements: Index) -> Law:
         """Of some elements."""
-        return Law(self.steps, self.weights.take(elements, axis=1), self.total[elements], self.rest[elements])
+        return Law(
+            self.steps, self.weights.take(elements, axis=1, mode="clip"), self.total[elements], self.rest[elements]
+        )
 
 
 def lattice_bet(
@@ -177,8 +179,8 @@ class Bets:
             np.divide(1.0, each[:down], out=each[:down])
             for i in range(down, 0, -1):
                 np.multiply(weights[i], each[i - 1], out=weights[i - 1])
-            weights = weights.take(which, axis=1)
-            np.copyto(weights, 0.0, where=~(weights >= floor))
+            weights = weights.take(which, axis=1, mode="clip")
+            np.copyto(weights, 0.0, where=~(weights >= floor))  # also what is beyond the last value
             short = (weights[0] > 0) & (middle - down > low) | (weights[-1] > 0) & (middle + up < high)
             if not short.any():
                 seen = np.flatnonzero(weights.any(axis=1))
@@ -257,7 +259,7 @@ def _critical(
     low, high = start.copy(), start + 1.0 + WIDE  # more is paid than the target at the one, less at the other
     at, aim = np.arange(start.size), np.log(target) - _CLOSE / 4
     found, means = np.full(y.size, np.nan), np.full(y.size, np.nan)
-    steps, last = law.steps, None
+    steps = law.steps
     for number in range(_NEWTON):
         place = y[at]
         entries = test.entries(steps, place)
@@ -272,13 +274,12 @@ def _critical(
         keep = (over | (excess < -_CLOSE)) & (high[at] - low[at] > 4 * _NEAR)
         if not keep.any():
             break
-        if last is None:  # the highest value that there is
-            last = len(steps) - 1 - (law.weights[::-1] > 0).argmax(axis=0)
         if not keep.all():
             kept = np.flatnonzero(keep)
-            at, law, test, entries = at[kept], law.at(kept), test.at(kept), entries.take(kept, axis=1)
-            target, aim, place, last = target[kept], aim[kept], place[kept], last[kept]
+            at, law, test, entries = at[kept], law.at(kept), test.at(kept), entries.take(kept, axis=1, mode="clip")
+            target, aim, place = target[kept], aim[kept], place[kept]
             over, excess, paid = over[kept], excess[kept], paid[kept]
+        last = len(steps) - 1 - (law.weights[::-1] > 0).argmax(axis=0)  # the highest value that there is
         a = steps * test.slope
         a += test.start - place / test.width
         dense = -0.5 * a

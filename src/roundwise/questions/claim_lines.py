@@ -155,14 +155,21 @@ class Lines:
 
     def bets(self, runs: tuple[int, ...]) -> Halfspaces:
         """What is bet on: every line, in every run. (L, S)"""
+        found = self._bets
+        arms = np.broadcast_to(found.arms, (*runs, *found.arms.shape))
+        if found.factors is None:
+            return found._replace(arms=arms)
+        return found._replace(arms=arms, factors=np.broadcast_to(found.factors, arms.shape))
+
+    @cached_property
+    def _bets(self) -> Halfspaces:
+        """The same in one run."""
         forms = self.lines.forms
         width = int(np.count_nonzero(forms, axis=-1).max())
         found = packed(forms, self.lines.levels, width)
-        arms = np.broadcast_to(found.arms, (*runs, *found.arms.shape))
-        factors = found.coefficients
-        if width == 2 and (factors == [1.0, -1.0]).all():
-            return Halfspaces(arms, None, found.offsets, True)
-        return Halfspaces(arms, np.broadcast_to(factors, arms.shape), found.offsets, False)
+        if width == 2 and (found.coefficients == [1.0, -1.0]).all():
+            return found._replace(factors=None, pairs=True)
+        return found
 
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Where every claim is at its level."""
