@@ -54,8 +54,8 @@ def played(
         level = level_of(form)
         z, before, new, leverage = standing(form, open_ % n, tilts, field, more, level)
         live = possible(before, leverage)
-        live = np.ones(z.shape, dtype=np.bool_) if live is None else live
         if first:
+            live = np.ones(z.shape, dtype=np.bool_) if live is None else live
             live[0] = False
         tilt = tilt_of(tilts, form, new, leverage, level)
         ratio = before / leverage
