@@ -36,7 +36,7 @@ def played(
     pieces = claims_of(problem).bets(())  # the same in all runs
     found = np.empty_like(money)
     lines = len(money)
-    for here in chunks((data.counts.shape[0], 2 * max(lines, data.counts.shape[1]), data.counts.shape[2])):
+    for here in chunks((data.counts.shape[0], max(lines, data.counts.shape[1]), data.counts.shape[2])):
         part = data.at(here)
         field = field_of(part, None if first else means[:, here], shifts)
         size, arms, n = part.counts.shape

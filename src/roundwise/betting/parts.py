@@ -22,7 +22,7 @@ from roundwise.betting.slopes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, RATI
 from roundwise.dealing import shares_of_rest
 from roundwise.noise.parts import NONE, Index, Seen, Tilt, sums_before
 
-CHUNK = 120_000  # parts times arms times columns that are computed at once: what fits the cache
+CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 _FEWEST = 1e-9  # in place of no results
 _UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
@@ -156,29 +156,29 @@ def settled(
     """
     table, kappa = slopes(jump), shares_of_rest(len(z))
     ratio *= (1.0 / kappa)[:, None]
-    few = None
-    if ratio.min(initial=1.0) < LEAST_RATIO:  # below the table slopes fall with the square root
-        few = np.sqrt(np.minimum(ratio / LEAST_RATIO, 1.0))
+    few = {int(p): _rare(ratio[p]) for p in np.flatnonzero(ratio.min(axis=1, initial=1.0) < LEAST_RATIO)}
     place, wider = cells(z, ratio), np.sqrt(kappa)
     gains = gains.copy()
+    need, q, at = np.empty_like(gains), np.empty_like(gains), np.empty(gains.shape, dtype=np.int64)
+    slope, stake = np.empty(gains.shape, dtype=np.float32), np.empty(gains.shape, dtype=np.float32)
     for p in range(len(place)):
         if switch is not None:
             switch(p, gains)
-        need = goal - gains
+        np.subtract(goal, gains, out=need)
         bet = need > 0
         if live is not None:
             bet &= live[p]
-        if not bet.any():
-            continue
+            if not bet.any():
+                continue
         need *= float(NEED_STEPS**2)
         np.maximum(need, 0.25, out=need)
         np.sqrt(need, out=need)
         need += 0.5
         np.minimum(need, SHAPE[2] - 0.5, out=need)
-        at = need.astype(np.int64)
+        np.copyto(at, need, casting="unsafe")
         at += place[p]
-        q = table.slope.take(at, mode="clip") * wider[p]  # float32 times a NumPy float64: float64
-        if few is not None:
+        np.multiply(table.slope.take(at, mode="clip", out=slope), wider[p], out=q)
+        if p in few:
             q *= few[p]
         np.minimum(q, BOLDEST_PART, out=q)
         q *= bet
@@ -188,10 +188,17 @@ def settled(
         np.minimum(x, 600.0, out=x)
         np.exp(x, out=x)
         x -= 1.0
-        x *= table.stake.take(at, mode="clip")
+        x *= table.stake.take(at, mode="clip", out=stake)
         x += 1.0
         gains += np.log(x, out=x)
     return gains
+
+
+def _rare(ratio: Floats) -> Floats:
+    """By how much slopes are smaller where past variances are below the table: they fall with the square root."""
+    found = ratio * (1.0 / LEAST_RATIO)
+    np.minimum(found, 1.0, out=found)
+    return np.sqrt(found, out=found)
 
 
 _PHI_STEPS = 512
