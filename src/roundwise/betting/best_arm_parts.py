@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.parts import Field, log_phi, per_row, possible, settled, summed
+from roundwise.betting.parts import Field, largest, log_phi, per_row, possible, settled, summed
 from roundwise.noise.parts import Index, Seen, of_pairs, tilts_of
 from roundwise.problem import Problem
 
-FEW = 0.3  # share of the arms in all runs that are still in, below which only these are looked at
+FEW, MOST = 0.3, 0.9  # share of the arms in all runs that are in: below it only these are looked at; above it, all
 
 
 class Rivals(Protocol):
@@ -126,11 +126,11 @@ def played(
     if first or data.before.counts.min() <= 0:
         np.copyto(looks, -np.inf, where=~(field.inverse < 1e8))
     offset = (np.arange(parts) * (arms * n))[:, None] + np.arange(n)
-    lead = looks.argmax(axis=1) * n + offset  # places in (P, K, n) as one row
+    lead = largest(looks) * n + offset  # places in (P, K, n) as one row
     looks.reshape(-1)[lead] = -np.inf
-    follow = looks.argmax(axis=1) * n + offset
+    follow = largest(looks) * n + offset
     open_ = np.flatnonzero(~lost)
-    few = not first and open_.size < FEW * lost.size
+    few, goal = not first and open_.size < FEW * lost.size, problem.goal
 
     def rivals() -> Some:
         """Of those who are still in."""
@@ -159,9 +159,11 @@ def played(
         for values, sign in ((z, -1.0), (before, 1.0), (new, -1.0), (leverage, 1.0)):  # the leader and its follower
             flat = values.reshape(-1)
             flat[lead] = sign * flat.take(follow)
-        z, before, new, leverage = (
-            each.reshape(parts, -1).take(open_, axis=1, mode="clip") for each in (z, before, new, leverage)
-        )
+        z, before, new, leverage = (each.reshape(parts, -1) for each in (z, before, new, leverage))
+        if open_.size > MOST * lost.size:  # those who are not are passed over with the others
+            open_, goal = np.arange(lost.size), np.where(lost.reshape(-1), -np.inf, problem.goal)
+        else:
+            z, before, new, leverage = (each.take(open_, axis=1, mode="clip") for each in (z, before, new, leverage))
 
     def places() -> tuple[Index, Index]:
         """Of the rival of each arm that is still in, and of the arm."""
@@ -173,7 +175,7 @@ def played(
     tilt = tilts.pairs(places, new, leverage, 0.0)
     before /= leverage
     found = gains.reshape(-1).copy()
-    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good, jump=data.jump)
+    found[open_] = settled(goal, found.take(open_), z, before, tilt, good, jump=data.jump)
     return found.reshape(arms, n)
 
 

@@ -24,6 +24,7 @@ from roundwise.noise.parts import NONE, Index, Seen, Tilt, sums_before
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 _FEWEST = 1e-9  # in place of no results
+_FEW = 32  # arms up to which, and columns from which on, arms are compared one after the other
 _UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
 Switch = Callable[[int, Floats], None]  # before a part: what was won, changed in place where the null is another now
@@ -94,6 +95,17 @@ def summed(values: Floats) -> Floats:
     return np.asarray(np.add.reduce(values, axis=1))
 
 
+def largest(values: Floats) -> Index:
+    """The first arm with the largest value. (P, K, n)->(P, n)"""
+    arms, size = values.shape[1:]
+    if arms > _FEW or size < _FEW:
+        return values.argmax(axis=1)
+    top, found = values.max(axis=1), np.zeros((len(values), size), dtype=np.intp)
+    for arm in range(arms - 1, 0, -1):  # faster than NumPy, which looks at one column after the other
+        found = np.where(values[:, arm] == top, arm, found)
+    return np.where(values[:, 0] == top, 0, found)
+
+
 def field_of(seen: Seen, mu: Floats | None, shifts: bool) -> Field:
     """What is known before each part, after earlier batches with means mu (K, n), or in a first batch (None)."""
     counts, N = seen.counts, seen.before.counts
@@ -161,12 +173,13 @@ def settled(
     gains = gains.copy()
     need, q, at = np.empty_like(gains), np.empty_like(gains), np.empty(gains.shape, dtype=np.int64)
     slope, stake = np.empty(gains.shape, dtype=np.float32), np.empty(gains.shape, dtype=np.float32)
+    mixed = np.zeros(len(place), dtype=np.bool_) if live is None else ~live.all(axis=1)
     for p in range(len(place)):
         if switch is not None:
             switch(p, gains)
         np.subtract(goal, gains, out=need)
         bet = need > 0
-        if live is not None:
+        if live is not None and mixed[p]:
             bet &= live[p]
             if not bet.any():
                 continue
@@ -183,7 +196,7 @@ def settled(
         np.minimum(q, BOLDEST_PART, out=q)
         q *= bet
         x = tilt(p, q)
-        if live is not None:
+        if mixed[p]:
             np.copyto(x, 0.0, where=~bet)  # where there is nothing to bet on, it may be anything
         np.minimum(x, 600.0, out=x)
         np.exp(x, out=x)
