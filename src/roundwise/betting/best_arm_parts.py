@@ -107,6 +107,35 @@ class Some:
         return self.first, self.second
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Where some arms are found, and who each is compared with (`noise.parts.Places`)."""
+
+    open_: Index  # (c), places in (K, n) as one row
+    lead: Index  # (P, n), places in (P, K, n) as one row
+    follow: Index  # (P, n)
+    arms: int
+
+    def runs(self) -> Index:
+        """The column of each. (c)"""
+        return self.open_ % self.lead.shape[1]
+
+    def rivals(self) -> Some:
+        """With the leader of each part; the leader with its follower."""
+        run, arm = self.runs(), self._arm()
+        leader = self.lead.take(run, axis=1)
+        return Some(leader, np.where(leader == arm, self.follow.take(run, axis=1), arm), run)
+
+    def __call__(self) -> tuple[Index, Index]:
+        """Of the rival of each, and of the arm itself. (P, c)"""
+        found, arm = self.rivals(), self._arm()
+        return np.where(found.first == arm, found.second, found.first), arm
+
+    def _arm(self) -> Index:
+        parts, n = self.lead.shape
+        return (np.arange(parts) * (self.arms * n))[:, None] + self.open_
+
+
 def played(
     problem: Problem,
     gains: Floats,
@@ -130,15 +159,11 @@ def played(
     looks.reshape(-1)[lead] = -np.inf
     follow = largest(looks) * n + offset
     open_ = np.flatnonzero(~lost)
-    few, goal = not first and open_.size < FEW * lost.size, problem.goal
+    few = not first and open_.size < FEW * lost.size
+    goal: Floats | float = problem.goal
 
-    def rivals() -> Some:
-        """Of those who are still in."""
-        run = open_ % n
-        leader, arm = lead.take(run, axis=1), (np.arange(parts) * (arms * n))[:, None] + open_
-        return Some(leader, np.where(leader == arm, follow.take(run, axis=1), arm), run)
-
-    who: Rivals = rivals() if few else All(lead, arms)
+    compared = Compared(open_, lead, follow, arms)
+    who: Rivals = compared.rivals() if few else All(lead, arms)
     z, before = _standing(who, field, tilts.variances, extra)
     new, leverage = who.seen(field)
     paired = of_pairs(tilts)
@@ -165,14 +190,8 @@ def played(
         else:
             z, before, new, leverage = (each.take(open_, axis=1, mode="clip") for each in (z, before, new, leverage))
 
-    def places() -> tuple[Index, Index]:
-        """Of the rival of each arm that is still in, and of the arm."""
-        found = rivals()
-        arm = (np.arange(parts) * (arms * n))[:, None] + open_
-        return np.where(found.first == arm, found.second, found.first), arm
-
     good = possible(before, leverage, None if live is None else live[:, open_ % n])
-    tilt = tilts.pairs(places, new, leverage, 0.0)
+    tilt = tilts.pairs(Compared(open_, lead, follow, arms), new, leverage, 0.0)
     before /= leverage
     found = gains.reshape(-1).copy()
     found[open_] = settled(goal, found.take(open_), z, before, tilt, good, jump=data.jump)

@@ -173,7 +173,7 @@ def settled(
     gains = gains.copy()
     need, q, at = np.empty_like(gains), np.empty_like(gains), np.empty(gains.shape, dtype=np.int64)
     slope, stake = np.empty(gains.shape, dtype=np.float32), np.empty(gains.shape, dtype=np.float32)
-    mixed = np.zeros(len(place), dtype=np.bool_) if live is None else ~live.all(axis=1)
+    mixed = [False] * len(place) if live is None else np.logical_not(live.all(axis=1)).tolist()
     for p in range(len(place)):
         if switch is not None:
             switch(p, gains)

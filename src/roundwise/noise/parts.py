@@ -131,10 +131,16 @@ def _added(arrays: list[Floats]) -> Floats:
 
 
 class Places(Protocol):
-    """Where arms of bets are found: places in an array (P, K, n) as one row."""
+    """Where arms of bets are found: places in an array (P, K, n) as one row. It may know their columns (`runs`)."""
 
     def __call__(self) -> tuple[Index, Index]:
         """Of the first arm of each bet and of its second. (P, c)"""
+
+
+def runs_of(places: Places, size: int) -> Index:
+    """Which of so many columns each bet is about, the same in all parts. (c)"""
+    own: Callable[[], Index] | None = getattr(places, "runs", None)
+    return places()[0][0] % size if own is None else own()
 
 
 class Tilts(Protocol):

@@ -95,7 +95,8 @@ def _sought(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, every: bool
             number[here], place[here] = at, most
             some = np.flatnonzero(going)
             d, e, g = (each.take(some, axis=1) for each in (d, e, g))
-            here, going, many, t, best, at, most = (each[some] for each in (here, going, many, t, best, at, most))
+            here, going, many = here[some], going[some], many[some]
+            t, best, at, most = (each[some] for each in (t, best, at, most))
         t = _solved(np.maximum(np.maximum(t, d[k - 1] + np.sqrt(g[k - 1])), 1e-150), d[:k], g[:k])
         amount = t + _added(e[:k] * (t / (t - d[:k])))
         good = going & np.isfinite(amount) & (amount > 1e-140)
