@@ -8,14 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.betting.part_forms import forms_at, level_of, standing, tilt_of
-from roundwise.betting.parts import averaged, chunks, field_of, possible, settled
+from roundwise.betting.part_forms import AllPairs, Stand, forms_at, level_of, standing, tilt_of
+from roundwise.betting.parts import Field, averaged, chunks, field_of, possible, settled
 from roundwise.betting.purses import claims_of
 from roundwise.estimates import Forecast, Known, squares_at
-from roundwise.noise.parts import columns, seen, tilts_of
+from roundwise.noise.parts import Form, Index, Tilts, columns, of_pairs, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Parts
+
+MOST = 0.5  # share of the lines in all runs that are open, above which all are looked at
 
 
 @quiet
@@ -47,12 +49,16 @@ def played(
             continue
         form, scale = forms_at(pieces, open_, size, arms, n)
         tilts = tilts_of(problem.noise, part)
-        more = None
-        if extra is not None:
-            more = (form.squares(field.inverse) * scale) ** 2 * extra[:, here].reshape(-1).take(open_)
-            more = np.where(np.isfinite(more), more, 0.0)
-        level = level_of(form)
-        z, before, new, leverage = standing(form, open_ % n, tilts, field, more, level)
+        level, more = level_of(form), None if extra is None else extra[:, here].reshape(-1)
+        if pieces.pairs and open_.size > MOST * goal.size and of_pairs(tilts) is None:
+            every = AllPairs(pieces.arms[:, 0], pieces.arms[:, 1], np.repeat(pieces.offsets, n))
+            stand = _standing(every, 1.0, np.tile(np.arange(n), lines), tilts, field, more, None)
+            if open_.size < goal.size:
+                stand = Stand(*(each.take(open_, axis=1, mode="clip") for each in stand))
+        else:
+            more = None if more is None else more.take(open_)
+            stand = _standing(form, scale, open_ % n, tilts, field, more, level)
+        z, before, new, leverage = stand
         live = possible(before, leverage)
         if first:
             live = np.ones(z.shape, dtype=np.bool_) if live is None else live
@@ -62,3 +68,19 @@ def played(
         after[open_] = settled(goal.take(open_), after.take(open_), z, ratio, tilt, live, jump=part.jump)
         found[:, here] = after.reshape(lines, n)
     return averaged(found, runs, several)
+
+
+def _standing(
+    form: Form | AllPairs,
+    scale: Floats | float,
+    run: Index,
+    tilts: Tilts,
+    field: Field,
+    extra: Floats | None,
+    level: Floats | None,
+) -> Stand:
+    """How forms stand, with what the shifts of earlier batches add to the variance of each before this one."""
+    if extra is None:
+        return standing(form, run, tilts, field, None, level)
+    more = (form.squares(field.inverse) * scale) ** 2 * extra
+    return standing(form, run, tilts, field, np.where(np.isfinite(more), more, 0.0), level)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +53,11 @@ def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> Forms:
 def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[Form, Floats]:
     """Some of the pieces (Q) of all columns, which are the same before every part, and their units. (P, c)"""
     line, run = np.divmod(some, n)
-    corner = (np.arange(parts) * (arms * n))[:, None]
-    places = [corner + (pieces.arms[line, s] * n + run) for s in range(pieces.arms.shape[-1])]
+
+    def places() -> list[Index]:
+        corner = (np.arange(parts) * (arms * n))[:, None]
+        return [corner + (pieces.arms[line, s] * n + run) for s in range(pieces.arms.shape[-1])]
+
     offsets, shape = pieces.offsets[line], (parts, some.size)
     if pieces.pairs:
         return Form(places, None, np.broadcast_to(offsets, shape)), np.ones(shape)
@@ -63,8 +67,38 @@ def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> 
     return Form(places, factors, np.broadcast_to(offsets / units, shape)), np.broadcast_to(units, shape)
 
 
+@dataclass(frozen=True)
+class AllPairs:
+    """Pairs (Q) of all columns as one row: arms are rows, so that nothing is looked up one by one."""
+
+    first: Index  # (Q)
+    second: Index  # (Q)
+    offsets: Floats  # (Q n)
+
+    @property
+    def places(self) -> list[Index]:
+        """None are needed."""
+        return []
+
+    def of(self, values: Floats) -> Floats:
+        """First less second. (P, K, n)->(P, Q n)"""
+        found = values.take(self.first, axis=1)
+        found -= values.take(self.second, axis=1)
+        return found.reshape(len(values), -1)
+
+    def squares(self, values: Floats) -> Floats:
+        """First and second."""
+        found = values.take(self.first, axis=1)
+        found += values.take(self.second, axis=1)
+        return found.reshape(len(values), -1)
+
+    def mean_of(self, values: Floats, weights: Floats) -> Floats:
+        """The mean of values over the two arms, with these weights."""
+        return self.squares(values * weights) / self.squares(weights)
+
+
 def standing(
-    form: Form, run: Index, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None
+    form: Form | AllPairs, run: Index, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None
 ) -> Stand:
     """By what is known before each part; `extra` is what the shifts of earlier batches add to the variance. (P, c)
 
@@ -94,7 +128,7 @@ def level_of(form: Form) -> Floats | None:
     return form.offsets * form.factors[0]
 
 
-def _variance(form: Form, tilts: Tilts, field: Field, level: Floats | None) -> Floats | float:
+def _variance(form: Form | AllPairs, tilts: Tilts, field: Field, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)

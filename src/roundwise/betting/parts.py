@@ -197,7 +197,7 @@ def settled(
         q *= bet
         x = tilt(p, q)
         if mixed[p]:
-            np.copyto(x, 0.0, where=~bet)  # where there is nothing to bet on, it may be anything
+            x = np.where(bet, x, 0.0)  # where there is nothing to bet on, it may be anything
         np.minimum(x, 600.0, out=x)
         np.exp(x, out=x)
         x -= 1.0
