@@ -9,6 +9,7 @@ end they are averaged, a candidate that a dealing did not visit having nothing t
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -75,12 +76,8 @@ def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | N
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
     form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
     number = scale.shape[1]
-    extra = None
-    if start is not None:
-        same = (names == start.answer).all(axis=1)[:, None]
-        shrunk = form.squares(field.inverse).reshape(scale.shape) / start.without * scale
-        extra = np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
     tilts = tilts_of(problem.noise, data)
+    extra = None if start is None else partial(_more, start, names, scale)
     z, before, new, leverage = standing(form, np.arange(number * n) % n, tilts, field, extra)
     chance = summed(log_phi(z).reshape(parts, number, n))
     good = possible(before, leverage)
@@ -89,10 +86,16 @@ def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | N
     if not data.before.counts.any():
         confident[0] = False
     ledger = _Ledger(purses, names, confident)
-    live = np.ones(z.shape, dtype=np.bool_) if good is None else good
-    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, live, ledger.switch, data.jump)
+    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, good, ledger.switch, data.jump)
     ledger.put_back(gains)
     return ledger.purses
+
+
+def _more(start: Start, names: Floats, scale: Floats, before: Floats) -> Floats:
+    """What the shifts of earlier batches add to the variance of each form, where the candidate is that of before."""
+    same = (names == start.answer).all(axis=1)[:, None]
+    shrunk = before.reshape(scale.shape) / start.without * scale
+    return np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(before.shape)
 
 
 class _Ledger:

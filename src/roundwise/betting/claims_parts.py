@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.betting.part_forms import AllPairs, Stand, forms_at, level_of, standing, tilt_of
-from roundwise.betting.parts import Field, averaged, chunks, field_of, possible, settled
+from roundwise.betting.parts import averaged, chunks, field_of, possible, settled
 from roundwise.betting.purses import claims_of
 from roundwise.estimates import Forecast, Known, squares_at
-from roundwise.noise.parts import Form, Index, Tilts, columns, of_pairs, seen, tilts_of
+from roundwise.noise.parts import columns, of_pairs, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Parts
@@ -49,15 +51,15 @@ def played(
             continue
         form, scale = forms_at(pieces, open_, size, arms, n)
         tilts = tilts_of(problem.noise, part)
-        level, more = level_of(form), None if extra is None else extra[:, here].reshape(-1)
+        level, shifted = level_of(form), None if extra is None else extra[:, here].reshape(-1)
         if pieces.pairs and open_.size > MOST * goal.size and of_pairs(tilts) is None:
-            every = AllPairs(pieces.arms[:, 0], pieces.arms[:, 1], np.repeat(pieces.offsets, n))
-            stand = _standing(every, 1.0, np.tile(np.arange(n), lines), tilts, field, more, None)
+            run = np.tile(np.arange(n), lines)
+            stand = standing(AllPairs.of_pieces(pieces, n), run, tilts, field, _more(shifted))
             if open_.size < goal.size:
                 stand = Stand(*(each.take(open_, axis=1, mode="clip") for each in stand))
         else:
-            more = None if more is None else more.take(open_)
-            stand = _standing(form, scale, open_ % n, tilts, field, more, level)
+            more = _more(None if shifted is None else shifted.take(open_), scale)
+            stand = standing(form, open_ % n, tilts, field, more, level)
         z, before, new, leverage = stand
         live = possible(before, leverage)
         if first:
@@ -70,17 +72,16 @@ def played(
     return averaged(found, runs, several)
 
 
-def _standing(
-    form: Form | AllPairs,
-    scale: Floats | float,
-    run: Index,
-    tilts: Tilts,
-    field: Field,
-    extra: Floats | None,
-    level: Floats | None,
-) -> Stand:
-    """How forms stand, with what the shifts of earlier batches add to the variance of each before this one."""
+def _more(extra: Floats | None, scale: Floats | float = 1.0) -> Callable[[Floats], Floats] | None:
+    """What the shifts of earlier batches add to the variance of each form, given what it is without."""
     if extra is None:
-        return standing(form, run, tilts, field, None, level)
-    more = (form.squares(field.inverse) * scale) ** 2 * extra
-    return standing(form, run, tilts, field, np.where(np.isfinite(more), more, 0.0), level)
+        return None
+    finite = bool(np.isfinite(extra).all())
+
+    def more(before: Floats) -> Floats:
+        found = before * scale
+        found *= found
+        found *= extra
+        return found if finite else np.where(np.isfinite(found), found, 0.0)
+
+    return more

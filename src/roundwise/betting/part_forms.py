@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,50 +72,72 @@ def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> 
 class AllPairs:
     """Pairs (Q) of all columns as one row: arms are rows, so that nothing is looked up one by one."""
 
-    first: Index  # (Q)
-    second: Index  # (Q)
-    offsets: Floats  # (Q n)
+    first: Index | slice  # (Q)
+    second: Index | slice  # (Q), or one that all have
+    offsets: Floats | float  # (Q n)
+
+    @classmethod
+    def of_pieces(cls, pieces: Halfspaces, n: int) -> AllPairs:
+        """Of pieces (Q) that are pairs, the same in all n columns."""
+        offsets = np.repeat(pieces.offsets, n) if pieces.offsets.any() else 0.0
+        return cls(_side_by_side(pieces.arms[:, 0]), _side_by_side(pieces.arms[:, 1]), offsets)
 
     @property
     def places(self) -> list[Index]:
         """None are needed."""
         return []
 
+    @property
+    def pair(self) -> bool:
+        """All are."""
+        return True
+
     def of(self, values: Floats) -> Floats:
         """First less second. (P, K, n)->(P, Q n)"""
-        found = values.take(self.first, axis=1)
-        found -= values.take(self.second, axis=1)
-        return found.reshape(len(values), -1)
+        return (values[:, self.first] - values[:, self.second]).reshape(len(values), -1)
 
     def squares(self, values: Floats) -> Floats:
         """First and second."""
-        found = values.take(self.first, axis=1)
-        found += values.take(self.second, axis=1)
-        return found.reshape(len(values), -1)
+        return (values[:, self.first] + values[:, self.second]).reshape(len(values), -1)
 
     def mean_of(self, values: Floats, weights: Floats) -> Floats:
         """The mean of values over the two arms, with these weights."""
         return self.squares(values * weights) / self.squares(weights)
 
 
-def standing(
-    form: Form | AllPairs, run: Index, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None
-) -> Stand:
-    """By what is known before each part; `extra` is what the shifts of earlier batches add to the variance. (P, c)
+def _side_by_side(arms: Index) -> Index | slice:
+    """The same arms as a slice, where they are one, or follow each other."""
+    if (arms == arms[0]).all():
+        return slice(int(arms[0]), int(arms[0]) + 1)
+    return slice(int(arms[0]), int(arms[-1]) + 1) if (np.diff(arms) == 1).all() else arms
 
-    `run` is the column that each is about. With a `level` each form is about one arm, and its variance is guessed from
-    that arm alone.
+
+def standing(
+    form: Form | AllPairs,
+    run: Index,
+    tilts: Tilts,
+    field: Field,
+    extra: Callable[[Floats], Floats] | None,
+    level: Floats | None = None,
+) -> Stand:
+    """By what is known before each part. (P, c)
+
+    `extra` is what the shifts of earlier batches add to the variance, given what it is without any. `run` is the column
+    that each is about. With a `level` each form is about one arm, and its variance is guessed from that arm alone.
     """
-    value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
+    value, before = form.of(field.means), form.squares(field.inverse)
+    value -= form.offsets
+    more = None if extra is None else extra(before)
     if field.share is not None and field.weight is not None:
         before += form.of(field.share) ** 2 * field.weight.take(run, axis=1)
-    if extra is not None:
-        before += extra
-    z = value / np.sqrt(before * _variance(form, tilts, field, level))
-    new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
-    paired = of_pairs(tilts)
+    if more is not None:
+        before += more
+    value /= np.sqrt(before * _variance(form, tilts, field, level))
+    new, leverage = form.of(field.new), form.squares(field.per_row)
+    new -= form.offsets
+    z, paired = value, of_pairs(tilts)
     if paired is not None and len(form.places) > 1:
-        of_items = paired.standing(form.places[0], form.places[1], form.offsets)
+        of_items = paired.standing(form.places[0], form.places[1], np.asarray(form.offsets))
         z, before, leverage = (
             np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before, leverage), strict=True)
         )
