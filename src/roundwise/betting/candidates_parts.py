@@ -23,6 +23,7 @@ from roundwise.problem import Problem
 from roundwise.state import Parts
 
 OPENING = 0.8  # share of the bank that a new candidate gets
+_FEW = 1000  # numbers in the names of all candidates, below which those of all parts are looked up at once
 
 
 class Purses(NamedTuple):
@@ -104,6 +105,10 @@ class _Ledger:
     def __init__(self, purses: Purses, names: Floats, confident: Bools) -> None:
         self.purses = Purses(*(each.copy() for each in purses))
         self.names, self.confident = names, confident
+        self.number: Index | None = None  # of each part's candidate, -1 if it was not opened before: for few columns
+        if self.purses.answers.size < _FEW:
+            match = (self.purses.answers == names[:, None]).all(axis=2)  # (P, C, n)
+            self.number = np.where(match.any(axis=1), match.argmax(axis=1), -1)
         self.current = np.full(purses.bank.size, -1)  # the candidate of each column, -1 if it was not opened
         changed = np.ones((len(names), purses.bank.size), dtype=np.bool_)
         (names[1:] != names[:-1]).any(axis=1, out=changed[1:])
@@ -139,8 +144,11 @@ class _Ledger:
     def _number(self, p: int, who: Index) -> Index:
         """The candidate of part p in these columns, opened if it is new and likely enough; else -1."""
         wanted = self.names[p][:, who]
-        match = (self.purses.answers[:, :, who] == wanted).all(axis=1)
-        number = np.where(match.any(axis=0), match.argmax(axis=0), -1)
+        if self.number is not None:
+            number = self.number[p, who]
+        else:
+            match = (self.purses.answers[:, :, who] == wanted).all(axis=1)
+            number = np.where(match.any(axis=0), match.argmax(axis=0), -1)
         new = np.flatnonzero((number < 0) & self.confident[p, who])
         if new.size:
             columns_ = who[new]
@@ -149,7 +157,7 @@ class _Ledger:
             self.purses.answers[visited, :, columns_] = wanted[:, new].T
             self.purses.gains[visited, :, columns_] = (math.log(OPENING) + self.purses.bank[columns_])[:, None]
             self.purses.bank[columns_] += math.log(1.0 - OPENING)
-            number[new] = visited
+            number[new], self.number = visited, None  # there are more now
         return number
 
 
