@@ -19,7 +19,7 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
-_SMALL = 20_000  # numbers that are worked on at once without leaving the cache
+_PAIRS, _SMALL = 3, 20_000  # from so many batches on they are worked on at once, if these are no more numbers
 _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
 
 
@@ -208,7 +208,7 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
     size = len(later)
     runs = past.counts.shape[:-1][::-1]
     shares = [counts / safe for counts, _ in later]
-    if size**2 * past.counts.size <= _SMALL:
+    if size > _PAIRS and size**2 * past.counts.size <= _SMALL:
         system, right = _all_at_once(past, shares)
     else:
         system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous

@@ -168,30 +168,32 @@ def settled(
     """
     table, kappa = slopes(jump), shares_of_rest(len(z))
     ratio *= (1.0 / kappa)[:, None]
-    few = {int(p): _rare(ratio[p]) for p in np.flatnonzero(ratio.min(axis=1, initial=1.0) < LEAST_RATIO)}
+    few = None
+    if ratio.min(initial=1.0) < LEAST_RATIO:  # below the table slopes fall with the square root
+        few = ratio * (1.0 / LEAST_RATIO)
+        np.minimum(few, 1.0, out=few)
+        np.sqrt(few, out=few)
     place, wider = cells(z, ratio), np.sqrt(kappa)
     gains = gains.copy()
-    need, q, at = np.empty_like(gains), np.empty_like(gains), np.empty(gains.shape, dtype=np.int64)
-    slope, stake = np.empty(gains.shape, dtype=np.float32), np.empty(gains.shape, dtype=np.float32)
     mixed = [False] * len(place) if live is None else np.logical_not(live.all(axis=1)).tolist()
     for p in range(len(place)):
         if switch is not None:
             switch(p, gains)
-        np.subtract(goal, gains, out=need)
+        need = goal - gains
         bet = need > 0
         if live is not None and mixed[p]:
             bet &= live[p]
-            if not bet.any():
-                continue
+        if not bet.any():
+            continue
         need *= float(NEED_STEPS**2)
         np.maximum(need, 0.25, out=need)
         np.sqrt(need, out=need)
         need += 0.5
         np.minimum(need, SHAPE[2] - 0.5, out=need)
-        np.copyto(at, need, casting="unsafe")
+        at = need.astype(np.int64)
         at += place[p]
-        np.multiply(table.slope.take(at, mode="clip", out=slope), wider[p], out=q)
-        if p in few:
+        q = table.slope.take(at, mode="clip") * wider[p]  # float32 times a NumPy float64: float64
+        if few is not None:
             q *= few[p]
         np.minimum(q, BOLDEST_PART, out=q)
         q *= bet
@@ -201,17 +203,10 @@ def settled(
         np.minimum(x, 600.0, out=x)
         np.exp(x, out=x)
         x -= 1.0
-        x *= table.stake.take(at, mode="clip", out=stake)
+        x *= table.stake.take(at, mode="clip")
         x += 1.0
         gains += np.log(x, out=x)
     return gains
-
-
-def _rare(ratio: Floats) -> Floats:
-    """By how much slopes are smaller where past variances are below the table: they fall with the square root."""
-    found = ratio * (1.0 / LEAST_RATIO)
-    np.minimum(found, 1.0, out=found)
-    return np.sqrt(found, out=found)
 
 
 _PHI_STEPS = 512
