@@ -34,7 +34,7 @@ def total(values: ArrayLike) -> Floats:
     if rest.size == rest.shape[-1]:
         return np.asarray(rest.cumsum(axis=-1)[..., -1] if rest.size else rest.sum(axis=-1))
     # with the runs contiguous NumPy adds arm after arm, as `cumsum` does; otherwise it would add in pairs
-    return np.asarray(np.add.reduce(np.asfortranarray(rest), axis=-1))
+    return np.asarray(np.add.reduce(rest if rest.flags.f_contiguous else np.asfortranarray(rest), axis=-1))
 
 
 def zeros(shape: tuple[int, ...]) -> Floats:

@@ -213,12 +213,14 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
     else:
         system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
         every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
+        product = zeros(past.counts.shape)
         for r, (counts, totals) in enumerate(later):
             if every is not None:  # where a loop over pairs of batches takes longer, batches before the arms
                 system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
             else:
                 for s in range(r + 1):
-                    system[r, s] = -total(shares[r] * later[s][0]).transpose()
+                    system[r, s] = total(np.multiply(shares[r], later[s][0], out=product)).transpose()
+                np.negative(system[r, : r + 1], out=system[r, : r + 1])
             system[:r, r] = system[r, :r]
             system[r, r] += _weight(counts).transpose()
             right[r] = total(totals - counts * pooled).transpose()

@@ -207,7 +207,8 @@ def _standing(who: Rivals, field: Field, variances: Floats, extra: Floats | None
         x *= who.of_run(field.weight)
         before += x
     if extra is not None:
-        x = who.own(field.inverse) ** 2
+        own = who.own(field.inverse)
+        x = own * own
         x *= who.before(extra)
         before += x
     error = np.sqrt(before)

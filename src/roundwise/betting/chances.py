@@ -38,10 +38,17 @@ def counted_arms(squares: Floats, fed: Bools) -> Floats:
     """How often each arm is in the claims that are fed, by the squares of its coefficients. (J, K),(J)->(K)"""
     counted = zeros((*fed.shape[:-1], squares.shape[-1]))
     rows, which = counted.transpose(), fed.transpose()
-    if fed.ndim == 2 and (squares == np.rint(squares)).all():  # whole numbers: exact in any order
-        return (squares.transpose() @ which.astype(np.float64)).transpose()
-    for j, arm in zip(*np.nonzero(squares), strict=True):
-        rows[arm] += which[j] * squares[j, arm]
+    often = np.count_nonzero(squares, axis=0)
+    once = np.flatnonzero(often == 1)
+    claim = (squares[:, once] != 0).argmax(axis=0)
+    rows[once] = which[claim] * squares[claim, once].reshape(-1, *[1] * (which.ndim - 1))
+    for arm in np.flatnonzero(often > 1):
+        claims = np.flatnonzero(squares[:, arm])
+        if (squares[claims, arm] == 1).all():  # exact in any order
+            rows[arm] = np.count_nonzero(which[claims], axis=0)
+        else:
+            for j in claims:
+                rows[arm] += which[j] * squares[j, arm]
     return counted
 
 

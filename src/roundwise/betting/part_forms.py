@@ -129,10 +129,14 @@ def standing(
     value -= form.offsets
     more = None if extra is None else extra(before)
     if field.share is not None and field.weight is not None:
-        before += form.of(field.share) ** 2 * field.weight.take(run, axis=1)
+        x = form.of(field.share)
+        x *= x
+        x *= field.weight.take(run, axis=1)
+        before += x
     if more is not None:
         before += more
-    value /= np.sqrt(before * _variance(form, tilts, field, level))
+    error = before * _variance(form, tilts, field, level)
+    value /= np.sqrt(error, out=error)
     new, leverage = form.of(field.new), form.squares(field.per_row)
     new -= form.offsets
     z, paired = value, of_pairs(tilts)

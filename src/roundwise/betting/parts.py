@@ -61,7 +61,8 @@ class Field:
 
 def per_row(counts: Floats) -> Floats:
     """1 / rows."""
-    return 1.0 / np.maximum(counts, NONE)
+    found = np.maximum(counts, NONE)
+    return np.divide(1.0, found, out=found)
 
 
 def averaged(logs: Floats, runs: tuple[int, ...], dealings: int) -> Floats:
@@ -114,7 +115,9 @@ def field_of(seen: Seen, mu: Floats | None, shifts: bool) -> Field:
         inverse = 1.0 / np.maximum(c, _FEWEST)
         t *= inverse
         return Field(t, inverse, None, None, seen)
-    inverse = 1.0 / np.maximum(N + c, _FEWEST)
+    inverse = N + c
+    np.maximum(inverse, _FEWEST, out=inverse)
+    np.divide(1.0, inverse, out=inverse)
     f = c
     f *= inverse
     t *= inverse
