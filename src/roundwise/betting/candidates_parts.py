@@ -79,7 +79,7 @@ def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | N
     number = scale.shape[1]
     tilts = tilts_of(problem.noise, data)
     extra = None if start is None else partial(_more, start, names, scale)
-    z, before, new, leverage = standing(form, np.arange(number * n) % n, tilts, field, extra)
+    z, before, new, leverage = standing(form, None, tilts, field, extra)
     chance = summed(log_phi(z).reshape(parts, number, n))
     good = possible(before, leverage)
     tilt = tilts.forms(form, new, leverage)

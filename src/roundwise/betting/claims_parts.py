@@ -19,7 +19,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Parts
 
-MOST = 0.5  # share of the lines in all runs that are open, above which all are looked at
+MOST, NEARLY = 0.5, 0.8  # share of the lines in all runs that are open, above which all are looked at, and passed over
 
 
 @quiet
@@ -49,12 +49,13 @@ def played(
         if not open_.size:  # results that come after everything was shown
             found[:, here] = money[:, here]
             continue
+        if open_.size > NEARLY * goal.size:
+            open_ = np.arange(goal.size)
         form, scale = forms_at(pieces, open_, size, arms, n)
         tilts = tilts_of(problem.noise, part)
         level, shifted = level_of(form), None if extra is None else extra[:, here].reshape(-1)
         if pieces.pairs and open_.size > MOST * goal.size and of_pairs(tilts) is None:
-            run = np.tile(np.arange(n), lines)
-            stand = standing(AllPairs.of_pieces(pieces, n), run, tilts, field, _more(shifted))
+            stand = standing(AllPairs.of_pieces(pieces, n), None, tilts, field, _more(shifted))
             if open_.size < goal.size:
                 stand = Stand(*(each.take(open_, axis=1, mode="clip") for each in stand))
         else:

@@ -72,7 +72,7 @@ def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> 
 class AllPairs:
     """Pairs (Q) of all columns as one row: arms are rows, so that nothing is looked up one by one."""
 
-    first: Index | slice  # (Q)
+    first: Index | slice  # (Q), all of them
     second: Index | slice  # (Q), or one that all have
     offsets: Floats | float  # (Q n)
 
@@ -80,7 +80,8 @@ class AllPairs:
     def of_pieces(cls, pieces: Halfspaces, n: int) -> AllPairs:
         """Of pieces (Q) that are pairs, the same in all n columns."""
         offsets = np.repeat(pieces.offsets, n) if pieces.offsets.any() else 0.0
-        return cls(_side_by_side(pieces.arms[:, 0]), _side_by_side(pieces.arms[:, 1]), offsets)
+        first, second = pieces.arms[:, 0], pieces.arms[:, 1]
+        return cls(first if (first == first[0]).all() else _side_by_side(first), _side_by_side(second), offsets)
 
     @property
     def places(self) -> list[Index]:
@@ -114,7 +115,7 @@ def _side_by_side(arms: Index) -> Index | slice:
 
 def standing(
     form: Form | AllPairs,
-    run: Index,
+    run: Index | None,
     tilts: Tilts,
     field: Field,
     extra: Callable[[Floats], Floats] | None,
@@ -123,7 +124,8 @@ def standing(
     """By what is known before each part. (P, c)
 
     `extra` is what the shifts of earlier batches add to the variance, given what it is without any. `run` is the column
-    that each is about. With a `level` each form is about one arm, and its variance is guessed from that arm alone.
+    that each is about, None if they are about all columns in turn. With a `level` each form is about one arm, and its
+    variance is guessed from that arm alone.
     """
     value, before = form.of(field.means), form.squares(field.inverse)
     value -= form.offsets
@@ -131,7 +133,10 @@ def standing(
     if field.share is not None and field.weight is not None:
         x = form.of(field.share)
         x *= x
-        x *= field.weight.take(run, axis=1)
+        if run is None:
+            x.reshape(len(x), -1, field.weight.shape[1])[...] *= field.weight[:, None]
+        else:
+            x *= field.weight.take(run, axis=1)
         before += x
     if more is not None:
         before += more
