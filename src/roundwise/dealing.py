@@ -206,7 +206,9 @@ def shares_of_rest(parts: int) -> Floats:
 
 def cut(counts: Floats, parts: int) -> Floats:
     """How many rows of each arm are in each part: one dealing, runs contiguous. (K)->(1, K, P)"""
-    ends = np.floor(counts.transpose() * edges(parts).reshape(-1, *(1,) * counts.ndim) + 1e-9)
+    ends = counts.transpose() * edges(parts).reshape(-1, *(1,) * counts.ndim)
+    ends += 1e-9
+    np.floor(ends, out=ends)
     return np.expand_dims(np.diff(ends, axis=0).transpose(), -3)
 
 

@@ -215,17 +215,19 @@ class Lines:
         """T* and w* of showing all that is true, and nothing else: 0 if nothing is."""
         lines = self._linear()
         spread, radii = spread_over(finite(means), radius)
-        away, true = self.values(spread), self.holds(spread)
-        flat, sides = away.reshape(-1, away.shape[-1]), true.reshape(-1, true.shape[-1])
-        value, weights = np.zeros(len(flat)), np.full((len(flat), spread.shape[-1]), 1.0 / spread.shape[-1])
-        some = radii.reshape(-1, 1)
+        runs, arms = spread.shape[:-1], spread.shape[-1]
+        given, some = spread.reshape(-1, arms), radii.reshape(-1, 1)
+        if (given == given[:1]).all() and (some == some[:1]).all():  # the same means in all runs
+            given, some = given[:1], some[:1]
+        flat, sides = self.values(given), self.holds(given)
+        value, weights = np.zeros(len(flat)), np.full((len(flat), arms), 1.0 / arms)
         for mask in np.unique(sides, axis=0):
             if mask.any():
                 rows = np.flatnonzero((sides == mask).all(axis=-1))
                 found = halfspace_complexity(lines.forms[mask], flat[rows][:, mask], some[rows], sigma)
                 value[rows], weights[rows] = found
-        runs = away.shape[:-1]
-        return Complexity(value.reshape(runs), weights.reshape(*runs, -1))
+        whole = np.zeros(spread.size // arms)  # also where the means of one run stand for all
+        return Complexity((value + whole).reshape(runs), (weights + whole[:, None]).reshape(*runs, arms))
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0, sigma: float = 1.0) -> Floats:
         """The largest need of one true line alone."""
@@ -243,14 +245,21 @@ class Lines:
 
     def bets(self, runs: tuple[int, ...]) -> Halfspaces:
         """What is bet on: every line, in every run. (L, S)"""
+        found = self._bets
+        arms = np.broadcast_to(found.arms, (*runs, *found.arms.shape))
+        if found.factors is None:
+            return found._replace(arms=arms)
+        return found._replace(arms=arms, factors=np.broadcast_to(found.factors, arms.shape))
+
+    @cached_property
+    def _bets(self) -> Halfspaces:
+        """The same in one run."""
         forms = self.lines.forms
         width = int(np.count_nonzero(forms, axis=-1).max())
         found = packed(forms, self.lines.levels, width)
-        arms = np.broadcast_to(found.arms, (*runs, *found.arms.shape))
-        factors = found.coefficients
-        if width == 2 and (factors == [1.0, -1.0]).all():
-            return Halfspaces(arms, None, found.offsets, True)
-        return Halfspaces(arms, np.broadcast_to(factors, arms.shape), found.offsets, False)
+        if width == 2 and (found.coefficients == [1.0, -1.0]).all():
+            return found._replace(factors=None, pairs=True)
+        return found
 
     def centre(self, means: Floats, constant: bool) -> Floats | None:
         """Where every claim is at its level."""
