@@ -13,6 +13,7 @@ from roundwise.betting.parts import Field, log_phi, per_row, possible, settled, 
 from roundwise.noise.parts import Index, Seen, of_pairs, tilts_of
 from roundwise.problem import Problem
 
+CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
 FEW = 0.3  # share of the arms in all runs that are still in, below which only these are looked at
 
 
@@ -116,10 +117,12 @@ def played(
     looks: Floats,
     extra: Floats | None,
     first: bool,
+    wary: Bools | None = None,
 ) -> Floats:
     """log E_i of each column after all parts. (K, n)
 
-    `looks` is how good each arm looks before each part; it is used up.
+    `looks` is how good each arm looks before each part; it is used up. In columns that are `wary` (n) a part is bet on
+    where the lead is clear, or the leader more likely right than wrong.
     """
     parts, arms, n = data.counts.shape
     tilts = tilts_of(problem.noise, data)
@@ -169,12 +172,26 @@ def played(
         arm = (np.arange(parts) * (arms * n))[:, None] + open_
         return np.where(found.first == arm, found.second, found.first), arm
 
-    good = possible(before, leverage, None if live is None else live[:, open_ % n])
+    if live is not None:
+        live = live[:, open_ % n]
+    elif wary is not None:
+        live = _clear(z, lead % (arms * n), open_, wary)
+    good = possible(before, leverage, live)
     tilt = tilts.pairs(places, new, leverage, 0.0)
     before /= leverage
     found = gains.reshape(-1).copy()
     found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good, jump=data.jump)
     return found.reshape(arms, n)
+
+
+def _clear(z: Floats, lead: Index, open_: Index, wary: Bools) -> Bools:
+    """Where a bet is placed: the leader is ahead by CLEAR, or surely enough of all who are still in. (P, c)"""
+    parts, n = lead.shape
+    run = open_ % n
+    place = (np.arange(parts) * n)[:, None] + run
+    chances = np.where(lead.take(run, axis=1) == open_, 0.0, log_phi(z))
+    sure = np.bincount(place.reshape(-1), chances.reshape(-1), parts * n) >= math.log(0.5)
+    return (z >= CLEAR) | sure.take(place) | ~wary.take(run)
 
 
 def _standing(who: Rivals, field: Field, variances: Floats, extra: Floats | None) -> tuple[Floats, Floats]:
