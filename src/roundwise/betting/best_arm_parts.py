@@ -14,6 +14,7 @@ from roundwise.noise.parts import Index, Seen, of_pairs, tilts_of
 from roundwise.problem import Problem
 
 CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
+SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
 FEW = 0.3  # share of the arms in all runs that are still in, below which only these are looked at
 
 
@@ -122,7 +123,7 @@ def played(
     """log E_i of each column after all parts. (K, n)
 
     `looks` is how good each arm looks before each part; it is used up. In columns that are `wary` (n) a part is bet on
-    where the lead is clear, or the leader more likely right than wrong.
+    where the lead is clear, or the leader not too unlikely to be right.
     """
     parts, arms, n = data.counts.shape
     tilts = tilts_of(problem.noise, data)
@@ -185,12 +186,12 @@ def played(
 
 
 def _clear(z: Floats, lead: Index, open_: Index, wary: Bools) -> Bools:
-    """Where a bet is placed: the leader is ahead by CLEAR, or surely enough of all who are still in. (P, c)"""
+    """Where a bet is placed: the lead is CLEAR, or the one over all who are still in SURE enough. (P, c)"""
     parts, n = lead.shape
     run = open_ % n
     place = (np.arange(parts) * n)[:, None] + run
     chances = np.where(lead.take(run, axis=1) == open_, 0.0, log_phi(z))
-    sure = np.bincount(place.reshape(-1), chances.reshape(-1), parts * n) >= math.log(0.5)
+    sure = np.bincount(place.reshape(-1), chances.reshape(-1), parts * n) >= math.log(SURE)
     return (z >= CLEAR) | sure.take(place) | ~wary.take(run)
 
 
