@@ -21,7 +21,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import Behind, Claim, Interval
+from roundwise.stopping.base import Behind, Claim, Interval
 
 TOLD_APART = 0.25  # with more than CROWD arms: bets are wary once so much of what tells them apart is not noise
 

@@ -17,7 +17,7 @@ from roundwise.estimates import Known, Past
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch, Record, Trial
-from roundwise.stopping.explained import About, Bounds, Claim
+from roundwise.stopping.base import About, Bounds, Claim
 
 
 def mean_bounds(problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:

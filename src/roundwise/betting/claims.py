@@ -31,7 +31,7 @@ from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.explained import Bounds, Claim, Standing
+from roundwise.stopping.base import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many

@@ -13,10 +13,10 @@ from roundwise.arrays import Floats
 from roundwise.questions import Statements
 from roundwise.questions.besides import answers_by_arm, control_of, level_of, tolerance_of
 from roundwise.stopping import Claim, explained
-from roundwise.stopping.explained import About, Bounds, Interval
+from roundwise.stopping.base import About, Bounds, Interval
 from roundwise.studies.report.model import Arm, Course, Shown
-from roundwise.studies.report.words import units_of
 from roundwise.studies.state import State
+from roundwise.studies.words import units_of
 
 MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
