@@ -25,6 +25,7 @@ BROWSERS = (
     "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
 )
 PATIENCE = 120  # seconds
+MARK = b"% a report of roundwise\n"  # a comment behind the end, by which we know what we wrote
 
 
 def pdf_of(report: Facts) -> bytes:
@@ -38,7 +39,7 @@ def pdf_of(report: Facts) -> bytes:
         command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", page.as_uri()]
         try:
             subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
-            return target.read_bytes()
+            return target.read_bytes().rstrip(b"\n") + b"\n" + MARK
         except (OSError, subprocess.SubprocessError) as error:
             kind = "did not end" if isinstance(error, subprocess.TimeoutExpired) else "failed"
             raise InputError(

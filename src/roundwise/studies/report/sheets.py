@@ -71,7 +71,7 @@ def workbook_of(report: Facts) -> bytes:
     except ImportError:
         raise InputError("Excel files need the extra 'frames': pip install 'roundwise[frames]'.") from None
     book = Workbook()
-    book.properties.creator = "roundwise"
+    book.properties.creator = book.properties.lastModifiedBy = "roundwise"
     book.properties.title = visible(report.study)
     sheet = book.active
     sheet.title = "summary"
