@@ -113,7 +113,20 @@ class Claiming:
             rounds=after,
             steps=self._remembered(kept, batch, rho, bars, gains, shown),
         )
-        return self.looked(problem, kept, plan.left)
+        if plan.left is None:
+            return self.looked(problem, kept, None)
+        beyond = np.maximum(size - plan.pulls.sum(axis=-1), 0.0)  # more came than was asked for
+        return self.looked(problem, kept, np.maximum(plan.left - beyond, 0.0))
+
+    def prolonged(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
+        """After another budget was said, of which so many results are left: purses go on with what they have."""
+        return self.looked(problem, kept._replace(over=np.zeros_like(kept.over)), left)
+
+    def alive(self, problem: Problem, kept: Kept) -> Bools:
+        """Whether anything is left in the purses of a claim that is not settled, so that more results may show it. ()"""
+        sides = sides_of(problem, kept.shown)
+        unsettled = np.broadcast_to(~sides.any(axis=-2, keepdims=True), sides.shape).reshape(kept.shown.shape)
+        return np.asarray((unsettled & np.isfinite(kept.gains)).any(axis=-1))
 
     def towards(
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
@@ -156,7 +169,8 @@ class Claiming:
         kept = trial.kept
         if self.finished(problem, kept):
             return "everything is settled" if claims_of(problem).opposites else "all claims are shown"
-        if kept.over:
+        left = trial.plan.left
+        if kept.over or (left is not None and left + trial.plan.pulls.sum(axis=-1) <= 0):
             return "the budget is used"
         return "nothing more is to be expected of the results that are left" if kept.expected < HOPELESS else None
 
@@ -271,7 +285,10 @@ class Claiming:
             return kept
         plain = question.odds or items_of(problem.noise) is not None
         found = self.outlook(problem, kept if plain else self._unshifted(kept, pieces, pooled), left)
-        return kept._replace(fed=found.fed, chances=found.chances, expected=found.expected)
+        some = left > 0  # of nothing, nothing is to be expected
+        return kept._replace(
+            fed=found.fed, chances=found.chances * some[..., None], expected=np.where(some, found.expected, 0.0)
+        )
 
     def _unshifted(self, kept: Kept, pieces: Halfspaces, pooled: Floats) -> Kept:
         """For plans alone: with pooled means, which are more exact, where differences within batches do not object.

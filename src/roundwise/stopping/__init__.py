@@ -1,6 +1,17 @@
 """When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, `explained` what else."""
 
-from roundwise.stopping.base import Exacting, Stopping, anytime, carrying, exacting, looks_ahead, rule_words, struck
+from roundwise.stopping.base import (
+    Exacting,
+    Stopping,
+    alive,
+    anytime,
+    carrying,
+    exacting,
+    looks_ahead,
+    prolonged,
+    rule_words,
+    struck,
+)
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.explained import About, Claim, Explained, explained
 from roundwise.stopping.glr import GLR
@@ -22,11 +33,13 @@ __all__ = [
     "Sum",
     "Threshold",
     "Volume",
+    "alive",
     "anytime",
     "carrying",
     "exacting",
     "explained",
     "looks_ahead",
+    "prolonged",
     "rule_words",
     "struck",
 ]

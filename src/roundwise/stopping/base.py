@@ -5,7 +5,8 @@ needs. The error guarantee rests on it alone: any sampling, also pulling more or
 exceptions are rules that are `Exacting`: they cannot decide once a batch came back otherwise than planned.
 
 A rule may have, besides: `anytime`, that it may be asked after a batch of any size; `looks_ahead`, that it uses what is
-left of a budget; `struck(problem, trial, means)`, where it has wrongly ruled out what is true; `words(delta)`, what it
+left of a budget; `prolonged(problem, kept, left)` and `alive(problem, kept)`, how it goes on after another budget was
+said, and whether it can after its end; `struck(problem, trial, means)`, where it has wrongly ruled out what is true; `words(delta)`, what it
 does as sentences for a protocol.
 """
 
@@ -82,6 +83,18 @@ def anytime(rule: Stopping) -> bool:
 def looks_ahead(rule: Stopping) -> bool:
     """Whether the rule uses what is left of a budget, so that a plan must say it."""
     return bool(getattr(rule, "looks_ahead", False))
+
+
+def prolonged(rule: Stopping, problem: Problem, kept: Any, left: Floats) -> Any:
+    """What the rule keeps after another budget was said; the same, if what is left is nothing to it."""
+    own = getattr(rule, "prolonged", None)
+    return kept if own is None else own(problem, kept, left)
+
+
+def alive(rule: Stopping, problem: Problem, kept: Any) -> bool | None:
+    """Whether a rule that has ended may go on with a larger budget; None if its end is a verdict that nothing changes."""
+    own = getattr(rule, "alive", None)
+    return None if own is None else bool(own(problem, kept))
 
 
 def struck(rule: Stopping, problem: Problem, trial: Trial, means: Floats) -> Bools:
