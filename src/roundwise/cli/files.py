@@ -98,7 +98,7 @@ def _beside(path: Path) -> Path:
 
 def _ours(path: Path) -> bool:
     """Whether a file is as roundwise wrote it, or empty: where anybody added a column or a row, it may hold results."""
-    from roundwise.studies.report.pdf import MARK
+    from roundwise.studies.report.report import MARK
 
     try:
         contents = path.read_bytes()

@@ -1,4 +1,4 @@
-"""What there is to say about a study."""
+"""What there is to say about a study: its facts, and how it went, round by round."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
-from roundwise.stopping import exacting
-from roundwise.studies.guarantee import Guarantee, guarantee_of, standing
-from roundwise.studies.report.course import cells_of as cells_of_rounds
-from roundwise.studies.report.course import courses_of
-from roundwise.studies.report.events import Event, events_of
+from roundwise.stopping import exacting, explained
+from roundwise.studies.count import restored
+from roundwise.studies.guarantee import Guarantee, conclusion_of, dangers_of, extent, guarantee_of, notes_of, standing
+from roundwise.studies.packing import Unreadable
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
-from roundwise.studies.report.model import Told
-from roundwise.studies.report.notes import conclusion_of, dangers_of, extent, notes_of
+from roundwise.studies.report.model import Cell, Course, Event, Told, events_of
 from roundwise.studies.report.report import Report
 from roundwise.studies.report.sizes import measured
-from roundwise.studies.report.words import clause, ends, share, units_of
+from roundwise.studies.report.text import outside
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 from roundwise.studies.store.log import stamp
+from roundwise.studies.words import clause, ends, share, units_of
 
 
 def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
@@ -86,7 +85,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         ends=ends(settings.delta, standing(state).agrees),
         differences=ends(settings.delta, True),
         dangers=tuple(dangers_of(state, bool(claims) and claims[0].arm is not None)),
-        notes=tuple(notes_of(state, rows)),
+        notes=tuple(notes_of(state, [each.name for each in rows if outside(each)])),
         guarantee=str(guarantee),
         sentence=_sentence(state, found, guarantee),
         next=_next(state, verdict),
@@ -206,3 +205,68 @@ def _next(state: State, verdict: Plain | None) -> str:
 
 def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
     return {name: int(value) for name, value in zip(names, values, strict=True) if value > 0}
+
+
+# --- what each round brought, and what it did to the evidence
+
+
+MANY = 200  # claims (or batches) up to which their course is followed
+
+
+def cells_of_rounds(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
+    """What every round brought of every arm that it asked for or had."""
+    found = []
+    for asked in rounds:
+        came = asked.whole
+        for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True):
+            if pulls or count:
+                mean = float(total / count) if count else None
+                found.append(
+                    Cell(
+                        round=asked.number,
+                        arm=arm,
+                        asked=int(pulls),
+                        results=int(count),
+                        mean=mean,
+                        counts=asked.counted,
+                    )
+                )
+    return tuple(found)
+
+
+def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
+    """The evidence after every round, as it was recorded, for each claim that is made now."""
+    rule, problem, names = explained(state.settings.policy.stopping), state.settings.problem, state.settings.arms
+    now = rule.claims(problem, state.trial, names)
+    steps = [entry.payload for entry in entries if entry.kind == "counted"]
+    if not now or len(now) > MANY or len(steps) > MANY:
+        return ()
+    found: dict[str, dict[int, tuple[float, bool]]] = {each.words: {} for each in now}
+    for payload in steps:
+        try:
+            trial = restored(state.settings, payload)
+        except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
+            continue
+        for each in rule.claims(problem, trial, names):
+            if each.words in found:
+                found[each.words][int(payload["batch"])] = (each.evidence, each.shown)
+    return tuple(
+        Course(
+            claim=words,
+            rounds=tuple(steps),
+            log_evidence=tuple(evidence for evidence, _ in steps.values()),
+            shown=bool(steps) and list(steps.values())[-1][1],
+            shown_at=_since([(number, shown) for number, (_, shown) in steps.items()]),
+        )
+        for words, steps in found.items()
+    )
+
+
+def _since(steps: list[tuple[int, bool]]) -> int | None:
+    """The round from which on a claim was shown all the time, if it is."""
+    first = None
+    for number, shown in reversed(steps):
+        if not shown:
+            break
+        first = number
+    return first

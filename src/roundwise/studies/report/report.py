@@ -1,15 +1,20 @@
-"""A report: the facts about a study, and the same in every form."""
+"""A report: the facts about a study, and the same in every form; Markdown and PDF are made here."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 from roundwise.arrays import Plain
-from roundwise.studies.report.markdown import markdown_of
+from roundwise.errors import InputError, visible
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.page import card_of, page_of
-from roundwise.studies.report.pdf import pdf_of
 from roundwise.studies.report.records import (
     ARM_COLUMNS,
     CELL_COLUMNS,
@@ -18,11 +23,27 @@ from roundwise.studies.report.records import (
     arm_records,
     cell_records,
     claim_records,
+    csv_of,
     frame,
     plain_of,
+    workbook_of,
 )
-from roundwise.studies.report.sheets import csv_of, workbook_of
-from roundwise.studies.report.text import text_of, top_of
+from roundwise.studies.report.text import (
+    Table,
+    arm_table,
+    claim_table,
+    claims_apart,
+    danger_of,
+    evidence_of,
+    facts_of,
+    file_table,
+    foot_of,
+    legend_of,
+    round_table,
+    text_of,
+    top_of,
+)
+from roundwise.studies.words import sentence
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -86,3 +107,83 @@ class Report(Facts):
 
     def __repr__(self) -> str:
         return f"<Report of '{self.study}', {self.status}: {self.headline}>"
+
+
+def markdown_of(report: Facts) -> str:
+    """The report as Markdown."""
+    lines = ["<!-- roundwise report -->", f"# {escaped(report.study)}", ""]
+    lines += [line for each in danger_of(report) for line in (f"> **{escaped(each)}**", "")]
+    lines += [line for each in report.dangers for line in (f"> {escaped(each)}", "")]
+    lines += [f"**{escaped(sentence(report.headline))}**", "", escaped(report.sentence), ""]
+    lines += [f"- {name}: {escaped(value)}" for name, value in facts_of(report)]
+    lines += ["", "## Arms", "", *pipes(arm_table(report)), ""]
+    lines += [escaped(legend), ""] if (legend := legend_of(report)) else []
+    if claims_apart(report):
+        lines += ["## Evidence", "", evidence_of(report), "", *pipes(claim_table(report)), ""]
+    if report.cells:
+        lines += ["## Rounds", "", *pipes(round_table(report)), ""]
+    if report.files:
+        lines += ["## Files", "", *pipes(file_table(report)), ""]
+    if report.notes:
+        lines += ["## Notes", "", *(f"- {escaped(each)}" for each in report.notes), ""]
+    lines += ["## To reproduce", "", "```", visible(report.reproduce), "```", "", foot_of(report), ""]
+    return "\n".join(lines)
+
+
+def pipes(table: Table) -> list[str]:
+    """A table in Markdown."""
+    rows = ["| " + " | ".join(escaped(cell) for cell in row) + " |" for row in table]
+    return [rows[0], "|" + " --- |" * len(table[0]), *rows[1:]]
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    text = visible(text).replace("\n", " ")
+    return re.sub(r"([\\|*`\[\]])", r"\\\1", text).replace("&", "&amp;").replace("<", "&lt;")
+
+
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "microsoft-edge",
+    "msedge",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+)
+PATIENCE = 120  # seconds
+MARK = b"% a report of roundwise\n"  # a comment behind the end, by which we know what we wrote
+
+
+def pdf_of(report: Facts) -> bytes:
+    """The page of a report as a PDF."""
+    found = browser()
+    with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
+        page, target = Path(folder) / "report.html", Path(folder) / "report.pdf"
+        page.write_text(page_of(report), encoding="utf-8")
+        command = [found, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/profile"]
+        command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has no sandbox
+        command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", page.as_uri()]
+        try:
+            subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+            return target.read_bytes().rstrip(b"\n") + b"\n" + MARK
+        except (OSError, subprocess.SubprocessError) as error:
+            kind = "did not end" if isinstance(error, subprocess.TimeoutExpired) else "failed"
+            raise InputError(
+                f"{found} {kind} when it was to print the report. Write it as .html, and print that from a browser."
+            ) from None
+
+
+def browser() -> str:
+    """A browser that can print without a window."""
+    for name in BROWSERS:
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    raise InputError(
+        "A PDF is printed by a browser, and neither Chromium, Chrome nor Edge was found on this machine. Install one, "
+        "or write the report as .html and print that."
+    )

@@ -1,4 +1,4 @@
-"""Lines of a table that are one result each, checked. Everything that is wrong is put down, then refused."""
+"""Lines of a table, checked: of one result each, or of many. Everything that is wrong is put down, then refused."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, said
 from roundwise.noise import Noise, items_of
+from roundwise.studies.packing import Hashes
 from roundwise.studies.results import checks
-from roundwise.studies.results.cells import Numbers, no_value
-from roundwise.studies.results.columns import Layout
-from roundwise.studies.results.comparing import contradictions
-from roundwise.studies.results.contradicted import Contradicted
-from roundwise.studies.results.earlier import Earlier
-from roundwise.studies.results.ids import Ids
+from roundwise.studies.results.checks import Cells, digest, taken, with_arms, written
+from roundwise.studies.results.columns import Layout, Options
+from roundwise.studies.results.earlier import Earlier, contradictions
+from roundwise.studies.results.ids import Contents, Ids, hashes, with_arm
 from roundwise.studies.results.lots import Spool
-from roundwise.studies.results.marks import Contents, hashes, with_arm
-from roundwise.studies.results.names import Index, Names
-from roundwise.studies.results.options import Options
-from roundwise.studies.results.packing import Hashes
-from roundwise.studies.results.placed import Cells, digest, taken, with_arms, written
+from roundwise.studies.results.names import Index, Names, Numbers, no_value
+from roundwise.studies.results.recorded import Contradicted
 from roundwise.studies.results.sheets import Chunk, Sheet
-from roundwise.studies.results.words import by_arm, quoted, shown
+from roundwise.studies.words import by_arm, quoted, shown
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 
@@ -249,3 +245,50 @@ class RowLines:
                 else (min(*moments, self.times[0]), max(*moments, self.times[1]))
             )
             self.times = (shown(ends[0]), shown(ends[1]))
+
+
+class SumLines:
+    """Lines that stand for many results."""
+
+    def __init__(self, sheet: Sheet, names: Names, noise: Noise, plan: Layout) -> None:
+        self._sheet, self._names, self._noise, self._plan = sheet, names, noise, plan
+        self._total = "successes" if plan.form == "successes" else "total"
+        roles = ("count", self._total, *(("squares",) if plan.squares else ()))
+        self._numbers = {role: Numbers(plan.titles[role], sheet.decimal_comma) for role in roles}
+        self._contents = Contents(f"{plan.form} {len(plan.places)}") if sheet.digest is None else None
+
+    def read(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Index, Floats, Floats, Floats | None]]:
+        """Checked lines in chunks: arms, counts, totals, and the scatter within each line where it is known."""
+        plan = self._plan
+        for chunk in chunks:
+            cells = with_arms(self._sheet, self._names, plan, chunk)
+            if not len(cells.arms):
+                continue
+            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+            found = {}
+            for role, reader in self._numbers.items():
+                found[role], _ = reader.read(cells.lines, cells.columns[role])
+                checks.numbers(lines, reader.title, cells.columns[role], found[role])
+            counts, totals = found["count"], found[self._total]
+            checks.sums(lines, self._noise, plan.titles, counts, totals)
+            within = None
+            if plan.form == "successes":
+                with np.errstate(invalid="ignore", over="ignore"):
+                    within = np.maximum(totals - totals * (totals / np.maximum(counts, 1.0)), 0.0)
+            elif plan.squares:
+                within = checks.squares(lines, plan.titles, counts, totals, found["squares"])
+            good = lines.good
+            own = cells.arms[good], counts[good], totals[good], None if within is None else within[good]
+            if self._contents is not None:
+                self._contents.add([self._names.arms[i] for i in own[0].tolist()], *own[1:], None)
+            yield own
+
+    def refuse(self) -> None:
+        """Raise an error if anything was wrong."""
+        written(self._sheet, list(self._numbers.values()))
+        self._names.refuse_others(self._sheet.problems)
+        self._sheet.problems.refuse()
+
+    def digest(self) -> str:
+        """Of the contents."""
+        return digest(self._sheet, self._contents)
