@@ -1,13 +1,16 @@
 """What else may change in a study under way: budgets, earlier data, later results, its end; and its rounds."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 
 from changing import ARMS, rates, same_when_read_again, studies, sums
 from roundwise import (
     BestArm,
     Binary,
+    Chances,
     Gaussian,
     InputError,
     TopK,
@@ -16,9 +19,15 @@ from roundwise import (
 )
 from roundwise.policies import PET
 from roundwise.questions import Claims
+from roundwise.state import Batch
+from roundwise.studies import count
 from roundwise.studies.keeping import verified
 from roundwise.studies.settings import Settings
 from roundwise.studies.store import UnknownStudy
+from roundwise.trial import advance
+
+DOSES = ("placebo", "low", "high")
+CLAIMS = {"question": Claims.against_control(DOSES, control="placebo"), "arms": DOSES}
 
 
 @pytest.fixture
@@ -74,6 +83,111 @@ class TestBudgets:
         assert study.state.trial.plan.last
         study.extend(600)
         assert (study.state.trial.plan.left, bool(study.state.trial.plan.last)) == (480, False)
+
+    def test_a_round_that_is_asked_for_is_the_last_only_by_what_it_asks_for(self, make):
+        """The budget grows from 90 to 120 while the last 40 of 90 are asked for: 30 are left after them."""
+        study = make(**CLAIMS, budget=90, round=50)
+        study.ask()
+        study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
+        assert study.ask().pulls.sum() == 40
+        assert bool(study.state.trial.plan.last)
+        study.extend(120)
+        plan = study.state.trial.plan
+        assert (plan.pulls.sum(), plan.left, bool(plan.last)) == (40, 30, False)
+        report = study.tell(sums(placebo=(20, 6), high=(20, 9)))
+        assert report.status == "undecided"
+        assert np.isfinite(study.state.trial.kept.gains).all()  # nothing was bet that cannot be undone
+        assert study.ask().pulls.sum() == 30
+        assert verified(study.entries()).differences == ()
+
+    def test_counted_anew_each_round_has_the_budget_that_was_said_before_it(self, make):
+        study = make(**CLAIMS, budget=90, round=50)
+        study.ask()
+        study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
+        study.extend(200)
+        study.ask()
+        study.tell(sums(placebo=(25, 6), high=(25, 9)))
+        before = study.state.trial
+        second = study.state.asked[1].files[0].digest
+        study.amend(second, sums(placebo=(25, 6), high=(25, 10)), "a typing error")
+        study.amend(study.state.asked[1].files[0].digest, sums(placebo=(25, 6), high=(25, 9)), "it was none")
+        after = study.state
+        assert after.settings.budget == 200
+        assert after.trial.kept.gains == pytest.approx(before.kept.gains, rel=1e-12)
+        assert (after.trial.plan.left, bool(after.trial.plan.last)) == (before.plan.left, bool(before.plan.last))
+        assert verified(study.entries()).differences == ()
+
+    @pytest.mark.parametrize("cash", [0.0, 0.02])
+    def test_claims_go_on_after_the_end_with_what_is_left(self, make, cash):
+        study = make(**CLAIMS, budget=90, round=50, policy=Chances(cash=cash))
+        study.ask()
+        study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
+        study.ask()
+        before = study.state.trial.kept.gains
+        study.tell(sums(placebo=(14, 4), low=(13, 4), high=(13, 6)))
+        kept = study.state.trial.kept
+        assert study.state.decided is not None
+        assert "the budget is used" in study.status().text()
+        if not cash:
+            assert np.isneginf(kept.gains).all()
+            with pytest.raises(InputError, match="left nothing to what it did not show"):
+                study.extend(2000)
+            return
+        assert kept.gains == pytest.approx(before + math.log(0.02))
+        said = study.effect("extend", budget=2000)
+        assert said.startswith("This keeps the guarantee: what was shown stays shown, and what is open goes on with")
+        assert f"at most {0.02 * math.exp(before.max()):.2g} : 1" in said
+        assert study.extend(2000).status == "undecided"
+        assert study.state.decided is None
+        assert study.state.trial.kept.gains == pytest.approx(kept.gains)
+        while (asked := study.ask()) is not None:
+            study.tell(
+                sums(**{arm: (n, round(n * (0.2 if arm == "placebo" else 0.7))) for arm, n in asked.table}), again=True
+            )
+        assert any(row["shown"] for row in study.report().plain()["claims"])
+        assert [each.kind for each in study.entries()].count("decided") == 2
+        assert verified(study.entries()).differences == ()
+        with pytest.raises(InputError, match="decided for good: all claims are shown"):
+            study.extend(9000)
+
+    def test_a_budget_that_came_all_at_once_is_used_and_nothing_is_forecast(self, make):
+        study = make(**CLAIMS, budget=100, round=50)
+        study.ask()
+        report = study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
+        assert "the budget is used" in report.text()
+        assert [row["chance"] for row in report.plain()["claims"]] == [0, 0]
+        assert study.ask() is None
+        study.extend(300)  # no bet was the last: everything that was won is there
+        assert study.ask().pulls.sum() == 50
+
+    def test_no_extension_after_results_that_came_after_the_end(self, make):
+        study = make(**CLAIMS, budget=100, round=50, policy=Chances(cash=0.02))
+        study.ask()
+        study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
+        study.tell(sums(placebo=(4, 1)))
+        with pytest.raises(InputError, match="Results were told after 's' ended"):
+            study.extend(300)
+
+    @pytest.mark.parametrize("cash", [0.0, 0.1])
+    def test_whoever_extends_whenever_nothing_is_shown_keeps_the_error(self, cash):
+        """Three times the budget is doubled after its end; 20 % of the studies may be wrong."""
+        wrong, runs = 0, 300
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+            settings = Settings(
+                Claims.against_control(3, 0), ("a", "b", "c"), Gaussian(1.0), 0.2, Chances(cash=cash), 0, 100, 50
+            )
+            trial = count.started(settings)
+            for budget in (200, 400, 800, 800):
+                while not trial.done:
+                    pulls = trial.plan.pulls
+                    batch = Batch(pulls, np.sqrt(pulls) * rng.standard_normal(3))
+                    trial = advance(settings.problem, settings.acting, trial, batch)
+                if not trial.kept.shown.any():
+                    settings, trial = count.extended(settings, trial, budget)
+            wrong += bool(trial.kept.shown.any())
+        assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)
+        assert wrong > 0.05 * runs  # the test can fail
 
     def test_what_cannot_be(self, make):
         study = make()

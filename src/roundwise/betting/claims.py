@@ -122,11 +122,13 @@ class Claiming:
         """After another budget was said, of which so many results are left: purses go on with what they have."""
         return self.looked(problem, kept._replace(over=np.zeros_like(kept.over)), left)
 
-    def alive(self, problem: Problem, kept: Kept) -> Bools:
-        """Whether anything is left in the purses of a claim that is not settled, so that more results may show it. ()"""
-        sides = sides_of(problem, kept.shown)
-        unsettled = np.broadcast_to(~sides.any(axis=-2, keepdims=True), sides.shape).reshape(kept.shown.shape)
-        return np.asarray((unsettled & np.isfinite(kept.gains)).any(axis=-1))
+    def final(self, problem: Problem, kept: Kept) -> str | None:
+        """Why no budget lets it go on; None if an unsettled claim has something in its purse. One run."""
+        if self.finished(problem, kept):
+            return _all_shown(problem)
+        if (sides_of(problem, np.isfinite(kept.gains)) & ~sides_of(problem, kept.shown).any(axis=-2)).any():
+            return None
+        return "the last round was bet on as the last one, which left nothing to what it did not show"
 
     def towards(
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
@@ -168,7 +170,7 @@ class Claiming:
         """Why it stopped, None if it did not. One run only."""
         kept = trial.kept
         if self.finished(problem, kept):
-            return "everything is settled" if claims_of(problem).opposites else "all claims are shown"
+            return _all_shown(problem)
         left = trial.plan.left
         if kept.over or (left is not None and left + trial.plan.pulls.sum(axis=-1) <= 0):
             return "the budget is used"
@@ -313,3 +315,7 @@ class Claiming:
         pieces, shared = question.bets(kept.value.shape[:-1]), items_of(problem.noise)
         items = None if shared is None else shared.halves(kept.past, pieces)
         return outlook(question.forms, pieces, unshown, need, kept.value, kept.error, kept.spread, left, items)
+
+
+def _all_shown(problem: Problem) -> str:
+    return "everything is settled" if claims_of(problem).opposites else "all claims are shown"

@@ -113,7 +113,8 @@ class Rounds:
             return plan
         after = np.maximum(self.budget - record.samples - pulls.sum(axis=-1), 0.0)
         own = round_of(plan).plan.last
-        return plan._replace(pulls=pulls, left=after, last=np.asarray(after <= 0 if own is None else own | (after <= 0)))
+        last = np.asarray(after <= 0 if own is None else own | (after <= 0))
+        return plan._replace(pulls=pulls, left=after, last=last)
 
     def _within(self, plan: Plan, record: Record, cut: Bools) -> Plan:
         """A plan of the policy, kept within all this."""

@@ -5,9 +5,9 @@ needs. The error guarantee rests on it alone: any sampling, also pulling more or
 exceptions are rules that are `Exacting`: they cannot decide once a batch came back otherwise than planned.
 
 A rule may have, besides: `anytime`, that it may be asked after a batch of any size; `looks_ahead`, that it uses what is
-left of a budget; `prolonged(problem, kept, left)` and `alive(problem, kept)`, how it goes on after another budget was
-said, and whether it can after its end; `struck(problem, trial, means)`, where it has wrongly ruled out what is true; `words(delta)`, what it
-does as sentences for a protocol.
+left of a budget; `prolonged(problem, kept, left)` and `final(problem, kept)`, how it goes on after another budget was
+said, and why it cannot after its end; `struck(problem, trial, means)`, where it has wrongly ruled out what is true;
+`words(delta)`, what it does as sentences for a protocol.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ def prolonged(rule: Stopping, problem: Problem, kept: Any, left: Floats) -> Any:
     return kept if own is None else own(problem, kept, left)
 
 
-def alive(rule: Stopping, problem: Problem, kept: Any) -> bool | None:
-    """Whether a rule that has ended may go on with a larger budget; None if its end is a verdict that nothing changes."""
-    own = getattr(rule, "alive", None)
-    return None if own is None else bool(own(problem, kept))
+def final(rule: Stopping, problem: Problem, kept: Any) -> str | None:
+    """Why a rule that has ended goes on with no budget; None if it may."""
+    own: Callable[[Problem, Any], str | None] | None = getattr(rule, "final", None)
+    return "there is an answer" if own is None else own(problem, kept)
 
 
 def struck(rule: Stopping, problem: Problem, trial: Trial, means: Floats) -> Bools:

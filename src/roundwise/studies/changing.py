@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from roundwise.errors import InputError, said, whole_number
 from roundwise.questions.besides import one_by_one
-from roundwise.stopping import carrying
+from roundwise.stopping import carrying, final
 from roundwise.studies import change
 from roundwise.studies.change import Change
+from roundwise.studies.count import evidence
 from roundwise.studies.results import read_results
 from roundwise.studies.state import State
 from roundwise.studies.writing import New, Written, reasoned
@@ -94,6 +96,7 @@ class Changing(Written):
             return change.effect(state.settings, self._change(state, what, **words))
         if what == "extend":
             self._extension(state, words["budget"])
+            return EFFECTS[what] if state.decided is None else _going_on(state)
         if what == "import_past":
             self._teachable(state)
         if what == "reopen":
@@ -134,7 +137,7 @@ class Changing(Written):
     def _extension(self, state: State, budget: int) -> None:
         self._not_closed(state)
         if state.decided is not None:
-            raise InputError(f"The study '{self.name}' is decided. Nothing was changed.")
+            self._goes_on(state)
         if state.waiting is not None:
             raise InputError(
                 f"Round {state.waiting.batch} is open and has results, and what is still to come must be said before "
@@ -146,6 +149,18 @@ class Changing(Written):
             raise InputError(f"The study '{self.name}' has no budget to extend. Nothing was changed.")
         if budget < came:
             raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
+
+    def _goes_on(self, state: State) -> None:
+        """Raise an InputError unless a study that has ended may go on with a larger budget."""
+        settings = state.settings
+        why = final(settings.policy.stopping, settings.problem, state.trial.kept)
+        if why is not None:
+            raise InputError(f"The study '{self.name}' is decided for good: {why}. Nothing was changed.")
+        if state.later:
+            raise InputError(
+                f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
+                "Nothing was changed."
+            )
 
     def _reopenable(self, state: State) -> None:
         if state.closed is None:
@@ -174,6 +189,16 @@ class Changing(Written):
                 f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
                 f"alike. Nothing was changed; use {said('`policy=Wager()`', '--policy wager')}."
             )
+
+
+def _going_on(state: State) -> str:
+    """What another budget does after the end of the first."""
+    won, _, shown = evidence(state.settings, state.trial)
+    left = math.exp(min(won[~shown].max(), 700.0))
+    return (
+        "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, at most "
+        f"{left:.2g} : 1. Had this budget been said at first, more might be shown."
+    )
 
 
 def _ending(state: State) -> str:

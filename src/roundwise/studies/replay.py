@@ -11,7 +11,6 @@ halves.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -102,6 +101,7 @@ def _asked(state: State, payload: Plain, entry: Entry) -> None:
             planned=None if planned is None else pulls_of(planned, arms),
             by_number=bool(payload.get("by_number", False)),
             since=str(entry.at),
+            budget=state.settings.budget,
         )
     )
 
@@ -132,7 +132,7 @@ def _counted(state: State, payload: Plain, entry: Entry) -> None:
     for asked in state.recent:
         asked.counted = asked.number <= last and (asked.counted or asked.complete)  # what was complete stays so
     if payload["open"] is not None and (not state.recent or state.recent[-1].number < payload["open"]["number"]):
-        state.recent.append(Asked.from_payload(payload["open"], state.settings.arms))
+        state.recent.append(Asked.from_payload(payload["open"], state.settings.arms, state.settings.budget))
     state.returns(payload)
 
 
@@ -193,8 +193,11 @@ def _changed(state: State, payload: Plain, entry: Entry) -> None:
 
 
 def _extended(state: State, payload: Plain, entry: Entry) -> None:
-    settings = dataclasses.replace(state.settings, budget=payload["budget"])
-    state.becomes(settings, count.recut(settings, state.trial), state.so_far)
+    asked = state.outstanding
+    if asked is not None and not asked.files:
+        asked.budget = payload["budget"]
+    state.becomes(*count.extended(state.settings, state.trial, payload["budget"], asked), state.so_far)
+    state.decided = None  # what was shown stays shown, and what is open goes on
 
 
 def _past(state: State, payload: Plain, entry: Entry) -> None:

@@ -75,7 +75,9 @@ class State:
                 self._trial = count.restored(self.settings, self.checkpoint)
             except Unreadable:  # of a version whose state this one does not know: its batches are facts
                 done = [each for each in self.asked if each.counted]
-                self.settings, self._trial, so_far = count.folded(self.first, done, self.changes, self.taught)
+                self.settings, self._trial, so_far = count.folded(
+                    self.first, done, self.changes, self.taught, self.settings.budget
+                )
                 self._so_far = dataclasses.replace(so_far, files=self.so_far.files, refolded=True)
         return self._trial
 
@@ -151,7 +153,7 @@ class State:
         """Count what is complete (all anew, where that is needed), and what to record of it."""
         files = self.files
         if self.stale:
-            found = count.folded(self.first, self.asked, self.changes, self.taught)
+            found = count.folded(self.first, self.asked, self.changes, self.taught, self.settings.budget)
             self.becomes(found[0], found[1], dataclasses.replace(found[2], refolded=self.so_far.refolded))
         for change in self.pending:
             done = [each for each in self.asked if each.counted]
