@@ -11,6 +11,7 @@ from roundwise import (
     BestArm,
     Binary,
     Chances,
+    DataError,
     Gaussian,
     InputError,
     TopK,
@@ -22,6 +23,7 @@ from roundwise.questions import Claims
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.keeping import verified
+from roundwise.studies.results import Columns
 from roundwise.studies.settings import Settings
 from roundwise.studies.store import UnknownStudy
 from roundwise.trial import advance
@@ -214,6 +216,42 @@ class TestThePast:
             taught[[0, 2]] > untaught[[0, 2]]
         ).all()  # a batch that came as sums is bet on, now that there is a past
         same_when_read_again(study)
+
+    def test_it_cannot_be_told_again_as_results(self, make):
+        rows = {"arm": ["a", "b", "c"] * 20, "outcome": [0, 1, 1, 1, 0, 0] * 10}
+        study = make()
+        study.import_past(rows)
+        study.ask()
+        for told in (rows, {name: cells[::-1] for name, cells in rows.items()}):
+            with pytest.raises(DataError, match="were imported as earlier data and cannot be evidence, too"):
+                study.tell(told)
+        with pytest.raises(DataError, match="were imported as earlier data"):
+            study.tell({name: [*cells, *cells[:3]] for name, cells in rows.items()})  # and three more
+        with pytest.raises(DataError, match="were imported as earlier data"):
+            study.tell(rows, again=True)
+        assert study.tell({name: cells[:45] for name, cells in rows.items()}).results == 0  # other results wait
+
+    def test_no_id_of_it_counts(self, make):
+        rows = {"user": list(range(60)), "arm": ["a", "b", "c"] * 20, "outcome": [0, 1, 1, 1, 0, 0] * 10}
+        study = make(columns=Columns(id="user"))
+        study.import_past(rows)
+        study.ask()
+        for again in (False, True):
+            with pytest.raises(DataError, match=r"imported as earlier data|brings nothing new"):
+                study.tell({name: cells[::-1] for name, cells in rows.items()}, again=again)
+        more = {"user": [5, 99, 98], "arm": ["c", "a", "b"], "outcome": [0, 1, 0]}
+        study.tell(more)
+        assert study.state.waiting.results == 2
+
+    def test_sums_of_it_are_known(self, make):
+        study = make()
+        study.import_past(sums(a=(500, 100), b=(500, 400), c=(500, 250)))
+        study.ask()
+        for told in (sums(b=(500, 400), a=(500, 100), c=(500, 250)), sums(a=(505, 101), b=(505, 404), c=(505, 252))):
+            with pytest.raises(DataError, match="imported as earlier data"):
+                study.tell(told)
+        study.tell(sums(a=(600, 140), b=(600, 460), c=(600, 320)))  # no more alike than results of these arms are
+        assert study.state.number == 1
 
     def test_it_comes_first(self, make):
         study = make()

@@ -206,7 +206,7 @@ class TestFiles:
             ("mine.csv", "arm,outcome,experiment\nred,1,roundwise-1\n"),
             ("mine.txt", "results of roundwise\nred 1\n"),
             ("mine.json", '{"experiment": "roundwise", "rows": [["red", 1]]}'),
-            ("mine.md", "# What roundwise asked for\n| red | 1 |\n"),
+            ("r.md", "# What roundwise asked for\n| red | 1 |\n"),
         ],
     )
     def test_nor_one_of_ours_that_they_filled_in_nor_one_that_names_us(self, here, name, contents):

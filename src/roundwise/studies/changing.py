@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ class Changing(Written):
                 file=len(state.taught) + 1,
                 columns=settings.columns,
             )
-            slim = results.slim
+            slim = dataclasses.replace(results, lots=None, codes=None)  # ids, so that no row is told again
             if slim.digest in {each.digest for _, each in state.taught}:
                 raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
             return [("past", {"results": slim.payload()})], self._report

@@ -115,6 +115,13 @@ class State:
         return self.recent
 
     @property
+    def lessons(self) -> Sequence[tuple[tuple[str, ...], Results]]:
+        """Earlier data, also if they lie before the checkpoint."""
+        if self.checkpoint is not None and self.checkpoint.get("taught") and not self.taught:
+            self.asked  # noqa: B018 (reads the log)
+        return self.taught
+
+    @property
     def number(self) -> int:
         """Of the last batch that was asked for; 0 before the first."""
         return self.recent[-1].number if self.recent else self.so_far.batches

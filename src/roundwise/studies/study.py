@@ -235,9 +235,10 @@ class Study(Changing):
         if recorded is None:
             return results
         if not options.again:
+            new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
             raise Untimely(
-                f"{results.name} was already recorded {recorded} (same contents). Nothing was changed. If "
-                f"these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
+                f"{results.name} was already recorded {recorded} (same contents). Nothing was changed."
+                f"{new if results.ids is None else ' No id counts twice.'}"
             )
         note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
         digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
@@ -302,10 +303,11 @@ def earlier_of(
         lots = [each.lots for asked in state.asked if asked.number < now for each in asked.files]
         used = [each.items for each in lots if each is not None and each.items is not None]
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
+    past = Earlier.of(state.lessons, arms).told
     if every:
-        return replace(found, fresh=fresh)
+        return replace(found, fresh=fresh, past=past)
     total = Amounts(state.record.counts, state.record.totals)
     uncounted = [each for asked in state.recent if not asked.counted for each in asked.files]
     for each in [*uncounted, *before]:
         total = total.plus(Amounts(each.counts, each.totals))
-    return Earlier(found.told, waiting, total, fresh, state.so_far.starts)
+    return Earlier(found.told, waiting, total, fresh, state.so_far.starts, past=past)

@@ -121,6 +121,7 @@ class Results:
     ids: str | None = None  # packed hashes of the ids of all rows
     codes: str | list[float | int] | None = None  # of each of these ids, a packed hash of its arm and outcome
     start: Start | None = None
+    running: bool = False  # it was told as a running total, or the file before it, and nobody said otherwise since
     new: bool = False  # somebody said so, of this file or of one before it: it is no running total
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
@@ -172,6 +173,7 @@ class Results:
             "ids": self.ids,
             "codes": self.codes,
             "start": None if self.start is None else list(self.start),
+            "running": self.running or None,
             "new": self.new or None,
             "times": None if self.times is None else list(self.times),
             "notes": list(self.notes) or None,
@@ -212,6 +214,7 @@ class Results:
                 ids=payload.get("ids"),
                 codes=payload.get("codes"),
                 start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
+                running=bool(payload.get("running", False)),
                 new=bool(payload.get("new", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
                 notes=tuple(payload.get("notes", ())),
