@@ -16,16 +16,18 @@ from roundwise import (
     InputError,
     TopK,
     Wager,
+    list_studies,
     load_study,
 )
 from roundwise.policies import PET
 from roundwise.questions import Claims
 from roundwise.state import Batch
-from roundwise.studies import count
+from roundwise.studies import count as counting
 from roundwise.studies.keeping import verified
 from roundwise.studies.results import Columns
 from roundwise.studies.settings import Settings
 from roundwise.studies.store import UnknownStudy
+from roundwise.studies.words import count
 from roundwise.trial import advance
 
 DOSES = ("placebo", "low", "high")
@@ -179,14 +181,14 @@ class TestBudgets:
             settings = Settings(
                 Claims.against_control(3, 0), ("a", "b", "c"), Gaussian(1.0), 0.2, Chances(cash=cash), 0, 100, 50
             )
-            trial = count.started(settings)
+            trial = counting.started(settings)
             for budget in (200, 400, 800, 800):
                 while not trial.done:
                     pulls = trial.plan.pulls
                     batch = Batch(pulls, np.sqrt(pulls) * rng.standard_normal(3))
                     trial = advance(settings.problem, settings.acting, trial, batch)
                 if not trial.kept.shown.any():
-                    settings, trial = count.extended(settings, trial, budget)
+                    settings, trial = counting.extended(settings, trial, budget)
             wrong += bool(trial.kept.shown.any())
         assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)
         assert wrong > 0.05 * runs  # the test can fail
@@ -375,3 +377,89 @@ class TestRequests:
         results, report = study.preview(sums(a=(30, 15), b=(30, 9), c=(30, 4)))
         assert (len(results), report.rounds, study.state.seq) == (1, 1, seq)
         assert study.tell(sums(a=(30, 15), b=(30, 9), c=(30, 4))).plain() == report.plain()
+
+
+class TestWhatIsSaid:
+    def test_a_closed_study_waits_for_nothing(self, make, tmp_path):
+        study = make()
+        study.ask()
+        study.tell(sums(a=(4, 1), b=(2, 1)))
+        study.end("no money")
+        found = study.report()
+        text = found.text()
+        assert "wait for the rest" not in text
+        assert "do not count yet" not in text
+        assert "Still to come" not in text
+        assert (found.waiting, found.plain()["still_to_come"]) == (0, {})
+        assert "6 results of round 1, which was not complete when the study was closed, count in nothing." in text
+        listed = list_studies(f"sqlite:///{tmp_path}/studies.db")[0]
+        assert (listed["since"], listed["waiting"], listed["state"]) == (None, 0, "closed")
+
+    def test_results_that_count_no_more_because_an_earlier_round_decides(self, make):
+        study = make()
+        rates(study, a=0.1, b=0.9, c=0.85)
+        rates(study, a=0.1, b=0.88, c=0.86)
+        before = study.report()
+        assert before.status == "undecided"
+        study.drop("c", "the supplier went bankrupt", unrelated=True)
+        found = study.report()
+        assert found.status == "decided"
+        assert found.rounds < before.rounds
+        came = study.state.asked[1].counts[:2].sum()
+        said = f"{came:.0f} results (1 round) came after the round that decides, now that all is counted anew"
+        assert any(each.startswith(said) for each in found.notes)
+        assert study.status().notes == found.notes
+
+    def test_earlier_data_are_in_the_report(self, make):
+        study = make()
+        study.import_past(sums(a=(500, 100), b=(500, 400), c=(500, 250)))
+        assert any(
+            f"{count(1500)} earlier results (data frame) taught where to look" in each for each in study.report().notes
+        )
+        rates(study, a=0.3, b=0.6, c=0.5)
+        assert any("earlier results (data frame)" in each for each in study.status().notes)
+
+    def test_a_contradiction_that_was_put_right_is_not_said_again(self, make):
+        study = make(columns=Columns(id="user"))
+        study.ask()
+        arms = ["a", "b", "c"]
+        study.tell({"user": [1, 2, 3], "arm": arms, "outcome": [0, 1, 1]})
+        first = study.state.asked[0].files[0].digest
+        study.tell({"user": [1, 2, 3, 4], "arm": [*arms, "a"], "outcome": [1, 0, 1, 0]})
+        assert any("2 rows have an id seen before but another outcome" in each for each in study.report().notes)
+        study.amend(first, {"user": [1, 2, 3], "arm": arms, "outcome": [1, 0, 1]}, "they were not final")
+        assert not any("seen before" in each for each in study.report().notes)
+        assert study.state.contradicted == 0
+
+    def test_ids_say_what_is_new_after_a_withdrawal_not_the_file(self, make):
+        study = make(columns=Columns(id="user"))
+        study.ask()
+        study.tell({"user": [1, 2, 3], "arm": ["a", "b", "c"], "outcome": [0, 1, 1]})
+        grown = {"user": [1, 2, 3, 4], "arm": ["a", "b", "c", "a"], "outcome": [0, 1, 1, 0]}
+        study.tell(grown)
+        with pytest.raises(DataError, match="brings nothing new"):
+            study.tell(grown)
+        study.amend(study.state.asked[0].files[0].digest, None, "of another day")
+        assert study.state.waiting.results == 1
+        study.tell(grown)
+        assert study.state.waiting.results == 4
+
+    def test_items_that_come_back_make_the_guarantee_conditional(self, make):
+        study = make()
+        asked = study.ask()
+        n = int(asked.pulls.min())
+        rows = [(arm, i % 2, f"q{i}") for i in range(n) for arm in asked.arms]
+        arms, outcomes, items = map(list, zip(*rows, strict=True))
+        found = study.tell({"arm": arms, "outcome": outcomes, "question_id": items})
+        assert found.guarantee == (
+            "conditional on the assumption that results of different arms on the same item have nothing to do with "
+            "each other"
+        )
+
+    def test_no_arm_without_a_share(self, make):
+        with pytest.raises(InputError, match="leaves an arm without any result"):
+            make(split="2:0:1", round=60)
+
+    def test_earlier_data_do_not_teach_claims(self, make):
+        with pytest.raises(InputError, match="do not teach claims"):
+            make(**CLAIMS, budget=100).import_past(sums(placebo=(5, 1), low=(5, 4)))

@@ -185,6 +185,11 @@ class Changing(Written):
                 f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
                 "them. Nothing was changed."
             )
+        if one_by_one(state.settings.question):
+            raise InputError(
+                "Earlier data do not teach claims: let them set margins, weights, the split and the budget when the "
+                "study is created. Nothing was changed."
+            )
         if not carrying(state.settings.policy.stopping):
             raise InputError(
                 f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "

@@ -230,6 +230,22 @@ def notes_of(state: State, strange: Sequence[str]) -> list[str]:
         )
     if state.settings.noise.needs == "rows" and state.sums_only:
         said.append("Some results came as sums only: for those the range alone is used, which needs more results.")
+    results, late = state.so_far.beyond
+    if results and state.trial.done:
+        said.append(
+            f"{count(results)} results ({rounds(late)}) came after the round that decides, now that all is counted "
+            "anew: they count in nothing here, and stay in the record."
+        )
+    waiting = state.waiting
+    if waiting is not None and state.closed is not None:
+        said.append(
+            f"{count(waiting.results)} results of round {waiting.batch}, which was not complete when the study was "
+            "closed, count in nothing."
+        )
+    for _, each in state.lessons:
+        said.append(
+            f"{count(int(each.counts.sum()))} earlier results ({each.name}) taught where to look; they are no evidence."
+        )
     if state.later:
         came = count(sum(float(each.counts.sum()) for _, each in state.later))
         said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")

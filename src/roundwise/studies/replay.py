@@ -175,6 +175,8 @@ def _amended(state: State, payload: Plain, entry: Entry) -> None:
                 asked.amended |= complete  # what was complete stays so
                 state.stale |= complete
                 state.files_since += corrected is not None
+    for asked in state.recent:
+        asked.files = [each.settled(payload["replaces"]) for each in asked.files]
     kept = {key: payload[key] for key in ("name", "batch", "replaces", "why")}
     state.amendments.append({**kept, "withdrawn": corrected is None})
     state.decided = None

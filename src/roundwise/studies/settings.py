@@ -142,6 +142,8 @@ def shares(split: Sequence[float] | str | None, arms: int) -> tuple[float, ...] 
         except ValueError:
             raise InputError(f"The split is '{text}', but must be 'equal' or shares such as 2:1:1.") from None
     found = tuple(float(each) for each in split)
+    if any(each == 0 for each in found):
+        raise InputError("The split leaves an arm without any result: give every arm a share above 0.")
     if len(found) != arms:
         raise InputError(f"The split has {len(found)} shares, but there are {arms} arms: give one for each.")
     return found

@@ -161,7 +161,11 @@ class State:
         files = self.files
         if self.stale:
             found = count.folded(self.first, self.asked, self.changes, self.taught, self.settings.budget)
-            self.becomes(found[0], found[1], dataclasses.replace(found[2], refolded=self.so_far.refolded))
+            late = [each for each in self.asked if each.complete and each.number > found[2].batches]
+            results = [of_arms(each.whole, each.arms, found[0].arms).counts.sum() for each in late]
+            beyond = (int(sum(results)), len(late)) if found[1].done else (0, 0)
+            so_far = dataclasses.replace(found[2], refolded=self.so_far.refolded, beyond=beyond)
+            self.becomes(found[0], found[1], so_far)
         for change in self.pending:
             done = [each for each in self.asked if each.counted]
             settings, trial = changed(self.settings, self.trial, change, count.past_of(done))

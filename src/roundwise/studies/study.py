@@ -234,6 +234,8 @@ class Study(Changing):
         recorded = self._held(state, results.digest)
         if recorded is None:
             return results
+        if results.ids is not None and results.rows:  # ids say what is new, as when a file before it was withdrawn
+            return _renamed(results, file)
         if not options.again:
             new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
             raise Untimely(
@@ -241,8 +243,7 @@ class Study(Changing):
                 f"{new if results.ids is None else ' No id counts twice.'}"
             )
         note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
-        digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
-        return dataclasses.replace(results, digest=digest, notes=(*results.notes, note))
+        return dataclasses.replace(_renamed(results, file), notes=(*results.notes, note))
 
     def _held(self, state: State, digest: str) -> str | None:
         """Where a file of these contents is recorded and not replaced, in words."""
@@ -272,6 +273,11 @@ class Study(Changing):
                 "Nothing was changed."
             )
         return found[0]
+
+
+def _renamed(results: Results, file: int) -> Results:
+    """With a digest of its own, where another file has the same contents."""
+    return replace(results, digest=hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest())
 
 
 def earlier_of(

@@ -46,7 +46,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
     units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
     rising = cells_of(question) != "some below a level"
     control = control_of(question)
-    waiting = state.outstanding
+    waiting = state.outstanding if state.closed is None else None
     found = Findings(
         question,
         sorted(rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),

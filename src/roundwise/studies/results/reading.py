@@ -97,6 +97,7 @@ class Reader:
         self.earlier, self.seed, self.file, self.stack = earlier, seed, file, stack
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
+        self._shared = False
         self.plan = layout(sheet.top, sheet.header, names.index, sheet.hint, columns, self._guess)
         form_allowed(sheet, noise, self.plan)
 
@@ -113,7 +114,7 @@ class Reader:
             )
         left_out = self.names.note(self.sheet.name)
         notes = [*self.sheet.notes, *([] if left_out is None else [left_out])]
-        return replace(found, notes=tuple(notes))
+        return replace(found, notes=tuple(notes), shared=self._shared)
 
     # --- columns
 
@@ -141,6 +142,7 @@ class Reader:
     def _warn_of_items(self, arms: Sequence[object], watched: list[int], chunk: Chunk) -> None:
         for place, cells in zip(watched, chunk.columns[-len(watched) :], strict=True):
             if come_back(arms, cells):
+                self._shared = True
                 self.sheet.notes.append(warning(self.sheet.name, self.sheet.header[place].strip()))
 
     def _titled(self) -> list[int]:
