@@ -30,9 +30,8 @@ from roundwise import (
 )
 from roundwise.fields import quantity
 from roundwise.planning.candidates import policy_words
-from roundwise.planning.costs import Costs
 from roundwise.planning.expected import ladder
-from roundwise.planning.quantities import one_for_each
+from roundwise.planning.quantities import Costs, one_for_each
 from roundwise.questions.besides import against
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000

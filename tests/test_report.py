@@ -44,7 +44,7 @@ from roundwise import (
 )
 from roundwise.betting.rule import Betting
 from roundwise.studies.report import report_of
-from roundwise.studies.report.report import BROWSERS
+from roundwise.studies.report.files import BROWSERS
 from roundwise.studies.report.text import arm_table, claim_table, file_table, round_table
 from roundwise.studies.words import odds, per_cent
 from test_study import ARMS, QUESTIONS, World, finished
@@ -231,7 +231,7 @@ class TestForms:
         assert len(found) > 10_000
 
     def test_pdf_without_a_browser(self, odd, monkeypatch):
-        monkeypatch.setattr("roundwise.studies.report.report.BROWSERS", ("no-such-browser",))
+        monkeypatch.setattr("roundwise.studies.report.files.BROWSERS", ("no-such-browser",))
         with pytest.raises(InputError, match=r"neither Chromium, Chrome nor Edge was found.*write the report as .html"):
             odd.pdf()
 

@@ -98,7 +98,7 @@ def _beside(path: Path) -> Path:
 
 def _ours(path: Path) -> bool:
     """Whether a file is as roundwise wrote it, or empty: where anybody added a column or a row, it may hold results."""
-    from roundwise.studies.report.report import MARK
+    from roundwise.studies.report.files import MARK
 
     try:
         contents = path.read_bytes()
@@ -111,9 +111,9 @@ def _ours(path: Path) -> bool:
 
 def _our_table(contents: bytes) -> bool:
     """Whether a CSV file has the columns of one of our tables and no cell besides."""
-    from roundwise.studies.report.records import ARM_COLUMNS, CELL_COLUMNS, CLAIM_COLUMNS, FILE_COLUMNS
+    from roundwise.studies.report.files import TABLES
 
-    ours = (ASKED, ARM_COLUMNS, CELL_COLUMNS, CLAIM_COLUMNS, FILE_COLUMNS)
+    ours = (ASKED, *(columns for columns, _ in TABLES.values()))
     if not contents.startswith(tuple(f"{','.join(columns)}\n".encode() for columns in ours)):
         return False
     try:

@@ -208,7 +208,7 @@ def _from_here(
     study: str, storage: str | None, runs: int, seed: int, prices: tuple[str | None, str, str | None], as_json: bool
 ) -> None:
     from roundwise.planning import replan
-    from roundwise.planning.costs import costs_of
+    from roundwise.planning.quantities import costs_of
     from roundwise.studies import load_study
 
     with load_study(study, storage) as loaded:

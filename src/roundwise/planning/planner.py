@@ -14,13 +14,12 @@ from roundwise.errors import InputError, whole_number
 from roundwise.fields import quantity
 from roundwise.noise import Noise, with_items
 from roundwise.planning.candidates import guessed
-from roundwise.planning.costs import costs_of
 from roundwise.planning.expected import Expected, given, ladder, scenarios
 from roundwise.planning.front import Setting, front_of, settled
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.items import SHARED
 from roundwise.planning.lots import FIRST, Lots, answerable, first_lots
-from roundwise.planning.quantities import quantities
+from roundwise.planning.quantities import costs_of, quantities
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Wish
 from roundwise.policies import Policy, usual_policy

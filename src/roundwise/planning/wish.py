@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roundwise.noise import Noise, items_of, without_items
-from roundwise.planning.costs import Costs
 from roundwise.planning.items import SHARED, AlikeItems
+from roundwise.planning.quantities import Costs
 from roundwise.planning.worlds import Unreliable, world_of, worlds_of
 from roundwise.policies import Policy
 from roundwise.problem import Problem

@@ -118,14 +118,6 @@ def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement |
     return Disagreement(float(chance), apart.arm, apart.batch) if math.isfinite(chance) else None
 
 
-def disagreement(problem: Problem, batches: Sequence[Batch], shifts: bool) -> Disagreement | None:
-    """The same of a list of batches."""
-    found = Agreement.none(problem.arms)
-    for number, batch in enumerate(batches, 1):
-        found = agreement(problem, found, batch, number)
-    return differs(problem, found, shifts)
-
-
 def _further(past: Past, batch: Batch, unit: float, number: int, shifts: bool, apart: Apart) -> Apart:
     """With the residual of one more batch, whose weights have variance `unit`."""
     arms = np.flatnonzero((batch.counts > 0) & (past.counts > 0))

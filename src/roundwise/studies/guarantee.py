@@ -58,7 +58,7 @@ def guarantee_of(state: State) -> Guarantee:
     reasons = [] if doubt is None or doubt.startswith(CONDITIONAL) else [doubt.removeprefix(NONE)]
     if state.decided is not None and not state.trial.done:
         reasons.append("the answer that was recorded does not follow from what was counted")
-    if emptied(state):
+    if standing(state).emptied:
         reasons.append(
             "all answers have been ruled out, which happens with at most the error probability if what is assumed "
             "holds, so it can hardly hold"
@@ -105,14 +105,9 @@ def missing(state: State) -> list[str]:
     return found
 
 
-def compares(state: State) -> bool:
-    """Whether a shift of all arms together does not matter to the decision."""
-    return standing(state).compares
-
-
 def disagreeing(state: State) -> Disagreement | None:
     """How the batches differ by more than chance allows, in a way that matters to the decision; None if they agree."""
-    found = disagreement_of(state, compares(state))
+    found = disagreement_of(state, standing(state).compares)
     return None if found is None or found.chance >= SURPRISING else found
 
 
@@ -120,11 +115,6 @@ def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
     kept = state.so_far.agreement
     return None if kept is None else differs(state.settings.problem, kept, shifts)
-
-
-def emptied(state: State) -> bool:
-    """Whether every answer has been ruled out: the right one, too."""
-    return standing(state).emptied
 
 
 def standing(state: State) -> Standing:
@@ -157,7 +147,7 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             f"they were then; {said_where('`study.amend`', '`roundwise amend`')} corrects them, and the notes below "
             "say which they are."
         )
-    if emptied(state):
+    if standing(state).emptied:
         said.append(
             f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "
             "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
@@ -281,7 +271,7 @@ def gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
 
 def _moved(state: State) -> list[str]:
     """That all arms moved together, where that does not matter to the decision."""
-    if disagreeing(state) is not None or not compares(state):
+    if disagreeing(state) is not None or not standing(state).compares:
         return []
     moved = disagreement_of(state, False)
     if moved is None or moved.chance >= SURPRISING:
@@ -297,7 +287,7 @@ def _disagreement(state: State) -> list[str]:
     found = disagreeing(state)
     if found is None:
         return []
-    settings, shifts = state.settings, compares(state)
+    settings, shifts = state.settings, standing(state).compares
     beyond = ", beyond a shift of all arms together," if shifts else ""
     return [
         f"The rounds do not agree: the means of the same arm differ between rounds{beyond} as chance does once in "
@@ -306,13 +296,3 @@ def _disagreement(state: State) -> list[str]:
         f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
         "guarantee does not hold."
     ]
-
-
-def conclusion_of(words: str | None, open_words: str) -> str:
-    """What the study concluded, to be read inside a sentence."""
-    return f"the study concluded that {words}" if words is not None else f"the study has not concluded ({open_words})"
-
-
-def extent(results: int, arms: int, number_of_rounds: int) -> str:
-    """With how much a study concluded."""
-    return f"With {results} results of {arms} arms in {rounds(number_of_rounds)}"

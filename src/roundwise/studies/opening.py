@@ -24,13 +24,14 @@ from roundwise.studies.results.sheets import is_frame, is_path, opened, unreadab
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings, arm_names, shares, within_limits
 from roundwise.studies.state import State
-from roundwise.studies.store import Records, StudyExists, open_store
+from roundwise.studies.store import StudyExists, open_store
 from roundwise.studies.store.server import Part, Server, segment
 from roundwise.studies.study import Study
 from roundwise.studies.writing import overview, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
+    from roundwise.studies.store import Records
 
 FRAME = "data frame"  # the name of one in the record
 

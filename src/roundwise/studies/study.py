@@ -27,7 +27,7 @@ from roundwise.studies.writing import New, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.report.records import Frame
+    from roundwise.studies.report.files import Frame
 
 
 class Study(Changing):
@@ -184,17 +184,15 @@ class Study(Changing):
 
     def batches(self) -> Frame:
         """All batches as a data frame: batch, arm, asked, count, total, mean (needs pandas)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("Data frames need the extra 'frames': pip install 'roundwise[frames]'.") from None
-        rows = []
+        from roundwise.studies.report.files import frame_of
+
+        rows: list[tuple[object, ...]] = []
         for asked in self.state.asked:
             batch = asked.whole
             for arm, pulls, count, total in zip(asked.arms, asked.pulls, batch.counts, batch.totals, strict=True):
                 mean = total / count if count else np.nan
                 rows.append((asked.number, arm, int(pulls), int(count), float(total), mean))
-        return pd.DataFrame(rows, columns=["batch", "arm", "asked", "count", "total", "mean"])
+        return frame_of(("batch", "arm", "asked", "count", "total", "mean"), rows)
 
     def _open(self, state: State) -> Asked:
         if state.over is not None:

@@ -165,11 +165,6 @@ def rounds(number: int) -> str:
     return "1 round" if number == 1 else f"{count(number)} rounds"
 
 
-def results(number: float) -> str:
-    """1 result, 2 results."""
-    return "1 result" if number == 1 else f"{count(number)} results"
-
-
 def clause(text: str) -> str:
     """A sentence, to go on with inside another."""
     return text[:1].lower() + text[1:].rstrip(".")

@@ -10,8 +10,8 @@ from fastapi.responses import Response
 from roundwise.arrays import Plain
 from roundwise.spec import made
 from roundwise.studies.keeping import list_studies, verified
+from roundwise.studies.report.files import TABLES
 from roundwise.studies.report.model import events_of
-from roundwise.studies.report.records import TABLES
 from roundwise.studies.results import Columns
 from roundwise.studies.store.log import entry_lines, first_line, stamp
 from roundwise.web.bodies import Problem, Wished

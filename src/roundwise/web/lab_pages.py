@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.errors import RoundwiseError
 from roundwise.policies import POLICIES
 from roundwise.simulation.summary import Summary
-from roundwise.studies.report.records import csv_text
+from roundwise.studies.report.files import csv_text
 from roundwise.studies.report.text import Table
 from roundwise.studies.words import count
 from roundwise.web.files import attached

@@ -9,8 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
 from roundwise.studies.keeping import verified
+from roundwise.studies.report.files import csv_text
 from roundwise.studies.report.model import events_of
-from roundwise.studies.report.records import csv_text
 from roundwise.studies.words import day
 from roundwise.web.files import KINDS, attached, written
 from roundwise.web.names import segment

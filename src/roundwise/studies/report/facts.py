@@ -1,8 +1,10 @@
-"""What there is to say about a study: its facts, and how it went, round by round."""
+"""What there is to say about a study: facts, how it went round by round, and the report of all that in every form."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from shlex import quote
 
@@ -13,20 +15,84 @@ from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
 from roundwise.stopping import exacting, explained
 from roundwise.studies.count import restored
-from roundwise.studies.guarantee import Guarantee, conclusion_of, dangers_of, extent, guarantee_of, notes_of, standing
+from roundwise.studies.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
 from roundwise.studies.packing import Unreadable
+from roundwise.studies.report.files import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
-from roundwise.studies.report.model import Cell, Course, Event, Told, events_of
-from roundwise.studies.report.report import Report
+from roundwise.studies.report.model import Cell, Course, Event, Facts, Told, events_of
+from roundwise.studies.report.page import card_of, page_of
 from roundwise.studies.report.sizes import measured
-from roundwise.studies.report.text import outside
+from roundwise.studies.report.text import outside, text_of, top_of
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 from roundwise.studies.store.log import stamp
-from roundwise.studies.words import clause, ends, share, units_of
+from roundwise.studies.words import clause, ends, rounds, share, units_of
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Report(Facts):
+    """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
+
+    @property
+    def arms(self) -> Frame:
+        """The arms as a data frame, the best first (needs pandas)."""
+        return frame(self, "arms")
+
+    @property
+    def claims(self) -> Frame:
+        """What must be shown as a data frame (needs pandas)."""
+        return frame(self, "claims")
+
+    @property
+    def by_round(self) -> Frame:
+        """What every round brought of every arm as a data frame (needs pandas)."""
+        return frame(self, "rounds")
+
+    def plain(self) -> Plain:
+        """The report as JSON."""
+        return plain_of(self)
+
+    def json(self) -> str:
+        """The report as JSON text."""
+        return json.dumps(self.plain(), indent=2, allow_nan=False)
+
+    def top(self) -> str:
+        """The headline for a terminal; above it what became of the guarantee, unless it was kept."""
+        return "\n".join(top_of(self))
+
+    def text(self) -> str:
+        """The report for a terminal."""
+        return text_of(self)
+
+    def markdown(self) -> str:
+        """The report as Markdown."""
+        return markdown_of(self)
+
+    def html(self) -> str:
+        """The report as one HTML page that needs nothing else."""
+        return page_of(self)
+
+    def pdf(self) -> bytes:
+        """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
+        return pdf_of(self)
+
+    def xlsx(self) -> bytes:
+        """The report as an Excel workbook: summary, arms, claims, rounds, files (needs openpyxl)."""
+        return workbook_of(self)
+
+    def csv(self, table: str = "arms") -> str:
+        """One table as CSV: arms, claims, rounds or files."""
+        return csv_of(self, table)
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return card_of(self)
+
+    def __repr__(self) -> str:
+        return f"<Report of '{self.study}', {self.status}: {self.headline}>"
 
 
 def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
@@ -34,7 +100,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
 
     Dates, people and what came before the last checkpoint come from all `entries`; without them nothing old is read.
     """
-    rounds = state.asked if entries or intervals else state.recent
+    asked = state.asked if entries or intervals else state.recent
     settings, record, events = state.settings, state.record, events_of(entries)
     question = settings.question
     verdict = state.decided or state.verdict()
@@ -74,8 +140,8 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         still_to_come={} if waiting is None else _by_name(settings.arms, waiting.outstanding),
         arm_rows=tuple(rows),
         claim_rows=tuple(claims),
-        cells=cells_of_rounds(rounds),
-        files=_files(state, rounds, events),
+        cells=cells_of_rounds(asked),
+        files=_files(state, asked, events),
         courses=courses,
         assumed=settings.noise.words,
         units=units,
@@ -160,10 +226,10 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
         promise = f"an error probability of {share(settings.delta)} was aimed at, but is not guaranteed"
     elif guarantee.conditions:
         promise += f", provided that {guarantee.provided}"
-    what = conclusion_of(found.words, "" if found.words is not None else open_words(found))
+    what = f"has not concluded ({open_words(found)})" if found.words is None else f"concluded that {found.words}"
     return (
-        f"{extent(int(record.samples), len(settings.arms), int(record.batches))}, "
-        f"{_allocated(settings)} (roundwise {__version__}), {what}; {promise}."
+        f"With {int(record.samples)} results of {len(settings.arms)} arms in {rounds(int(record.batches))}, "
+        f"{_allocated(settings)} (roundwise {__version__}), the study {what}; {promise}."
     )
 
 

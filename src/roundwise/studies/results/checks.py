@@ -12,7 +12,6 @@ from roundwise.arrays import Bools, Floats
 from roundwise.noise import Noise
 from roundwise.questions.base import quiet
 from roundwise.studies.results.columns import Layout
-from roundwise.studies.results.ids import Contents
 from roundwise.studies.results.names import LARGEST, Index, Names, Numbers, blank
 from roundwise.studies.results.sheets import Chunk, Sheet
 from roundwise.studies.words import quoted, refusal, shown
@@ -266,10 +265,3 @@ def written(sheet: Sheet, columns: Sequence[Numbers]) -> None:
             f"{min(points)}).",
             "Use one of them.",
         )
-
-
-def digest(sheet: Sheet, contents: Contents | None) -> str:
-    """Of a file its own, of a data frame that of what was read."""
-    if sheet.digest is not None:
-        return sheet.digest()
-    return "" if contents is None else contents.hex()

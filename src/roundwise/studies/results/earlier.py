@@ -31,6 +31,7 @@ from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.recorded import Results, Start
 from roundwise.studies.words import refusal
 
+_NONE: Hashes = np.zeros(0, dtype=np.uint64)
 RARE = 1000.0
 _EQUAL = math.log(RARE)  # what it says that as many results have the same sum: much, if not everything
 
@@ -115,15 +116,14 @@ class Earlier:
     def ids(self) -> Hashes:
         """Of all rows, ascending."""
         found = [each.hashes for each in (*self.told, *self.past) if each.ids is not None]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
+        return np.unique(np.concatenate([_NONE, *found]))
 
     @cached_property
     def outcomes(self) -> tuple[Hashes, Hashes]:
         """Ids of which it is known what was recorded, and each of them with that."""
         some = [(each.hashes, each.outcomes) for each in self.told if each.codes is not None]
-        none = np.zeros(0, dtype=np.uint64)
-        ids = np.concatenate([none, *(each for each, _ in some)])
-        return ids, np.concatenate([none, *(with_outcome(*each) for each in some)])
+        ids = np.concatenate([_NONE, *(each for each, _ in some)])
+        return ids, np.concatenate([_NONE, *(with_outcome(*each) for each in some)])
 
     def holds(self, digest: str) -> bool:
         """Whether a file of the same contents is among them."""
@@ -146,18 +146,11 @@ class Earlier:
 
     def has(self, ids: Hashes) -> Bools:
         """Which ids are among them."""
-        known = self.ids
-        if not len(known):
-            return np.zeros(len(ids), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-        return known[at] == ids
+        return _among(self.ids, ids)
 
     def known(self, items: Hashes) -> Bools:
         """Which items were used in an earlier round."""
-        if self.items is None or not len(self.items):
-            return np.zeros(len(items), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
-        return self.items[at] == items
+        return _among(_NONE if self.items is None else self.items, items)
 
     @cached_property
     def together(self) -> Amounts:
@@ -327,6 +320,13 @@ def nothing_new(name: str, rows: int, but: str | None = None) -> DataError:
     """All that a file brings is recorded, `but` some of it otherwise."""
     otherwise = "" if but is None else f" {but}."
     return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{otherwise} Nothing was changed.")
+
+
+def _among(known: Hashes, values: Hashes) -> Bools:
+    """Which values are among the known ones, which are ascending, and may be many."""
+    if not len(known):
+        return np.zeros(len(values), dtype=np.bool_)
+    return known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
 
 
 def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Noise, items_of, range_of_means
 from roundwise.studies.results.checks import form_allowed
@@ -230,7 +229,7 @@ class Reader:
             spool.put(index, values, items)
         reader.refuse(spool.rows)
         same = not self.options.again and self.earlier.holds(reader.digest())  # which the study refuses
-        if reader.repeated and self.options.average_ids:
+        if reader.ids.repeated and self.options.average_ids:
             every, spool = spool, self._spool()
             reader.average(every, spool)
         if not reader.with_ids and not self.options.again:
@@ -242,8 +241,8 @@ class Reader:
             skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
             if skipped:
                 self._note_cumulative(skipped, spool.rows - skipped)
-        missing = reader.missing - self._recorded_missing(size) * bool(skipped)
-        missing = np.maximum(missing, 0.0)
+        known = [each.missing for each in self.earlier.told if each.missing is not None] if skipped else []
+        missing = np.maximum(reader.missing - sum(known, np.zeros(size)), 0.0)
         if spool.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + reader.skipped, reader.otherwise())
         sums = Sums(size)
@@ -279,8 +278,8 @@ class Reader:
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
             contradicted=reader.contradicted,
-            ids=reader.packed_ids(),
-            codes=reader.packed_codes(),
+            ids=reader.ids.packed() if reader.with_ids else None,
+            codes=reader.ids.packed_codes(self.seed) if reader.with_ids else None,
             start=start,
             times=reader.times,
         )
@@ -299,13 +298,6 @@ class Reader:
     def _spool(self) -> Spool:
         found = Spool()
         self.stack.callback(found.close)
-        return found
-
-    def _recorded_missing(self, size: int) -> Floats:
-        found = np.zeros(size)
-        for each in self.earlier.told:
-            if each.missing is not None:
-                found = found + each.missing
         return found
 
     def _without_items(self) -> DataError:

@@ -1,38 +1,50 @@
-"""The tables of a report for programs: JSON, data frames, CSV, an Excel workbook. No cell is ever a formula."""
+"""The report for programs and as a file: JSON, data frames, CSV, Excel, Markdown, PDF. No cell is ever a formula."""
 
 from __future__ import annotations
 
 import csv
 import io
+import os
+import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
 from roundwise.studies.report.model import Facts
+from roundwise.studies.report.page import page_of
+from roundwise.studies.report.text import (
+    Table,
+    arm_table,
+    claim_table,
+    claims_apart,
+    danger_of,
+    evidence_of,
+    facts_of,
+    file_table,
+    foot_of,
+    legend_of,
+    round_table,
+)
+from roundwise.studies.words import sentence
 
 Records = list[tuple[object, ...]]
 Frame = Any  # of pandas, which is imported only if it is asked for
 
-ARM_COLUMNS = (
-    "arm",
-    "results",
-    "missing",
-    "waiting",
-    "mean",
-    "lower",
-    "upper",
-    "behind_best_at_least",
-    "behind_leader_at_least",
-    "behind_leader_at_most",
-    "difference",
-    "difference_lower",
-    "difference_upper",
-    "lift",
-    "lift_lower",
-    "lift_upper",
-    "place",
-)
+# the columns of each table, by what the rows of a report call them
+ARM_COLUMNS = {
+    "arm": "name",
+    **{each: each for each in ("results", "missing", "waiting", "mean", "lower", "upper")},
+    "behind_best_at_least": "behind",
+    "behind_leader_at_least": "trails_least",
+    "behind_leader_at_most": "trails_most",
+    **{f"{each}{end}": f"{each}{end}" for each in ("difference", "lift") for end in ("", "_lower", "_upper")},
+    "place": "place",
+}
 CLAIM_COLUMNS = ("claim", "shown", "shown_at", "log_evidence", "log_bar", "estimate", "lower", "upper", "chance")
 CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
 FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256")
@@ -40,28 +52,8 @@ FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "a
 
 def arm_records(report: Facts) -> Records:
     """All arms, the best first."""
-    return [
-        (
-            each.name,
-            each.results,
-            each.missing,
-            each.waiting,
-            each.mean,
-            each.lower,
-            each.upper,
-            each.behind,
-            each.trails_least,
-            each.trails_most,
-            each.difference,
-            each.difference_lower,
-            each.difference_upper,
-            each.lift,
-            each.lift_lower,
-            each.lift_upper,
-            each.place or None,
-        )
-        for each in report.ranked
-    ]
+    rows = [[getattr(each, name) for name in ARM_COLUMNS.values()] for each in report.ranked]
+    return [(*row[:-1], row[-1] or None) for row in rows]
 
 
 def claim_records(report: Facts) -> Records:
@@ -76,29 +68,35 @@ def cell_records(report: Facts) -> Records:
 
 def file_records(report: Facts) -> Records:
     """Every file that counts or will."""
-    return [
-        (
-            each.name,
-            each.round,
-            each.results,
-            each.rows,
-            each.skipped,
-            0 if each.contradicts is None else each.contradicts["rows"],
-            each.at,
-            each.by,
-            each.digest,
-        )
-        for each in report.files
-    ]
+    found: Records = []
+    for each in report.files:
+        otherwise = 0 if each.contradicts is None else each.contradicts["rows"]
+        about = (each.name, each.round, each.results, each.rows, each.skipped, otherwise)
+        found.append((*about, each.at, each.by, each.digest))
+    return found
 
 
-def frame(columns: Sequence[str], records: Records) -> Frame:
-    """Records as a data frame."""
+TABLES = {
+    "arms": (tuple(ARM_COLUMNS), arm_records),
+    "claims": (CLAIM_COLUMNS, claim_records),
+    "rounds": (CELL_COLUMNS, cell_records),
+    "files": (FILE_COLUMNS, file_records),
+}
+
+
+def frame(report: Facts, table: str) -> Frame:
+    """One table as a data frame."""
+    columns, records = TABLES[table]
+    return frame_of(columns, records(report))
+
+
+def frame_of(columns: Sequence[str], rows: Records) -> Frame:
+    """Rows as a data frame."""
     try:
         import pandas as pd
     except ImportError:
         raise InputError("Data frames need the extra 'frames': pip install 'roundwise[frames]'.") from None
-    return pd.DataFrame(records, columns=list(columns))
+    return pd.DataFrame(rows, columns=list(columns))
 
 
 def plain_of(report: Facts) -> Plain:
@@ -107,53 +105,28 @@ def plain_of(report: Facts) -> Plain:
     def records(columns: Sequence[str], rows: Records) -> list[Plain]:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
+    def named(*names: str) -> Plain:
+        return {name: getattr(report, name) for name in names}
+
+    files = zip(records(FILE_COLUMNS, file_records(report)), report.files, strict=True)
     return {
         "roundwise": report.version,
-        "study": report.study,
-        "question": report.question,
-        "asks": report.asks,
-        "status": report.status,
-        "answer": report.answer,
-        "headline": report.headline,
-        "guarantee": report.guarantee,
-        "delta": report.delta,
-        "assumed": report.assumed,
-        "results": report.results,
-        "waiting": report.waiting,
-        "budget": report.budget,
-        "rounds": report.rounds,
-        "still_to_come": report.still_to_come,
-        "arms": records(ARM_COLUMNS, arm_records(report)),
+        **named("study", "question", "asks", "status", "answer", "headline", "guarantee", "delta", "assumed"),
+        **named("results", "waiting", "budget", "rounds", "still_to_come"),
+        "arms": records(tuple(ARM_COLUMNS), arm_records(report)),
         "claims": records(CLAIM_COLUMNS, claim_records(report)),
         "by_round": records(CELL_COLUMNS, cell_records(report)),
-        "files": [
-            record | {"contradicts": each.contradicts}
-            for record, each in zip(records(FILE_COLUMNS, file_records(report)), report.files, strict=True)
-        ],
+        "files": [record | {"contradicts": each.contradicts} for record, each in files],
         "bounds": report.ends,
-        "level": report.level,
-        "control": report.control,
+        **named("level", "control"),
         "dangers": list(report.dangers),
         "notes": list(report.notes),
-        "sentence": report.sentence,
-        "forecast": report.forecast,
-        "next": report.next,
-        "reproduce": report.reproduce,
-        "policy": report.policy,
-        "created": report.created,
-        "changed": report.changed,
-        "waiting_since": report.waiting_since,
+        **named("sentence", "forecast", "next", "reproduce", "policy", "created", "changed", "waiting_since"),
         "by": list(report.by),
         "digest": report.digest,
     }
 
 
-TABLES = {
-    "arms": (ARM_COLUMNS, arm_records),
-    "claims": (CLAIM_COLUMNS, claim_records),
-    "rounds": (CELL_COLUMNS, cell_records),
-    "files": (FILE_COLUMNS, file_records),
-}
 SMALL = 1e-3  # below it four decimals say nothing
 LONGEST = 32_000  # letters of a cell that Excel opens
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
@@ -244,3 +217,83 @@ def _fill(sheet: Any, columns: Sequence[str], rows: Records) -> None:
 def _seen(value: object) -> str:
     """A cell about as long as it is shown."""
     return f"{value:.4f}" if isinstance(value, float) else str(value or "")
+
+
+def markdown_of(report: Facts) -> str:
+    """The report as Markdown."""
+    lines = ["<!-- roundwise report -->", f"# {escaped(report.study)}", ""]
+    lines += [line for each in danger_of(report) for line in (f"> **{escaped(each)}**", "")]
+    lines += [line for each in report.dangers for line in (f"> {escaped(each)}", "")]
+    lines += [f"**{escaped(sentence(report.headline))}**", "", escaped(report.sentence), ""]
+    lines += [f"- {name}: {escaped(value)}" for name, value in facts_of(report)]
+    lines += ["", "## Arms", "", *pipes(arm_table(report)), ""]
+    lines += [escaped(legend), ""] if (legend := legend_of(report)) else []
+    if claims_apart(report):
+        lines += ["## Evidence", "", evidence_of(report), "", *pipes(claim_table(report)), ""]
+    if report.cells:
+        lines += ["## Rounds", "", *pipes(round_table(report)), ""]
+    if report.files:
+        lines += ["## Files", "", *pipes(file_table(report)), ""]
+    if report.notes:
+        lines += ["## Notes", "", *(f"- {escaped(each)}" for each in report.notes), ""]
+    lines += ["## To reproduce", "", "```", visible(report.reproduce), "```", "", foot_of(report), ""]
+    return "\n".join(lines)
+
+
+def pipes(table: Table) -> list[str]:
+    """A table in Markdown."""
+    rows = ["| " + " | ".join(escaped(cell) for cell in row) + " |" for row in table]
+    return [rows[0], "|" + " --- |" * len(table[0]), *rows[1:]]
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    text = visible(text).replace("\n", " ")
+    return re.sub(r"([\\|*`\[\]])", r"\\\1", text).replace("&", "&amp;").replace("<", "&lt;")
+
+
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "microsoft-edge",
+    "msedge",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+)
+PATIENCE = 120  # seconds
+MARK = b"% a report of roundwise\n"  # a comment behind the end, by which we know what we wrote
+
+
+def pdf_of(report: Facts) -> bytes:
+    """The page of a report as a PDF."""
+    found = browser()
+    with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
+        page, target = Path(folder) / "report.html", Path(folder) / "report.pdf"
+        page.write_text(page_of(report), encoding="utf-8")
+        command = [found, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/profile"]
+        command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has no sandbox
+        command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", page.as_uri()]
+        try:
+            subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+            return target.read_bytes().rstrip(b"\n") + b"\n" + MARK
+        except (OSError, subprocess.SubprocessError) as error:
+            kind = "did not end" if isinstance(error, subprocess.TimeoutExpired) else "failed"
+            raise InputError(
+                f"{found} {kind} when it was to print the report. Write it as .html, and print that from a browser."
+            ) from None
+
+
+def browser() -> str:
+    """A browser that can print without a window."""
+    for name in BROWSERS:
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    raise InputError(
+        "A PDF is printed by a browser, and neither Chromium, Chrome nor Edge was found on this machine. Install one, "
+        "or write the report as .html and print that."
+    )
