@@ -189,6 +189,8 @@ def _changed(state: State, payload: Plain, entry: Entry) -> None:
     if (asked := state.outstanding) is not None:  # nothing was told of it
         names = with_arms(state.settings, names_after(state.settings, change)).arms
         pulls = of_arms(Batch(asked.pulls, asked.pulls), asked.arms, names).counts
+        others = np.where(np.array(names) == change.arm, 0.0, pulls)
+        pulls = others if others.any() else pulls  # nothing more is asked of an arm that leaves
         asked.pulls, asked.arms, asked.planned = pulls, names, None
 
 

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from roundwise.errors import said as said_where
+from roundwise.errors import visible
 from roundwise.stopping import exacting
 from roundwise.stopping.explained import rule_notes
 from roundwise.studies.drift import SURPRISING
 from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, emptied
 from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
-from roundwise.studies.report.words import capital, count, few, number, rounds, sentence
+from roundwise.studies.report.words import capital, count, day, few, number, rounds, sentence
 from roundwise.studies.results.balance import missing_differs, split_differs, splits_differ
 from roundwise.studies.so_far import kind_of
 from roundwise.studies.state import State
+
+MOST_REMARKS = 20  # the last ones, word by word
 
 
 def dangers_of(state: State, arms_out: bool) -> list[str]:
@@ -108,6 +111,7 @@ def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
             f"{policy.name} stops by a rule of its own, which needs every round just as it was planned: "
             "with less or more than that the study ends undecided."
         )
+    said += _happened(state)
     said += rule_notes(policy.stopping, state.settings.problem, state.trial)
     said += _moved(state)
     strange = [each.name for each in arms if outside(each)]
@@ -123,6 +127,24 @@ def notes_of(state: State, arms: Sequence[Arm]) -> list[str]:
         said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")
     every = [*state.notes, *(note for _, each in state.later for note in each.notes)]
     return said + gathered([(note.partition(":")[0], note) for note in every])
+
+
+def _happened(state: State) -> list[str]:
+    """What was changed in the study, and what people remarked: each once, in their words."""
+    said = []
+    for each in state.changes:
+        when = f"after round {each.after}" if each.after else "before the first round"
+        why = f": {visible(each.why.strip(), 300)}" if each.why.strip() else ""
+        said.append(sentence(f"{each.arm} was {'left out' if each.kind == 'dropped' else 'added'} {when}{why}"))
+    before, now = state.first.budget, state.settings.budget
+    if before is not None and now is not None and before != now:
+        said.append(f"The budget was {count(before)} results at first, and is {count(now)} now.")
+    for remark in state.remarks[-MOST_REMARKS:]:
+        by, text = visible(str(remark["by"])), visible(remark["text"].strip(), 500)
+        said.append(f"Remark of {by}, {day(remark['at'])}: {text}")
+    if len(state.remarks) > MOST_REMARKS:
+        said.append(f"{count(len(state.remarks) - MOST_REMARKS)} earlier remarks are in the record.")
+    return said
 
 
 def gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
