@@ -16,6 +16,7 @@ from roundwise.arrays import Bools, Floats
 from roundwise.betting.closed import lacking, money_of
 from roundwise.estimates import Past
 from roundwise.noise import range_of_means
+from roundwise.noise.base import Steady
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, range_of_forms
 from roundwise.questions.claims import Claims
@@ -36,7 +37,7 @@ class Step(NamedTuple):
     gains: Floats  # (L), log E after it
     shown: Bools  # (L), after it
     pairs: Batch | None = None  # (K^2), of arms that share items
-    parts: tuple[Batch, ...] = ()  # of a first batch without a budget, as it was dealt first
+    parts: tuple[Batch, ...] = ()  # of a first batch, as it was dealt first, where bounds need them
 
     @property
     def batch(self) -> Batch:
@@ -59,7 +60,8 @@ def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bar
     drifts = np.sqrt(2 * bars)[None]
     for number, step in enumerate(steps):
         if number >= first:
-            bets.append(problem.noise.steady(past, step.batch, pieces, units, drifts))
+            bet = problem.noise.steady(past, step.batch, pieces, units, drifts)
+            bets += _in_parts(problem, step, pieces, units, drifts) if step.parts and _none(bet, bars) else [bet]
         past = past.plus(step.batch)
 
     def exceeded(values: Floats) -> Bools:
@@ -70,6 +72,20 @@ def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bar
         return ever
 
     return _ends(exceeded, problem, past, pieces)
+
+
+def _none(bet: Steady, bars: Floats) -> bool:
+    """Whether there is no bet: on counts there is none before an event could be seen, as sizes are made of rates."""
+    return not any(bet(np.full(bars.shape, value)).any() for value in (0.0, 1.0))
+
+
+def _in_parts(problem: Problem, step: Step, pieces: Halfspaces, units: Floats, drifts: Floats) -> list[Steady]:
+    """The bets on the parts of a first batch, each with those before it as past."""
+    past, found = Past.none(step.counts.shape), []
+    for number, part in enumerate(step.parts):
+        found.append(problem.noise.steady(past, part, pieces, units, drifts))
+        past = past.plus(part, same_batch=number > 0)
+    return found
 
 
 def guess(problem: Problem, shape: tuple[int, ...]) -> Past:

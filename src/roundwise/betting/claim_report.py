@@ -18,6 +18,7 @@ from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, lines_of, side
 from roundwise.estimates import Known, Past
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces
+from roundwise.questions.claim_words import scale_words
 from roundwise.state import Batch, Record, Trial
 from roundwise.stopping.explained import About, Bounds, Claim
 
@@ -104,6 +105,8 @@ def described(problem: Problem, trial: Trial, names: Sequence[str], towards: Tow
                 chance=_finite(chances[i]),
                 margin=float(question.lines.levels[i] * (-1.0 if opposite else 1.0)),
                 given_up=bool(not settled[i] and left_out[j]),
+                opposite=opposite,
+                scale=scale_words(question.forms[j], question.levels[j], question.odds, names),
             )
         )
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from roundwise.errors import visible
+from roundwise.questions.claim_words import ODDS
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.tables import Table, arm_table, claim_table, file_table, round_table, waiting_words
 from roundwise.studies.report.text import claims_apart, danger_of, extent_of, history_of, legend_of, promise_of
@@ -15,9 +16,15 @@ EVIDENCE = (
     "needed. The study stops when enough lines are shown: this table is the stopping rule."
 )
 BOUNDS = (
-    " Bounds in the last column are on one side, in the units of the results; each is wrong with at most twice the "
-    "error probability of the study."
+    " Bounds of what is claimed are on one side, {units}; each is wrong with at most twice the error probability of "
+    "the study."
 )
+ONE_BY_ONE = (
+    "Each line can be shown by itself: it is, and stays so, once the odds won for it reach the odds needed, which fall "
+    "as others are shown. The study stops when {settled}, when its budget is used, or when nothing more is to be "
+    "expected of what is left of it; what is open then was not shown, and nothing is said against it."
+)
+ALL_BOUNDS = " Bounds of what is claimed are on one side, {units}; what they promise is in the notes."
 
 
 def markdown_of(report: Facts) -> str:
@@ -53,8 +60,18 @@ def facts_of(report: Facts) -> list[tuple[str, str]]:
 
 def evidence_of(report: Facts) -> str:
     """How to read the table of claims."""
-    bounded = any(each.lower is not None or each.upper is not None for each in report.claim_rows)
-    return EVIDENCE + (BOUNDS if bounded else "")
+    rows = report.claim_rows
+    bounded = any(each.lower is not None or each.upper is not None for each in rows)
+    units = (
+        "of rates in per cent, of differences in percentage points"
+        if report.units.rates
+        else "in the units of the results"
+    )
+    units = "as odds ratios" if any(each.scale == ODDS for each in rows) else units
+    one_by_one = any(each.label is not None for each in rows)  # claims, each of which has a name
+    said, bounds = (ONE_BY_ONE, ALL_BOUNDS) if one_by_one else (EVIDENCE, BOUNDS)
+    settled = "of each claim one side is shown" if any(each.below for each in rows) else "all lines are shown"
+    return said.format(settled=settled) + (bounds.format(units=units) if bounded else "")
 
 
 def foot_of(report: Facts) -> str:

@@ -14,7 +14,7 @@ from roundwise.studies.drift import SURPRISING
 from roundwise.studies.guarantee import compares, disagreeing, disagreement_of, emptied
 from roundwise.studies.report.model import Arm
 from roundwise.studies.report.tables import outside
-from roundwise.studies.report.words import capital, count, day, few, number, rounds, sentence
+from roundwise.studies.report.words import capital, count, day, few, rarity, rounds, sentence
 from roundwise.studies.results.balance import missing_differs, split_differs, splits_differ
 from roundwise.studies.so_far import kind_of
 from roundwise.studies.state import State
@@ -67,7 +67,7 @@ def _lost(state: State) -> list[str]:
     shares = missing / np.maximum(state.record.counts + missing, 1.0)
     most = state.settings.arms[int(shares.argmax())]
     return [
-        f"The arms differ in how many outcomes are missing as chance does once in {number(1 / max(chance, 1e-99))} "
+        f"The arms differ in how many outcomes are missing as chance does once in {rarity(chance)} "
         f"studies, {most} most of all: what is missing may well depend on the arm, and then comparisons are biased."
     ]
 
@@ -96,7 +96,7 @@ def _split(state: State) -> list[str]:
     arm = int(np.abs(off).argmax())
     return [
         f"The results are split among the arms otherwise than was asked, as chance does once in "
-        f"{number(1 / max(chance, 1e-99))} studies: {settings.arms[arm]} has {count(came[arm])}, where "
+        f"{rarity(chance)} studies: {settings.arms[arm]} has {count(came[arm])}, where "
         f"{count(round(float(expected[arm])))} were to be expected. Look for what assigns, loses or filters results by "
         "arm: if that has to do with their values, comparisons are biased."
     ]
@@ -195,7 +195,7 @@ def _disagreement(state: State) -> list[str]:
     beyond = ", beyond a shift of all arms together," if shifts else ""
     return [
         f"The rounds do not agree: the means of the same arm differ between rounds{beyond} as chance does once in "
-        f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in round "
+        f"{rarity(found.chance)} studies, {settings.arms[found.arm]} in round "
         f"{found.batch} most of all. If something other than chance moved "
         f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
         "guarantee does not hold."

@@ -31,7 +31,18 @@ ARM_COLUMNS = (
     "lift_upper",
     "place",
 )
-CLAIM_COLUMNS = ("claim", "shown", "shown_at", "log_evidence", "log_bar", "estimate", "lower", "upper", "chance")
+CLAIM_COLUMNS = (
+    "claim",
+    "shown",
+    "shown_at",
+    "log_evidence",
+    "log_bar",
+    "estimate",
+    "lower",
+    "upper",
+    "scale",
+    "chance",
+)
 CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
 FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256")
 

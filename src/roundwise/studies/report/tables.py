@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from roundwise.errors import visible
+from roundwise.questions.claim_words import ODDS
 from roundwise.studies.report.model import Arm, Facts, Shown
-from roundwise.studies.report.words import TINY, Side, count, day, odds
+from roundwise.studies.report.words import TINY, Side, alike, count, day, number, odds, per_cent
 
 MOST = 60  # rows of a table; programs get all
 
@@ -19,7 +20,7 @@ def arm_table(report: Facts, most: int = MOST) -> Table:
         return any(getattr(each, name) is not None for each in arms)
 
     bounds, behind, trails = any_of("lower") or any_of("upper"), any_of("behind"), any_of("trails_most")
-    places, waiting, compared = any(each.place for each in arms), report.waiting > 0, report.control is not None
+    places, waiting, compared = any(each.place for each in arms), report.waiting > 0, any_of("difference")
     head = ["arm", "results", units.mean]
     head += [report.ends] if bounds else []
     head += [f"against {report.control}"] if compared else []
@@ -30,8 +31,11 @@ def arm_table(report: Facts, most: int = MOST) -> Table:
     head += ["missing"] if lost else []
     head += ["waiting"] if waiting else []
     table = [head]
+    least = alike([each.mean for each in arms[:most] if each.mean is not None])
     for each in arms[:most]:
-        row = [each.name, count(each.results), "-" if each.mean is None else units.value(each.mean, "near")]
+        row = [each.name, count(each.results), "-"]
+        if each.mean is not None:
+            row[-1] = per_cent(each.mean, least=least) if units.rates else units.value(each.mean)
         if each.mean is not None and outside(each):
             row[-1] += " *"
         row += [_between(report, each.lower, each.upper)] if bounds else []
@@ -80,8 +84,8 @@ def file_table(report: Facts) -> Table:
     rows = [["file", "round", "results", "recorded", "by"]]
     for each in reversed(report.files[-MOST:]):
         when = "" if each.at is None else day(each.at)
-        number = "after the decision" if each.round is None else str(each.round)
-        rows.append([visible(each.name, 80), number, count(each.results), when, each.by or ""])
+        batch = "after the decision" if each.round is None else str(each.round)
+        rows.append([visible(each.name, 80), batch, count(each.results), when, each.by or ""])
     return rows
 
 
@@ -92,8 +96,8 @@ def round_table(report: Facts) -> Table:
     for each in report.cells:
         asked, came, arms, counts = found.get(each.round, (0, 0, 0, True))
         found[each.round] = (asked + each.asked, came + each.results, arms + bool(each.results), each.counts)
-    for number, (asked, came, arms, counts) in list(found.items())[-MOST:]:
-        rows.append([str(number), count(asked), count(came), str(arms), "" if counts else "still open"])
+    for batch, (asked, came, arms, counts) in list(found.items())[-MOST:]:
+        rows.append([str(batch), count(asked), count(came), str(arms), "" if counts else "still open"])
     return rows
 
 
@@ -133,7 +137,7 @@ def _lift(arm: Arm) -> str:
 
 def signed(value: float, text: str) -> str:
     """A number with its sign; text is its size."""
-    return f"-{text}" if value < 0 else f"+{text}" if value > 0 else text
+    return text if abs(value) < TINY else f"-{text}" if value < 0 else f"+{text}"
 
 
 def _trailing(report: Facts, arm: Arm) -> str:
@@ -175,7 +179,7 @@ def _stands(report: Facts, claim: Shown) -> str:
     if not claim.shown:
         if claim.arm is not None and report.status == "decided":
             return "the only one left"
-        return "open"
+        return "given up" if claim.given_up else "open"
     at = "" if claim.shown_at is None else f" in round {claim.shown_at}"
     return f"shown{at}"
 
@@ -189,6 +193,8 @@ def _size(report: Facts, claim: Shown) -> str:
     units = report.units
     gap = claim.arm is not None or claim.gap
     say = units.gap if gap else units.value
+    if claim.scale == ODDS:
+        say = number
     if claim.arm is not None:  # how far the arm is behind the best
         if claim.lower is not None and claim.shown:
             return f"behind by {at_least(report, claim.lower)}"
@@ -198,15 +204,17 @@ def _size(report: Facts, claim: Shown) -> str:
             else ("leads" if not claim.estimate else f"{say(claim.estimate, 'near')} behind")
         )
     parts = [] if claim.estimate is None else [say(claim.estimate, "near")]
-    parts += [] if claim.lower is None else [f"{_strictly('at least', 'above', claim)} {say(claim.lower, 'down')}"]
-    parts += [] if claim.upper is None else [f"{_strictly('at most', 'below', claim)} {say(claim.upper, 'up')}"]
-    return ", ".join(parts)
+    lower, upper = claim.lower, claim.upper
+    parts += [] if lower is None else [f"{_strictly('at least', 'above', claim, lower)} {say(lower, 'down')}"]
+    parts += [] if upper is None else [f"{_strictly('at most', 'below', claim, upper)} {say(upper, 'up')}"]
+    of = "" if claim.scale is None or not parts else f"{claim.scale} " if claim.scale == ODDS else f"{claim.scale}: "
+    return of + ", ".join(parts)
 
 
-def _strictly(reached: str, passed: str, claim: Shown) -> str:
+def _strictly(reached: str, passed: str, claim: Shown, bound: float) -> str:
     """A bound that just agrees with the decision lies beyond what was asked, by an amount that no digit shows."""
     agrees = claim.shown and claim.compares is None and claim.spare is not None and claim.spare < TINY
-    return passed if agrees else reached
+    return passed if agrees or 0 < abs(bound) < TINY else reached
 
 
 def waiting_words(report: Facts) -> str:
