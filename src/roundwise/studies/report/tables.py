@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from roundwise.errors import visible
 from roundwise.questions.claim_words import ODDS
 from roundwise.studies.report.model import Arm, Facts, Shown
-from roundwise.studies.report.words import TINY, Side, alike, count, day, number, odds, per_cent
+from roundwise.studies.report.words import TINY, Side, alike, count, day, decimals, number, odds, per_cent
 
 MOST = 60  # rows of a table; programs get all
 
@@ -33,12 +36,12 @@ def arm_table(report: Facts, most: int = MOST) -> Table:
     table = [head]
     least = alike([each.mean for each in arms[:most] if each.mean is not None])
     for each in arms[:most]:
-        row = [each.name, count(each.results), "-"]
-        if each.mean is not None:
-            row[-1] = per_cent(each.mean, least=least) if units.rates else units.value(each.mean)
+        digits = max(decimals(each.mean or 0.0), least) if units.rates else None  # the bounds have those of the mean
+        say = partial(per_cent, digits=digits) if units.rates else units.value
+        row = [each.name, count(each.results), "-" if each.mean is None else say(each.mean, "near")]
         if each.mean is not None and outside(each):
             row[-1] += " *"
-        row += [_between(report, each.lower, each.upper)] if bounds else []
+        row += [_between(say, each.lower, each.upper)] if bounds else []
         row += [_against(report, each)] if compared else []
         row += [_lift(each)] if compared and any_of("lift") else []
         row += [_trailing(report, each)] if trails else []
@@ -101,8 +104,7 @@ def round_table(report: Facts) -> Table:
     return rows
 
 
-def _between(report: Facts, lower: float | None, upper: float | None) -> str:
-    value = report.units.value
+def _between(value: Callable[[float, Side], str], lower: float | None, upper: float | None) -> str:
     if lower is None:
         return "no bound yet" if upper is None else f"at most {value(upper, 'up')}"
     if upper is None:

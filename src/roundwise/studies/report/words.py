@@ -53,15 +53,15 @@ def units_of(noise: Noise, width: float | None = None) -> Units:
     return Units(False, max(0, 1 - math.floor(math.log10(width))))
 
 
-def per_cent(share: float, side: Side = "near", least: int = 0) -> str:
-    """A rate in per cent: a tenth of a point, finer near 0 and 100; with at least so many decimals.
+def per_cent(share: float, side: Side = "near", digits: int | None = None) -> str:
+    """A rate in per cent: a tenth of a point, finer near 0 and 100; or with so many decimals.
 
     >>> per_cent(0.3784), per_cent(0.03478), per_cent(0.0004321), per_cent(0.99952), per_cent(1.0), per_cent(-0.5)
     ('37.8 %', '3.48 %', '0.0432 %', '99.9520 %', '100 %', '-50.0 %')
-    >>> per_cent(0.9), per_cent(0.4, least=2)
-    ('90.0 %', '40.00 %')
+    >>> per_cent(0.9), per_cent(0.4, digits=2), per_cent(0.99406, "up", 1), per_cent(0.0, digits=1)
+    ('90.0 %', '40.00 %', '99.5 %', '0 %')
     """
-    digits = max(decimals(share), least)
+    digits = decimals(share) if digits is None or not decimals(share) else digits
     return f"{rounded(100 * share, digits, side):.{digits}f} %"
 
 
@@ -76,10 +76,10 @@ def decimals(share: float) -> int:
 def alike(shares: Sequence[float], most: int = 2) -> int:
     """The decimals that rates in one column have at least: those of the finest, but no more than so many.
 
-    >>> alike([0.0348, 0.4]), alike([0.0004, 0.4]), alike([0.3, 1.0])
-    (2, 2, 1)
+    >>> alike([0.0348, 0.4]), alike([0.0004, 0.4]), alike([0.3, 1.0]), alike([1.0])
+    (2, 2, 1, 1)
     """
-    return min(max(map(decimals, shares), default=0), most)
+    return min(max(map(decimals, shares), default=1) or 1, most)
 
 
 def points(gap: float, side: Side = "near") -> str:
