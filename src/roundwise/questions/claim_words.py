@@ -14,6 +14,7 @@ from roundwise.questions.base import form_words
 from roundwise.questions.halfspaces import packed
 
 Scale = Literal["difference", "ratio", "odds-ratio"]
+ODDS = "odds ratio"  # a scale on which sizes are kept as logarithms
 SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds-ratio")
 
 
@@ -36,11 +37,23 @@ def claim_words(form: Floats, level: float, odds: bool, names: Sequence[str]) ->
     return form_words(packed(form[None], np.array([level]), len(plus) + len(minus)), names)[0]
 
 
+def scale_words(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str | None:
+    """What the size of a claim is the size of, where it is neither a mean nor the difference that its words compare."""
+    if odds:
+        return ODDS
+    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
+    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] != -1 and level == 0:
+        return f"{names[plus[0]]} - {-form[minus[0]]:g} {names[minus[0]]}"
+    return None
+
+
 def opposite_words(form: Floats, end: float, level: float, odds: bool, names: Sequence[str]) -> str:
     """The opposite of a claim: the form is below this, or, if it is the level of the claim itself, not above it."""
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
     if odds:
-        return f"{names[plus[0]]} beats {names[minus[0]]} by an odds ratio of {math.exp(end):g} at most"
+        ratio = f"{math.exp(end):g}"
+        more = "" if end == 0 else f" by an odds ratio {f'above {ratio}' if end == level else f'of {ratio} or more'}"
+        return f"{names[plus[0]]} does not beat {names[minus[0]]}{more}"
     if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
         if end == 0:
             return f"{names[plus[0]]} does not beat {names[minus[0]]}"

@@ -43,6 +43,8 @@ class Claim(NamedTuple):
     chance: float | None = None  # that it is shown by the end: a forecast
     margin: float | None = None  # what it says is exceeded (or not)
     given_up: bool = False  # whether no more results go to it, as things stand
+    opposite: bool = False  # whether it says that another claim does not hold
+    scale: str | None = None  # what the sizes are of, if of no mean or difference; "odds ratio": they are its logarithm
 
 
 class Standing(NamedTuple):

@@ -18,10 +18,10 @@ from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.estimates import Past
 from roundwise.policies.rounds import as_rounds
-from roundwise.state import Batch, Plan, Record, Trial
+from roundwise.state import Batch, Plan, Record, Trial, left_before
 from roundwise.stopping import carrying, looks_ahead, prolonged
 from roundwise.stopping.explained import evidence_of
-from roundwise.studies.change import Change, changed, first_arms
+from roundwise.studies.change import Change, changed, first_arms, not_fed
 from roundwise.studies.drift import Agreement, agreement
 from roundwise.studies.packing import Unreadable, packed, unpacked, unpacked_as
 from roundwise.studies.results import Results, batch_of
@@ -185,6 +185,8 @@ def restored(settings: Settings, payload: Facts) -> Trial:
             raise Unreadable("numbers that are none")
         if hasattr(kept, "known") and not well_formed(kept.known.past):
             raise Unreadable("no past")
+        if settings.left_out and kept.out is None:  # written before rules knew of arms that are left out
+            kept = not_fed(settings, kept, left_before(plan))
         nothing = np.zeros(arms)
         return Trial(record, Batch(nothing, nothing), plan, kept, np.asarray(bool(state["done"])))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

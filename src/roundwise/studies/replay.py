@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Bools, Floats, Plain
 from roundwise.errors import DataError, InputError, whole_number
 from roundwise.noise import Noise
 from roundwise.questions.besides import answer_names
@@ -191,7 +191,18 @@ def _changed(state: State, payload: Plain, entry: Entry) -> None:
     if (asked := state.outstanding) is not None:  # nothing was told of it
         names = with_arms(state.settings, names_after(state.settings, change)).arms
         pulls = of_arms(Batch(asked.pulls, asked.pulls), asked.arms, names).counts
+        if change.kind == "dropped" and change.arm in names:
+            pulls = _without(pulls, np.array(names) == change.arm, np.isin(names, state.settings.left_out))
         asked.pulls, asked.arms, asked.planned = pulls, names, None
+
+
+def _without(pulls: Floats, gone: Bools, left_out: Bools) -> Floats:
+    """Of an open batch what is asked without an arm; if only one arm is left, the others get what it had."""
+    others = np.where(gone, 0.0, pulls)
+    if np.count_nonzero(others) > 1:
+        return others
+    back = ~gone & ~left_out & (others == 0)
+    return others + np.where(back, np.ceil(pulls[gone].sum() / max(np.count_nonzero(back), 1)), 0.0)
 
 
 def _extended(state: State, payload: Plain, entry: Entry) -> None:

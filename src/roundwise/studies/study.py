@@ -223,6 +223,7 @@ class Study(Changing):
             arms or settings.arms,
             settings.noise,
             parts=parts,
+            whole=settings.towards_a_budget,
             seed=settings.seed,
             file=file,
             columns=settings.columns,

@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.errors import RoundwiseError
 from roundwise.policies import POLICIES
 from roundwise.simulation.summary import Summary
+from roundwise.studies.report.claims import Table
 from roundwise.studies.report.files import csv_text
-from roundwise.studies.report.text import Table
 from roundwise.studies.words import count
 from roundwise.web.files import attached
 from roundwise.web.forms import QUESTIONS, whole

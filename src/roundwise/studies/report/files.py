@@ -15,15 +15,13 @@ from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
+from roundwise.studies.report.claims import Table, claim_table, evidence_of
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.page import page_of
 from roundwise.studies.report.text import (
-    Table,
     arm_table,
-    claim_table,
     claims_apart,
     danger_of,
-    evidence_of,
     facts_of,
     file_table,
     foot_of,
@@ -45,7 +43,10 @@ ARM_COLUMNS = {
     **{f"{each}{end}": f"{each}{end}" for each in ("difference", "lift") for end in ("", "_lower", "_upper")},
     "place": "place",
 }
-CLAIM_COLUMNS = ("claim", "shown", "shown_at", "log_evidence", "log_bar", "estimate", "lower", "upper", "chance")
+CLAIM_COLUMNS = (
+    *("claim", "shown", "shown_at", "log_evidence", "log_bar"),
+    *("estimate", "lower", "upper", "scale", "chance"),
+)
 CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
 FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256")
 

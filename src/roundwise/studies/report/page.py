@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roundwise.errors import visible
+from roundwise.studies.report.claims import Table, claim_table, evidence_of
 from roundwise.studies.report.headline import meaning, under_the_headline
 from roundwise.studies.report.model import Arm, Course, Facts
 from roundwise.studies.report.text import (
-    Table,
     arm_table,
-    claim_table,
     claims_apart,
     danger_of,
-    evidence_of,
     extent_of,
     facts_of,
     file_table,

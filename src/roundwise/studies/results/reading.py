@@ -45,13 +45,14 @@ def read_results(
     noise: Noise,
     *,
     parts: int = 1,
+    whole: bool = False,
     seed: int = 0,
     file: int = 0,
     columns: Columns | None = None,
     options: Options | None = None,
     earlier: Earlier | None = None,
 ) -> Results:
-    """The results in a file or data frame; its batch is to be dealt into so many `parts`.
+    """The results in a file or data frame; its batch is to be dealt into so many `parts`, or bet on as a `whole`, too.
 
     `seed` is the study's, `file` the number of the file in it: rows are kept in an order drawn from both. `columns` are
     those of the study; `options` say more of this file, and `earlier` what is recorded.
@@ -73,7 +74,7 @@ def read_results(
             found = replace(reader.results(), parts=parts, seed=seed, new=believed, running=running)
         except OSError as error:
             raise unreadable(path, error) from None
-    teaches = parts > 1 and not found.deals
+    teaches = parts > 1 and not whole and not found.deals
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
