@@ -463,3 +463,32 @@ class TestWhatIsSaid:
     def test_earlier_data_do_not_teach_claims(self, make):
         with pytest.raises(InputError, match="do not teach claims"):
             make(**CLAIMS, budget=100).import_past(sums(placebo=(5, 1), low=(5, 4)))
+
+    def test_dangers_stand_above_the_headline_on_a_terminal(self, make):
+        study = make(arms=("a", "b"), round=400, split="equal")
+        study.ask()
+        report = study.tell(sums(a=(300, 150), b=(100, 51)))
+        assert "split among the arms otherwise than was asked" in report.dangers[0]
+        text = report.text().replace("\N{NO-BREAK SPACE}", " ")
+        assert 0 <= text.index("Danger: The results are split") < text.index("Not decided yet")
+
+    def test_after_the_end_of_claims_only_means_move(self, make):
+        study = make(**CLAIMS, budget=100, round=50)
+        study.ask()
+        study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
+        before = study.report().claim_rows
+        report = study.tell(sums(placebo=(40, 2), high=(30, 14)))
+        assert [(each.estimate, each.lower) for each in report.claim_rows] == [
+            (each.estimate, each.lower) for each in before
+        ]
+        assert any("after the decision: they enter means, and" in each for each in report.notes)
+
+    def test_what_is_no_object_or_no_change_is_said(self, make):
+        with pytest.raises(InputError, match=r"`question` is the text 'best-arm'. Give the object"):
+            make(question="best-arm")
+        with pytest.raises(InputError, match=r"`noise` is the text 'binary'"):
+            make(noise="binary")
+        with pytest.raises(InputError, match="nothing"):
+            make().effect("nothing")
+        with pytest.raises(InputError, match="two arms called 'p'"):
+            Claims.against_control(["p", "p", "q"], "q")

@@ -80,7 +80,11 @@ def named(arms: int | Sequence[str]) -> tuple[list[str], int]:
     """The names of the arms, none if they are only counted, and how many there are."""
     if isinstance(arms, int | np.integer):
         return [], int(arms)
-    return [str(each) for each in arms], len(arms)
+    names = [str(each) for each in arms]
+    twice = next((each for i, each in enumerate(names) if each in names[:i]), None)
+    if twice is not None:
+        raise InputError(f"There are two arms called '{twice}'. Give every arm a name of its own.")
+    return names, len(arms)
 
 
 def index_of(control: int | str, names: list[str], number: int) -> int:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from roundwise.errors import InputError, said, whole_number
+from roundwise.errors import InputError, said, unknown, whole_number
 from roundwise.questions.besides import one_by_one
 from roundwise.stopping import carrying, final
 from roundwise.studies import change
@@ -106,6 +106,8 @@ class Changing(Written):
             self._removable(state)
         if what == "end":
             return _ending(state)
+        if what not in EFFECTS:
+            raise unknown("change", what, ("drop", "add", "end", *EFFECTS))
         return EFFECTS[what]
 
     def _arms(self, kind: str, arm: str, why: str, unrelated: bool) -> Report:

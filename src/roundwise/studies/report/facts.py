@@ -238,7 +238,7 @@ def _allocated(settings: Settings) -> str:
     if settings.split is None:
         return f"allocated by {settings.policy.name}"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
-    return f"split {shares} as was fixed beforehand, decided by the rule of {settings.policy.name}"
+    return f"split {shares} as was fixed beforehand, judged by the rule of {settings.policy.name}"
 
 
 def _next(state: State, verdict: Plain | None) -> str:

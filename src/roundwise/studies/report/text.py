@@ -182,15 +182,16 @@ def text_of(report: Facts) -> str:
     lines += [*aligned(claim_table(report)), ""] if claims_apart(report) else []
     if report.still_to_come:
         lines += [f"Still to come: {waiting_words(report)}.", ""]
-    lines += [f"Danger: {each}" for each in report.dangers] + [f"Note: {each}" for each in report.notes]
+    lines += [f"Note: {each}" for each in report.notes]
     lines += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
     lines += [] if report.digest is None else [f"The record ends with {report.digest}."]
     return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
 
 
 def top_of(report: Facts) -> list[str]:
-    """What became of the guarantee, unless it was kept, and then the headline."""
-    return [visible(each) for each in [*danger_of(report), sentence(report.headline)]]
+    """What became of the guarantee, unless it was kept, what endangers it, and then the headline."""
+    dangers = [f"Danger: {each}" for each in report.dangers]
+    return [visible(each) for each in [*danger_of(report), *dangers, sentence(report.headline)]]
 
 
 def danger_of(report: Facts) -> list[str]:
