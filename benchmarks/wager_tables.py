@@ -23,7 +23,7 @@ from roundwise import (
 )
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.simulation.environments import pulled_in_parts
-from roundwise.simulation.lockstep import DEALINGS, FIRST_DEALINGS
+from roundwise.simulation.run import DEALINGS, FIRST_DEALINGS
 from roundwise.theory.figures.canvas import new_figure, save
 from roundwise.trial import advance, begin
 from run import PAPER, SIGMA_1, row

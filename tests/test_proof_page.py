@@ -39,7 +39,7 @@ from roundwise.policies import wager
 from roundwise.policies.base import whole
 from roundwise.problem import Problem
 from roundwise.questions.base import pairs
-from roundwise.simulation import lockstep
+from roundwise.simulation import run as lockstep
 from roundwise.state import Batch, Table
 from roundwise.studies import opening
 from roundwise.studies.results import batch_of, read_results

@@ -21,7 +21,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import Behind, Claim, Interval
+from roundwise.stopping.base import Behind, Claim, Interval
 
 
 class Won(NamedTuple):

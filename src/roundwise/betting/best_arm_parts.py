@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.parts import Field, log_phi, per_row, possible, settled, summed
+from roundwise.betting.parts import Field, largest, log_phi, per_row, possible, settled, summed
 from roundwise.noise.parts import Index, Seen, of_pairs, tilts_of
 from roundwise.problem import Problem
 
-FEW = 0.3  # share of the arms in all runs that are still in, below which only these are looked at
+FEW, MOST = 0.3, 0.9  # share of the arms in all runs that are in: below it only these are looked at; above it, all
 
 
 class Rivals(Protocol):
@@ -107,6 +107,35 @@ class Some:
         return self.first, self.second
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Where some arms are found, and who each is compared with (`noise.parts.Places`)."""
+
+    open_: Index  # (c), places in (K, n) as one row
+    lead: Index  # (P, n), places in (P, K, n) as one row
+    follow: Index  # (P, n)
+    arms: int
+
+    def runs(self) -> Index:
+        """The column of each. (c)"""
+        return self.open_ % self.lead.shape[1]
+
+    def rivals(self) -> Some:
+        """With the leader of each part; the leader with its follower."""
+        run, arm = self.runs(), self._arm()
+        leader = self.lead.take(run, axis=1)
+        return Some(leader, np.where(leader == arm, self.follow.take(run, axis=1), arm), run)
+
+    def __call__(self) -> tuple[Index, Index]:
+        """Of the rival of each, and of the arm itself. (P, c)"""
+        found, arm = self.rivals(), self._arm()
+        return np.where(found.first == arm, found.second, found.first), arm
+
+    def _arm(self) -> Index:
+        parts, n = self.lead.shape
+        return (np.arange(parts) * (self.arms * n))[:, None] + self.open_
+
+
 def played(
     problem: Problem,
     gains: Floats,
@@ -126,19 +155,15 @@ def played(
     if first or data.before.counts.min() <= 0:
         np.copyto(looks, -np.inf, where=~(field.inverse < 1e8))
     offset = (np.arange(parts) * (arms * n))[:, None] + np.arange(n)
-    lead = looks.argmax(axis=1) * n + offset  # places in (P, K, n) as one row
+    lead = largest(looks) * n + offset  # places in (P, K, n) as one row
     looks.reshape(-1)[lead] = -np.inf
-    follow = looks.argmax(axis=1) * n + offset
+    follow = largest(looks) * n + offset
     open_ = np.flatnonzero(~lost)
     few = not first and open_.size < FEW * lost.size
+    goal: Floats | float = problem.goal
 
-    def rivals() -> Some:
-        """Of those who are still in."""
-        run = open_ % n
-        leader, arm = lead.take(run, axis=1), (np.arange(parts) * (arms * n))[:, None] + open_
-        return Some(leader, np.where(leader == arm, follow.take(run, axis=1), arm), run)
-
-    who: Rivals = rivals() if few else All(lead, arms)
+    compared = Compared(open_, lead, follow, arms)
+    who: Rivals = compared.rivals() if few else All(lead, arms)
     z, before = _standing(who, field, tilts.variances, extra)
     new, leverage = who.seen(field)
     paired = of_pairs(tilts)
@@ -159,21 +184,17 @@ def played(
         for values, sign in ((z, -1.0), (before, 1.0), (new, -1.0), (leverage, 1.0)):  # the leader and its follower
             flat = values.reshape(-1)
             flat[lead] = sign * flat.take(follow)
-        z, before, new, leverage = (
-            each.reshape(parts, -1).take(open_, axis=1, mode="clip") for each in (z, before, new, leverage)
-        )
-
-    def places() -> tuple[Index, Index]:
-        """Of the rival of each arm that is still in, and of the arm."""
-        found = rivals()
-        arm = (np.arange(parts) * (arms * n))[:, None] + open_
-        return np.where(found.first == arm, found.second, found.first), arm
+        z, before, new, leverage = (each.reshape(parts, -1) for each in (z, before, new, leverage))
+        if open_.size > MOST * lost.size:  # those who are not are passed over with the others
+            open_, goal = np.arange(lost.size), np.where(lost.reshape(-1), -np.inf, problem.goal)
+        else:
+            z, before, new, leverage = (each.take(open_, axis=1, mode="clip") for each in (z, before, new, leverage))
 
     good = possible(before, leverage, None if live is None else live[:, open_ % n])
-    tilt = tilts.pairs(places, new, leverage, 0.0)
+    tilt = tilts.pairs(Compared(open_, lead, follow, arms), new, leverage, 0.0)
     before /= leverage
     found = gains.reshape(-1).copy()
-    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good, jump=data.jump)
+    found[open_] = settled(goal, found.take(open_), z, before, tilt, good, jump=data.jump)
     return found.reshape(arms, n)
 
 
@@ -186,7 +207,8 @@ def _standing(who: Rivals, field: Field, variances: Floats, extra: Floats | None
         x *= who.of_run(field.weight)
         before += x
     if extra is not None:
-        x = who.own(field.inverse) ** 2
+        own = who.own(field.inverse)
+        x = own * own
         x *= who.before(extra)
         before += x
     error = np.sqrt(before)

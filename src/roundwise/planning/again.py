@@ -11,10 +11,9 @@ import numpy as np
 from roundwise.arrays import Bools, Plain
 from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.noise import range_of_means
-from roundwise.planning.ahead import MOST_ROUNDS, Ends, Start, ahead
-from roundwise.planning.expected import ladder
+from roundwise.planning.ahead import MOST_ROUNDS, Ends, Spread, Start, ahead, quantile, spread
 from roundwise.planning.quantities import Costs, exact, share, whole
-from roundwise.planning.rows import Spread, quantile, spread
+from roundwise.planning.wish import ladder
 from roundwise.planning.worlds import Data, Unreliable, allowed_world, world_of
 from roundwise.questions.besides import level_of, line_words, one_by_one
 from roundwise.state import Batch
@@ -102,11 +101,11 @@ class Outlook:
     def text(self) -> str:
         """For a terminal."""
         verb, what = ("ask", "to do next") if self.ended is None else ("report", "it shows")
-        how = said(f"`study.{verb}()`", f"`roundwise {verb} {self.study}`")
         lines = [self.words]
         if self.claims and self.ended is None:
             lines += ["Chance to be shown in the end:", *(f"  {claim}: {share(power)}" for claim, power in self.claims)]
         lines.append("A forecast, with means drawn from what the data allow; no verdict rests on it.")
+        how = said(f"`study.{verb}()`", f"`roundwise {verb} {self.study}`")
         return "\n".join([*lines, f"Next: {how} says what {what}."])
 
 

@@ -1,4 +1,4 @@
-"""Lists of numbers as people write them, `30%, 31%`, and as they read them again; what results and rounds cost."""
+"""Numbers as people write them, `30%, 31%`, and as they read them again; and what results, rounds and days cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.fields import quantity
+from roundwise.spec import quantity
 
 THIN = "\N{NO-BREAK SPACE}"
 

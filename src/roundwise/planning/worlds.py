@@ -1,10 +1,9 @@
-"""Worlds to plan in: what results would be like under the noise model of a study, for assumed means, or for means that
-its data allow: not the estimates alone, but draws around them.
+"""Worlds to plan in: of assumed means under the noise model of a study, and of means that its data allow.
 
-For the latter arms are taken as drawn from one normal law whose mean and deviation are unknown (a hierarchy): estimates
-of arms that have few results are drawn towards the others, so that the luckiest of many does not look like a leader.
-Rates are drawn on the scale of log odds, counts on that of logarithms. A prior, not a promise: nothing but forecasts
-rests on it.
+What data allow are not the estimates alone, but draws around them. Arms are taken as drawn from one normal law whose
+mean and deviation are unknown (a hierarchy): estimates of arms that have few results are drawn towards the others, so
+that the luckiest of many does not look like a leader. Rates are drawn on the scale of log odds, counts on that of
+logarithms. A prior, not a promise: nothing but forecasts rests on it.
 """
 
 from __future__ import annotations
@@ -265,8 +264,7 @@ def allowed_world(noise: Noise, data: Data, seed: int) -> Environment:
         return world_of(noise, means)
     if noise.outcome.limited:
         rows = means(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(99,))), WORLDS)
-        world = limited_world(noise, rows.reshape(-1), data.deviation)
-        return TableArms(world.values, world.shares.reshape(*rows.shape, -1), noise)
+        return worlds_of(noise, rows, data.deviation)
     return world_of(noise, means, _deviation(noise, data))
 
 

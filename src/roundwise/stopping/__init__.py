@@ -1,11 +1,15 @@
-"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, `explained` what else."""
+"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, and what else it may."""
 
 from roundwise.stopping.base import (
+    About,
+    Claim,
     Exacting,
+    Explained,
     Stopping,
     anytime,
     carrying,
     exacting,
+    explained,
     final,
     looks_ahead,
     prolonged,
@@ -13,7 +17,6 @@ from roundwise.stopping.base import (
     struck,
 )
 from roundwise.stopping.declared import Declared
-from roundwise.stopping.explained import About, Claim, Explained, explained
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold, Volume
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,13 @@ from roundwise.studies.guarantee import VOID
 from roundwise.studies.opening import load_study
 from roundwise.studies.packing import Unreadable, unpacked
 from roundwise.studies.replay import WRONG, apply, replayed
-from roundwise.studies.report import Event, events_of
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry, Listing, check, open_store, read_log, write_log
 from roundwise.studies.study import Study
 from roundwise.studies.writing import overview
+
+if TYPE_CHECKING:
+    from roundwise.studies.report import Event
 
 SHORTEST = 12  # letters of a digest that are enough to know it
 CLOSE = 1e-9  # log e-values that are nearer are the same: another machine may round otherwise
@@ -275,5 +277,7 @@ def import_study(path: str | Path, storage: str | None = None, unsound: bool = F
 
 def study_log(name: str, storage: str | None = None) -> list[Event]:
     """Every entry of the record of a study: when, by whom, what, which file, how many rows."""
+    from roundwise.studies.report import events_of
+
     with open_store(storage, create=False) as store:
         return events_of(store.read(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roundwise.errors import visible
-from roundwise.questions.claim_words import ODDS
+from roundwise.questions.claim_lines import ODDS
 from roundwise.studies.report.model import Facts, Shown
 from roundwise.studies.words import TINY, number, odds
 
