@@ -141,8 +141,10 @@ class TestForms:
         assert list(odd.arms["arm"]) == [ODD[i] for i in best]
         for row, arm, found in zip(tables[0][1:], plain["arms"], odd.ranked, strict=True):
             assert row[1] == str(arm["results"]) == str(found.results)
-            assert row[2] == per_cent(arm["mean"])
-            assert row[3] == f"{per_cent(arm['lower'], 'down').removesuffix(' %')} to {per_cent(arm['upper'], 'up')}"
+            digits = len(row[2].removesuffix(" %").partition(".")[2])
+            assert row[2] == per_cent(arm["mean"], digits=digits)
+            low, high = (per_cent(arm[end], side, digits) for end, side in (("lower", "down"), ("upper", "up")))
+            assert row[3] == f"{low.removesuffix(' %')} to {high}"
             assert re.search(rf"^{re.escape(row[0])} +{row[1]} +{re.escape(row[2])} ", text, flags=re.MULTILINE)
         for claim, found in zip(plain["claims"], odd.claim_rows, strict=True):
             assert {name: getattr(found, name) for name in claim} == claim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -148,22 +149,22 @@ def _plain(value: object) -> object:
     return value
 
 
-OURS = b"roundwise"  # is near the start of every file that we write as HTML, Markdown, JSON or a record
-HEADERS = (
-    b"arm,still_to_come",
-    b"arm,results,missing,waiting,",
-    b"claim,shown,shown_at,",
-    b"round,arm,asked,",
-    b"file,round,results,",
+STARTS = (  # of what we write as a page, Markdown, text, JSON and a record
+    b'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">\n',
+    b"<!-- roundwise report -->\n",
+    b"A report of roundwise\n\n",
+    b'{\n  "roundwise": "',
+    b'{"roundwise": "study", "format": ',
 )
-LOOK = 4096  # bytes in which a file says what it is
+AUTHOR = (b"<dc:creator>roundwise</dc:creator>", b"<cp:lastModifiedBy>roundwise</cp:lastModifiedBy>")  # of a workbook
+ASKED = ("arm", "still_to_come")  # the columns of a round that is asked for
 
 
 def check_output(path: Path | None, theirs: bool = True) -> None:
     """Raise an InputError if a file cannot be written there: better before the work than after it.
 
-    A file that is not plain (a folder, a device, a pipe, a link) is never replaced; one that roundwise did not write
-    is not replaced either where `theirs` is false.
+    A file that is not plain (a folder, a device, a pipe, a link) is never replaced; one that is not as roundwise
+    wrote it is not replaced either where `theirs` is false.
     """
     if path is None:
         return
@@ -183,7 +184,7 @@ def check_output(path: Path | None, theirs: bool = True) -> None:
         raise InputError(f"{path} is {kind}, not a plain file, and is not replaced. Give the name of a file.")
     if found is not None and not theirs and not _ours(path):
         raise InputError(
-            f"{path} exists, and roundwise did not write it: it may hold results. Nothing was changed; give another "
+            f"{path} exists and is not as roundwise wrote it: it may hold results. Nothing was changed; give another "
             "name, or remove the file first."
         )
     try:
@@ -232,16 +233,38 @@ def _beside(path: Path) -> Path:
 
 
 def _ours(path: Path) -> bool:
-    """Whether roundwise wrote a file, or nobody did; results that users write have no mark of ours."""
+    """Whether a file is as roundwise wrote it, or empty: where anybody added a column or a row, it may hold results."""
+    from roundwise.studies.report.files import MARK
+
     try:
-        with path.open("rb") as file:
-            start = file.read(LOOK)
+        contents = path.read_bytes()
     except OSError:
         return False
-    if not start or start.startswith((b"%PDF", *HEADERS)) or OURS in start:
-        return True
+    if contents.startswith(b"%PDF"):
+        return contents.endswith(MARK)
+    return not contents or contents.startswith(STARTS) or _our_table(contents) or _our_workbook(path)
+
+
+def _our_table(contents: bytes) -> bool:
+    """Whether a CSV file has the columns of one of our tables and no cell besides."""
+    from roundwise.studies.report.files import TABLES
+
+    ours = (ASKED, *(columns for columns, _ in TABLES.values()))
+    if not contents.startswith(tuple(f"{','.join(columns)}\n".encode() for columns in ours)):
+        return False
+    try:
+        header, *rows = csv.reader(io.StringIO(contents.decode(), newline=""), strict=True)
+    except (UnicodeDecodeError, csv.Error):
+        return False
+    counted = tuple(header) != ASKED or all(row[-1].isdecimal() for row in rows if row)
+    return counted and all(len(row) == len(header) for row in rows)
+
+
+def _our_workbook(path: Path) -> bool:
+    """Whether a workbook is ours and no other program saved it since."""
     try:
         with zipfile.ZipFile(path) as book:
-            return OURS in book.read("docProps/core.xml")[:LOOK]
+            about = book.read("docProps/core.xml")
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, RuntimeError, NotImplementedError):
         return False
+    return all(each in about for each in AUTHOR)

@@ -71,9 +71,11 @@ class Outlook:
         low, high = self.between
         if math.isinf(low):
             return "no end in sight"
-        most = f" to {whole(high)}" if math.isfinite(high) and high > low else " or many more" if high > low else ""
-        plural = "" if high == 1 else "s"
-        said = f"about {whole(low)}{most} more round{plural}"
+        if math.isinf(high):
+            said = f"about {whole(low)} more rounds, or many more"
+        else:
+            most = f" to {whole(high)}" if high > low else ""
+            said = f"about {whole(low)}{most} more round{'' if high == 1 else 's'}"
         if self.within_budget is not None and self.within_budget < 0.995:
             what = "a true claim is shown" if self.claims else "there is an answer"
             said += f"; {what} within the budget with probability {share(self.within_budget)}"

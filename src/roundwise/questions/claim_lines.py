@@ -18,6 +18,7 @@ from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
 from roundwise.questions.linear import Statements
 
 Scale = Literal["difference", "ratio", "odds-ratio"]
+ODDS = "odds ratio"  # a scale on which sizes are kept as logarithms
 SCALES: tuple[Scale, ...] = ("difference", "ratio", "odds-ratio")
 
 
@@ -40,11 +41,23 @@ def claim_words(form: Floats, level: float, odds: bool, names: Sequence[str]) ->
     return form_words(packed(form[None], np.array([level]), len(plus) + len(minus)), names)[0]
 
 
+def scale_words(form: Floats, level: float, odds: bool, names: Sequence[str]) -> str | None:
+    """What the size of a claim is the size of, where it is neither a mean nor the difference that its words compare."""
+    if odds:
+        return ODDS
+    plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
+    if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] != -1 and level == 0:
+        return f"{names[plus[0]]} - {-form[minus[0]]:g} {names[minus[0]]}"
+    return None
+
+
 def opposite_words(form: Floats, end: float, level: float, odds: bool, names: Sequence[str]) -> str:
     """The opposite of a claim: the form is below this, or, if it is the level of the claim itself, not above it."""
     plus, minus = np.flatnonzero(form > 0), np.flatnonzero(form < 0)
     if odds:
-        return f"{names[plus[0]]} beats {names[minus[0]]} by an odds ratio of {math.exp(end):g} at most"
+        ratio = f"{math.exp(end):g}"
+        more = "" if end == 0 else f" by an odds ratio {f'above {ratio}' if end == level else f'of {ratio} or more'}"
+        return f"{names[plus[0]]} does not beat {names[minus[0]]}{more}"
     if len(plus) == 1 and len(minus) == 1 and form[plus[0]] == 1 and form[minus[0]] == -1:
         if end == 0:
             return f"{names[plus[0]]} does not beat {names[minus[0]]}"
@@ -71,7 +84,11 @@ def named(arms: int | Sequence[str]) -> tuple[list[str], int]:
     """The names of the arms, none if they are only counted, and how many there are."""
     if isinstance(arms, int | np.integer):
         return [], int(arms)
-    return [str(each) for each in arms], len(arms)
+    names = [str(each) for each in arms]
+    twice = next((each for i, each in enumerate(names) if each in names[:i]), None)
+    if twice is not None:
+        raise InputError(f"There are two arms called '{twice}'. Give every arm a name of its own.")
+    return names, len(arms)
 
 
 def index_of(control: int | str, names: list[str], number: int) -> int:

@@ -10,7 +10,9 @@ from roundwise.stopping.base import (
     carrying,
     exacting,
     explained,
+    final,
     looks_ahead,
+    prolonged,
     rule_words,
     struck,
 )
@@ -38,7 +40,9 @@ __all__ = [
     "carrying",
     "exacting",
     "explained",
+    "final",
     "looks_ahead",
+    "prolonged",
     "rule_words",
     "struck",
 ]

@@ -5,8 +5,9 @@ needs. The error guarantee rests on it alone: any sampling, also pulling more or
 exceptions are rules that are `Exacting`: they cannot decide once a batch came back otherwise than planned.
 
 A rule may have, besides: `anytime`, that it may be asked after a batch of any size; `looks_ahead`, that it uses what is
-left of a budget; `struck(problem, trial, means)`, where it has wrongly ruled out what is true; `words(delta)`, what it
-does as sentences for a protocol.
+left of a budget; `prolonged(problem, kept, left)` and `final(problem, kept)`, how it goes on after another budget was
+said, and why it cannot after its end; `struck(problem, trial, means)`, where it has wrongly ruled out what is true;
+`words(delta)`, what it does as sentences for a protocol.
 """
 
 from __future__ import annotations
@@ -86,6 +87,18 @@ def looks_ahead(rule: Stopping) -> bool:
     return bool(getattr(rule, "looks_ahead", False))
 
 
+def prolonged(rule: Stopping, problem: Problem, kept: Any, left: Floats) -> Any:
+    """What the rule keeps after another budget was said; the same, if what is left is nothing to it."""
+    own = getattr(rule, "prolonged", None)
+    return kept if own is None else own(problem, kept, left)
+
+
+def final(rule: Stopping, problem: Problem, kept: Any) -> str | None:
+    """Why a rule that has ended goes on with no budget; None if it may."""
+    own: Callable[[Problem, Any], str | None] | None = getattr(rule, "final", None)
+    return "there is an answer" if own is None else own(problem, kept)
+
+
 def struck(rule: Stopping, problem: Problem, trial: Trial, means: Floats) -> Bools:
     """Where the rule has ruled out what is true of these means, whether an answer was given or not. ()"""
     own = getattr(rule, "struck", None)
@@ -126,6 +139,8 @@ class Claim(NamedTuple):
     chance: float | None = None  # that it is shown by the end: a forecast
     margin: float | None = None  # what it says is exceeded (or not)
     given_up: bool = False  # whether no more results go to it, as things stand
+    opposite: bool = False  # whether it says that another claim does not hold
+    scale: str | None = None  # what the sizes are of, if of no mean or difference; "odds ratio": they are its logarithm
 
 
 class Standing(NamedTuple):

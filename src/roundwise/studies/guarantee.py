@@ -13,18 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.errors import said as said_where
+from roundwise.errors import visible
 from roundwise.noise import items_of
+from roundwise.questions.besides import one_by_one
 from roundwise.stopping import exacting
 from roundwise.stopping.base import Standing, explained, rule_notes
 from roundwise.studies.drift import SURPRISING, Disagreement, differs, missing_differs, split_differs, splits_differ
 from roundwise.studies.so_far import kind_of
 from roundwise.studies.state import State
-from roundwise.studies.words import capital, count, few, number, sentence
+from roundwise.studies.words import capital, count, day, few, rarity, rounds, sentence
 
 KEPT = "kept"
 CONDITIONAL = "conditional on the assumption that "
 VOID = "void because "
 NONE = "no guarantee: "  # how rules say it
+MOST_REMARKS = 20  # the last ones, word by word
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def _lost(state: State) -> list[str]:
     shares = missing / np.maximum(state.record.counts + missing, 1.0)
     most = state.settings.arms[int(shares.argmax())]
     return [
-        f"The arms differ in how many outcomes are missing as chance does once in {number(1 / max(chance, 1e-99))} "
+        f"The arms differ in how many outcomes are missing as chance does once in {rarity(chance)} "
         f"studies, {most} most of all: what is missing may well depend on the arm, and then comparisons are biased."
     ]
 
@@ -196,7 +199,7 @@ def _split(state: State) -> list[str]:
     arm = int(np.abs(off).argmax())
     return [
         f"The results are split among the arms otherwise than was asked, as chance does once in "
-        f"{number(1 / max(chance, 1e-99))} studies: {settings.arms[arm]} has {count(came[arm])}, where "
+        f"{rarity(chance)} studies: {settings.arms[arm]} has {count(came[arm])}, where "
         f"{count(round(float(expected[arm])))} were to be expected. Look for what assigns, loses or filters results by "
         "arm: if that has to do with their values, comparisons are biased."
     ]
@@ -211,6 +214,7 @@ def notes_of(state: State, strange: Sequence[str]) -> list[str]:
             f"{policy.name} stops by a rule of its own, which needs every round just as it was planned: "
             "with less or more than that the study ends undecided."
         )
+    said += _happened(state)
     said += rule_notes(policy.stopping, state.settings.problem, state.trial)
     said += _moved(state)
     if strange:
@@ -220,11 +224,46 @@ def notes_of(state: State, strange: Sequence[str]) -> list[str]:
         )
     if state.settings.noise.needs == "rows" and state.sums_only:
         said.append("Some results came as sums only: for those the range alone is used, which needs more results.")
+    results, late = state.so_far.beyond
+    if results and state.trial.done:
+        said.append(
+            f"{count(results)} results ({rounds(late)}) came after the round that decides, now that all is counted "
+            "anew: they count in nothing here, and stay in the record."
+        )
+    waiting = state.waiting
+    if waiting is not None and state.closed is not None:
+        said.append(
+            f"{count(waiting.results)} results of round {waiting.batch}, which was not complete when the study was "
+            "closed, count in nothing."
+        )
+    for _, each in state.lessons:
+        said.append(
+            f"{count(int(each.counts.sum()))} earlier results ({each.name}) taught where to look; they are no evidence."
+        )
     if state.later:
         came = count(sum(float(each.counts.sum()) for _, each in state.later))
-        said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")
+        enter = "means" if one_by_one(state.settings.question) else "means and bounds"
+        said.append(f"{came} results came after the decision: they enter {enter}, and the verdict stands.")
     every = [*state.notes, *(note for _, each in state.later for note in each.notes)]
     return said + gathered([(note.partition(":")[0], note) for note in every])
+
+
+def _happened(state: State) -> list[str]:
+    """What was changed in the study, and what people remarked: each once, in their words."""
+    said = []
+    for each in state.changes:
+        when = f"after round {each.after}" if each.after else "before the first round"
+        why = f": {visible(each.why.strip(), 300)}" if each.why.strip() else ""
+        said.append(sentence(f"{each.arm} was {'left out' if each.kind == 'dropped' else 'added'} {when}{why}"))
+    before, now = state.first.budget, state.settings.budget
+    if before is not None and now is not None and before != now:
+        said.append(f"The budget was {count(before)} results at first, and is {count(now)} now.")
+    for remark in state.remarks[-MOST_REMARKS:]:
+        by, text = visible(str(remark["by"])), visible(remark["text"].strip(), 500)
+        said.append(f"Remark of {by}, {day(remark['at'])}: {text}")
+    if len(state.remarks) > MOST_REMARKS:
+        said.append(f"{count(len(state.remarks) - MOST_REMARKS)} earlier remarks are in the record.")
+    return said
 
 
 def gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
@@ -275,7 +314,7 @@ def _disagreement(state: State) -> list[str]:
     beyond = ", beyond a shift of all arms together," if shifts else ""
     return [
         f"The rounds do not agree: the means of the same arm differ between rounds{beyond} as chance does once in "
-        f"{number(1 / max(found.chance, 1e-99))} studies, {settings.arms[found.arm]} in round "
+        f"{rarity(found.chance)} studies, {settings.arms[found.arm]} in round "
         f"{found.batch} most of all. If something other than chance moved "
         f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
         "guarantee does not hold."

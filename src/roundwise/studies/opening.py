@@ -158,6 +158,9 @@ def create_study(
     a storage such as "http://host:8000" the study is kept by a server (`roundwise serve`).
     """
     names = arm_names(arms)
+    for what, given, like in (("question", question, "BestArm()"), ("noise", noise, "Binary()")):
+        if isinstance(given, str):
+            raise InputError(f"`{what}` is the text '{given[:40]}'. Give the object, for example {like}.")
     chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
     drawn = secrets.randbits(SEED_BITS) if seed is None else whole_number("seed", seed, 0)
     fixed = shares(split, len(names))

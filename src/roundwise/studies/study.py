@@ -223,6 +223,7 @@ class Study(Changing):
             arms or settings.arms,
             settings.noise,
             parts=parts,
+            whole=settings.towards_a_budget,
             seed=settings.seed,
             file=file,
             columns=settings.columns,
@@ -232,14 +233,16 @@ class Study(Changing):
         recorded = self._held(state, results.digest)
         if recorded is None:
             return results
+        if results.ids is not None and results.rows:  # ids say what is new, as when a file before it was withdrawn
+            return _renamed(results, file)
         if not options.again:
+            new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
             raise Untimely(
-                f"{results.name} was already recorded {recorded} (same contents). Nothing was changed. If "
-                f"these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
+                f"{results.name} was already recorded {recorded} (same contents). Nothing was changed."
+                f"{new if results.ids is None else ' No id counts twice.'}"
             )
         note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
-        digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
-        return dataclasses.replace(results, digest=digest, notes=(*results.notes, note))
+        return dataclasses.replace(_renamed(results, file), notes=(*results.notes, note))
 
     def _held(self, state: State, digest: str) -> str | None:
         """Where a file of these contents is recorded and not replaced, in words."""
@@ -271,6 +274,11 @@ class Study(Changing):
         return found[0]
 
 
+def _renamed(results: Results, file: int) -> Results:
+    """With a digest of its own, where another file has the same contents."""
+    return replace(results, digest=hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest())
+
+
 def earlier_of(
     state: State, arms: Sequence[str], options: Options, before: Sequence[Results], replaces: Results | None
 ) -> Earlier:
@@ -300,10 +308,11 @@ def earlier_of(
         lots = [each.lots for asked in state.asked if asked.number < now for each in asked.files]
         used = [each.items for each in lots if each is not None and each.items is not None]
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
+    past = Earlier.of(state.lessons, arms).told
     if every:
-        return replace(found, fresh=fresh)
+        return replace(found, fresh=fresh, past=past)
     total = Amounts(state.record.counts, state.record.totals)
     uncounted = [each for asked in state.recent if not asked.counted for each in asked.files]
     for each in [*uncounted, *before]:
         total = total.plus(Amounts(each.counts, each.totals))
-    return Earlier(found.told, waiting, total, fresh, state.so_far.starts)
+    return Earlier(found.told, waiting, total, fresh, state.so_far.starts, past=past)

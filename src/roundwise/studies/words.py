@@ -59,17 +59,33 @@ def units_of(noise: Noise, width: float | None = None) -> Units:
     return Units(False, max(0, 1 - math.floor(math.log10(width))))
 
 
-def per_cent(share: float, side: Side = "near") -> str:
-    """A rate in per cent: a tenth of a point, finer near 0 and 100.
+def per_cent(share: float, side: Side = "near", digits: int | None = None) -> str:
+    """A rate in per cent: a tenth of a point, finer near 0 and 100; or with so many decimals.
 
     >>> per_cent(0.3784), per_cent(0.03478), per_cent(0.0004321), per_cent(0.99952), per_cent(1.0), per_cent(-0.5)
     ('37.8 %', '3.48 %', '0.0432 %', '99.9520 %', '100 %', '-50.0 %')
+    >>> per_cent(0.9), per_cent(0.4, digits=2), per_cent(0.99406, "up", 1), per_cent(0.0, digits=1)
+    ('90.0 %', '40.00 %', '99.5 %', '0 %')
     """
-    if min(abs(share), abs(1 - share)) < TINY:
-        return f"{100 * share:.0f} %"
+    digits = decimals(share) if digits is None or not decimals(share) else digits
+    return f"{rounded(100 * share, digits, side):.{digits}f} %"
+
+
+def decimals(share: float) -> int:
+    """With how many decimals a rate is written in per cent."""
     near = 100 * min(abs(share), abs(1 - share))
-    decimals = 1 if near >= 10 else max(2, 2 - math.floor(math.log10(near)))
-    return f"{rounded(100 * share, decimals, side):.{decimals}f} %"
+    if near < 100 * TINY:
+        return 0
+    return 1 if near >= 10 * (1 - TINY) else max(2, 2 - math.floor(math.log10(near)))
+
+
+def alike(shares: Sequence[float], most: int = 2) -> int:
+    """The decimals that rates in one column have at least: those of the finest, but no more than so many.
+
+    >>> alike([0.0348, 0.4]), alike([0.0004, 0.4]), alike([0.3, 1.0]), alike([1.0])
+    (2, 2, 1, 1)
+    """
+    return min(max(map(decimals, shares), default=1) or 1, most)
 
 
 def points(gap: float, side: Side = "near") -> str:
@@ -92,7 +108,9 @@ def number(value: float | None, side: Side = "near") -> str:
     """
     if value is None or not math.isfinite(value):
         return "?"
-    if abs(value) < TINY or side == "near":
+    if abs(value) < TINY:  # a bound that just agrees with the decision
+        return "0"
+    if side == "near":
         return f"{value:.4g}"
     return f"{rounded(value, 3 - math.floor(math.log10(abs(value))), side):.4g}"
 
@@ -109,6 +127,15 @@ def rounded(value: float, decimals: int, side: Side) -> float:
 def count(value: float) -> str:
     """A number of things: 12 345."""
     return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
+
+
+def rarity(chance: float) -> str:
+    """In how many cases chance does something once, as a number of them.
+
+    >>> rarity(0.0123), rarity(1e-9)
+    ('81', 'more than a million')
+    """
+    return "more than a million" if chance < 1e-6 else count(1 / chance)
 
 
 def odds(log: float) -> str:

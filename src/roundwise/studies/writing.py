@@ -141,7 +141,7 @@ class Written:
 
 def overview(state: State) -> Plain:
     """A line about a study, for lists of them."""
-    verdict, waiting = state.decided, state.outstanding
+    verdict, waiting = state.decided, state.outstanding if state.closed is None else None
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
     if stands == "over" and state.over is None:
         stands = "waiting" if waiting is not None else "open"

@@ -13,7 +13,7 @@ from roundwise.studies import Study
 from roundwise.studies.report import Report
 from roundwise.studies.results import Columns, Options, Results
 from roundwise.studies.results.columns import Words
-from roundwise.studies.results.reading import Looked, looked_at
+from roundwise.studies.results.looking import Looked, looked_at
 from roundwise.studies.store import Conflict
 from roundwise.studies.words import count, sentence
 from roundwise.web.rendering import page, texts

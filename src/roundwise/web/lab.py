@@ -23,8 +23,8 @@ from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.spec import made
 from roundwise.state import Batch
+from roundwise.studies.report.claims import Table
 from roundwise.studies.report.files import csv_text
-from roundwise.studies.report.text import Table
 from roundwise.studies.words import count
 from roundwise.theory import paper
 from roundwise.web.forms import QUESTIONS, Form, number, whole

@@ -19,7 +19,7 @@ from roundwise.planning.page import fixed_words, page_of, power_table
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.studies import create_study
-from roundwise.studies.report.text import Table
+from roundwise.studies.report.claims import Table
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attached

@@ -10,7 +10,7 @@ import typer
 
 from roundwise.cli.app import STUDIES, app, spread
 from roundwise.cli.options import Json
-from roundwise.cli.output import check_output, print_json, print_table, recorded, say, write_file
+from roundwise.cli.output import ASKED, check_output, print_json, print_table, recorded, say, write_file
 from roundwise.cli.study.common import FileWords, Name, Storage, show, whole
 
 
@@ -39,7 +39,7 @@ def ask(
     wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
     missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
     if out is not None:
-        write_file(out, csv_text(("arm", "still_to_come"), [(arm, n) for arm, n in missing.items() if n]))
+        write_file(out, csv_text(ASKED, [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
         guarantee = str(guarantee_of(state))
         plain = {"study": name, "round": asked.number, "results": wanted, "still_to_come": missing}

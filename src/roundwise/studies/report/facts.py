@@ -112,7 +112,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
     units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
     rising = cells_of(question) != "some below a level"
     control = control_of(question)
-    waiting = state.outstanding
+    waiting = state.outstanding if state.closed is None else None
     found = Findings(
         question,
         sorted(rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
@@ -238,7 +238,7 @@ def _allocated(settings: Settings) -> str:
     if settings.split is None:
         return f"allocated by {settings.policy.name}"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
-    return f"split {shares} as was fixed beforehand, decided by the rule of {settings.policy.name}"
+    return f"split {shares} as was fixed beforehand, judged by the rule of {settings.policy.name}"
 
 
 def _next(state: State, verdict: Plain | None) -> str:

@@ -15,15 +15,13 @@ from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
+from roundwise.studies.report.claims import Table, claim_table, evidence_of
 from roundwise.studies.report.model import Facts
 from roundwise.studies.report.page import page_of
 from roundwise.studies.report.text import (
-    Table,
     arm_table,
-    claim_table,
     claims_apart,
     danger_of,
-    evidence_of,
     facts_of,
     file_table,
     foot_of,
@@ -45,7 +43,10 @@ ARM_COLUMNS = {
     **{f"{each}{end}": f"{each}{end}" for each in ("difference", "lift") for end in ("", "_lower", "_upper")},
     "place": "place",
 }
-CLAIM_COLUMNS = ("claim", "shown", "shown_at", "log_evidence", "log_bar", "estimate", "lower", "upper", "chance")
+CLAIM_COLUMNS = (
+    *("claim", "shown", "shown_at", "log_evidence", "log_bar"),
+    *("estimate", "lower", "upper", "scale", "chance"),
+)
 CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
 FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256")
 
@@ -171,7 +172,7 @@ def workbook_of(report: Facts) -> bytes:
     except ImportError:
         raise InputError("Excel files need the extra 'frames': pip install 'roundwise[frames]'.") from None
     book = Workbook()
-    book.properties.creator = "roundwise"
+    book.properties.creator = book.properties.lastModifiedBy = "roundwise"
     book.properties.title = visible(report.study)
     sheet = book.active
     sheet.title = "summary"
@@ -265,6 +266,7 @@ BROWSERS = (
     "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
 )
 PATIENCE = 120  # seconds
+MARK = b"% a report of roundwise\n"  # a comment behind the end, by which we know what we wrote
 
 
 def pdf_of(report: Facts) -> bytes:
@@ -278,7 +280,7 @@ def pdf_of(report: Facts) -> bytes:
         command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", page.as_uri()]
         try:
             subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
-            return target.read_bytes()
+            return target.read_bytes().rstrip(b"\n") + b"\n" + MARK
         except (OSError, subprocess.SubprocessError) as error:
             kind = "did not end" if isinstance(error, subprocess.TimeoutExpired) else "failed"
             raise InputError(

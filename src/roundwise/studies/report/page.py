@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roundwise.errors import visible
+from roundwise.studies.report.claims import Table, claim_table, evidence_of
 from roundwise.studies.report.headline import meaning, under_the_headline
 from roundwise.studies.report.model import Arm, Course, Facts
 from roundwise.studies.report.text import (
-    Table,
     arm_table,
-    claim_table,
     claims_apart,
     danger_of,
-    evidence_of,
     extent_of,
     facts_of,
     file_table,
@@ -257,6 +255,8 @@ def evidence_chart(report: Facts) -> str:
     chart = _svg(parts, top + height + 26, "Evidence for each claim, round by round, against the bar it must pass")
     which = "bar" if len({odds(each.log_bar) for each in report.claim_rows}) == 1 else "highest bar"
     bars = f"Odds won for each claim, by round (log scale). The dashed line is the {which}: {odds(bar)}."
+    if any(each.label is not None and each.shown for each in report.claim_rows):  # claims, each by itself
+        bars += " It is that of today: it was higher as long as fewer were shown."
     return f'{chart}<p class="hint">{esc(bars)}</p><ul class="legend">{"".join(legend)}</ul>'
 
 

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from roundwise.errors import visible
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
-from roundwise.studies.report.model import Arm, Facts, Shown
-from roundwise.studies.words import TINY, Side, capital, count, day, few, odds, rounds, sentence, share
-
-MOST = 60  # rows of a table; programs get all
-
-Table = list[list[str]]
+from roundwise.studies.report.claims import MOST, Table, at_least, claim_table
+from roundwise.studies.report.model import Arm, Facts
+from roundwise.studies.words import (
+    TINY,
+    Side,
+    alike,
+    capital,
+    count,
+    day,
+    decimals,
+    few,
+    odds,
+    per_cent,
+    rounds,
+    sentence,
+    share,
+)
 
 
 def arm_table(report: Facts, most: int = MOST) -> Table:
@@ -22,7 +35,7 @@ def arm_table(report: Facts, most: int = MOST) -> Table:
         return any(getattr(each, name) is not None for each in arms)
 
     bounds, behind, trails = any_of("lower") or any_of("upper"), any_of("behind"), any_of("trails_most")
-    places, waiting, compared = any(each.place for each in arms), report.waiting > 0, report.control is not None
+    places, waiting, compared = any(each.place for each in arms), report.waiting > 0, any_of("difference")
     head = ["arm", "results", units.mean]
     head += [report.ends] if bounds else []
     head += [f"against {report.control}"] if compared else []
@@ -33,11 +46,14 @@ def arm_table(report: Facts, most: int = MOST) -> Table:
     head += ["missing"] if lost else []
     head += ["waiting"] if waiting else []
     table = [head]
+    least = alike([each.mean for each in arms[:most] if each.mean is not None])
     for each in arms[:most]:
-        row = [each.name, count(each.results), "-" if each.mean is None else units.value(each.mean, "near")]
+        digits = max(decimals(each.mean or 0.0), least) if units.rates else None  # the bounds have those of the mean
+        say = partial(per_cent, digits=digits) if units.rates else units.value
+        row = [each.name, count(each.results), "-" if each.mean is None else say(each.mean, "near")]
         if each.mean is not None and outside(each):
             row[-1] += " *"
-        row += [_between(report, each.lower, each.upper)] if bounds else []
+        row += [_between(say, each.lower, each.upper)] if bounds else []
         row += [_against(report, each)] if compared else []
         row += [_lift(each)] if compared and any_of("lift") else []
         row += [_trailing(report, each)] if trails else []
@@ -58,33 +74,13 @@ def outside(arm: Arm) -> bool:
     )
 
 
-def claim_table(report: Facts) -> Table:
-    """What must be shown, for people."""
-    rows = report.claim_rows
-    rows = rows if len(rows) <= MOST else tuple(sorted(rows, key=lambda each: each.log_evidence)[:MOST])
-    chances = any(each.chance is not None for each in rows)
-    sizes = any(each.estimate is not None or _bounded(each) for each in rows)
-    table = [
-        ["to be shown", "evidence", "needed", "", *(["so far"] if sizes else []), *(["forecast"] if chances else [])]
-    ]
-    for each in rows:
-        won, bar = odds(each.log_evidence), odds(each.log_bar)
-        if won == bar and not each.shown:
-            won = f"almost {won}"
-        row = [each.claim, won, bar, _stands(report, each)]
-        row += [_size(report, each)] if sizes else []
-        row += ["" if each.chance is None else f"{100 * each.chance:.0f} %"] if chances else []
-        table.append([visible(cell) for cell in row])
-    return table
-
-
 def file_table(report: Facts) -> Table:
     """The files, the last first."""
     rows = [["file", "round", "results", "recorded", "by"]]
     for each in reversed(report.files[-MOST:]):
         when = "" if each.at is None else day(each.at)
-        number = "after the decision" if each.round is None else str(each.round)
-        rows.append([visible(each.name, 80), number, count(each.results), when, each.by or ""])
+        batch = "after the decision" if each.round is None else str(each.round)
+        rows.append([visible(each.name, 80), batch, count(each.results), when, each.by or ""])
     return rows
 
 
@@ -95,13 +91,12 @@ def round_table(report: Facts) -> Table:
     for each in report.cells:
         asked, came, arms, counts = found.get(each.round, (0, 0, 0, True))
         found[each.round] = (asked + each.asked, came + each.results, arms + bool(each.results), each.counts)
-    for number, (asked, came, arms, counts) in list(found.items())[-MOST:]:
-        rows.append([str(number), count(asked), count(came), str(arms), "" if counts else "still open"])
+    for batch, (asked, came, arms, counts) in list(found.items())[-MOST:]:
+        rows.append([str(batch), count(asked), count(came), str(arms), "" if counts else "still open"])
     return rows
 
 
-def _between(report: Facts, lower: float | None, upper: float | None) -> str:
-    value = report.units.value
+def _between(value: Callable[[float, Side], str], lower: float | None, upper: float | None) -> str:
     if lower is None:
         return "no bound yet" if upper is None else f"at most {value(upper, 'up')}"
     if upper is None:
@@ -136,7 +131,7 @@ def _lift(arm: Arm) -> str:
 
 def signed(value: float, text: str) -> str:
     """A number with its sign; text is its size."""
-    return f"-{text}" if value < 0 else f"+{text}" if value > 0 else text
+    return text if abs(value) < TINY else f"-{text}" if value < 0 else f"+{text}"
 
 
 def _trailing(report: Facts, arm: Arm) -> str:
@@ -162,54 +157,11 @@ def _place(report: Facts, arm: Arm) -> str:
     return f"{arm.place} ({odds(row.log_evidence).removesuffix(' : 1')} of {odds(row.log_bar)})"
 
 
-def at_least(report: Facts, bound: float) -> str:
-    """A bound from below in words; nothing is said of a size that is next to none."""
-    return "more than 0" if bound < TINY else f"at least {report.units.gap(bound, 'down')}"
-
-
 def _waiting(report: Facts, arm: Arm) -> str:
     if not arm.waiting:
         return "-"
     mean = "" if arm.waiting_mean is None else f", {report.units.value(arm.waiting_mean, 'near')}"
     return f"{count(arm.waiting)}{mean}"
-
-
-def _stands(report: Facts, claim: Shown) -> str:
-    if not claim.shown:
-        if claim.arm is not None and report.status == "decided":
-            return "the only one left"
-        return "open"
-    at = "" if claim.shown_at is None else f" in round {claim.shown_at}"
-    return f"shown{at}"
-
-
-def _bounded(claim: Shown) -> bool:
-    return claim.lower is not None or claim.upper is not None
-
-
-def _size(report: Facts, claim: Shown) -> str:
-    """The estimate of what a claim is about, with its bound."""
-    units = report.units
-    gap = claim.arm is not None or claim.gap
-    say = units.gap if gap else units.value
-    if claim.arm is not None:  # how far the arm is behind the best
-        if claim.lower is not None and claim.shown:
-            return f"behind by {at_least(report, claim.lower)}"
-        return (
-            ""
-            if claim.estimate is None
-            else ("leads" if not claim.estimate else f"{say(claim.estimate, 'near')} behind")
-        )
-    parts = [] if claim.estimate is None else [say(claim.estimate, "near")]
-    parts += [] if claim.lower is None else [f"{_strictly('at least', 'above', claim)} {say(claim.lower, 'down')}"]
-    parts += [] if claim.upper is None else [f"{_strictly('at most', 'below', claim)} {say(claim.upper, 'up')}"]
-    return ", ".join(parts)
-
-
-def _strictly(reached: str, passed: str, claim: Shown) -> str:
-    """A bound that just agrees with the decision lies beyond what was asked, by an amount that no digit shows."""
-    agrees = claim.shown and claim.compares is None and claim.spare is not None and claim.spare < TINY
-    return passed if agrees else reached
 
 
 def waiting_words(report: Facts) -> str:
@@ -221,16 +173,6 @@ def waiting_words(report: Facts) -> str:
 NUMERIC = re.compile(r"(almost |below )?[-+]?[\d.,^\s]*( to [-+]?[\d.]+)?( %| : 1| \*)*|-")
 
 
-EVIDENCE = (
-    "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "
-    "needed. The study stops when enough lines are shown: this table is the stopping rule."
-)
-BOUNDS = (
-    " Bounds in the last column are on one side, in the units of the results; each is wrong with at most twice the "
-    "error probability of the study."
-)
-
-
 def text_of(report: Facts) -> str:
     """The report for a terminal."""
     lines = [*top_of(report), "", f"{report.study}: {report.asks}", f"{extent_of(report)}; {promise_of(report)}."]
@@ -240,15 +182,16 @@ def text_of(report: Facts) -> str:
     lines += [*aligned(claim_table(report)), ""] if claims_apart(report) else []
     if report.still_to_come:
         lines += [f"Still to come: {waiting_words(report)}.", ""]
-    lines += [f"Danger: {each}" for each in report.dangers] + [f"Note: {each}" for each in report.notes]
+    lines += [f"Note: {each}" for each in report.notes]
     lines += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
     lines += [] if report.digest is None else [f"The record ends with {report.digest}."]
     return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
 
 
 def top_of(report: Facts) -> list[str]:
-    """What became of the guarantee, unless it was kept, and then the headline."""
-    return [visible(each) for each in [*danger_of(report), sentence(report.headline)]]
+    """What became of the guarantee, unless it was kept, what endangers it, and then the headline."""
+    dangers = [f"Danger: {each}" for each in report.dangers]
+    return [visible(each) for each in [*danger_of(report), *dangers, sentence(report.headline)]]
 
 
 def danger_of(report: Facts) -> list[str]:
@@ -307,12 +250,6 @@ def facts_of(report: Facts) -> list[tuple[str, str]]:
     found += [("Still to come", waiting_words(report))] if report.still_to_come else []
     found += [("Forecast", report.forecast)] if report.forecast is not None else []
     return [(name, visible(value)) for name, value in found]
-
-
-def evidence_of(report: Facts) -> str:
-    """How to read the table of claims."""
-    bounded = any(each.lower is not None or each.upper is not None for each in report.claim_rows)
-    return EVIDENCE + (BOUNDS if bounded else "")
 
 
 def foot_of(report: Facts) -> str:

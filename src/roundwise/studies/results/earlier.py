@@ -26,9 +26,9 @@ from roundwise.estimates import Past
 from roundwise.noise import Noise, variances
 from roundwise.state import Batch
 from roundwise.studies.packing import Hashes
-from roundwise.studies.results.ids import Rows, marks, outcome_codes
+from roundwise.studies.results.ids import marks
 from roundwise.studies.results.lots import Spool
-from roundwise.studies.results.recorded import LINES, Contradicted, Results, Source, Start
+from roundwise.studies.results.recorded import Results, Start
 from roundwise.studies.words import refusal
 
 _NONE: Hashes = np.zeros(0, dtype=np.uint64)
@@ -103,6 +103,7 @@ class Earlier:
     fresh: bool = False  # whether nothing was told of the open round yet
     starts: Sequence[Start] = ()  # of files that are not here
     items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
+    past: Sequence[Results] = ()  # what was imported to teach: never evidence
 
     @classmethod
     def of(
@@ -114,7 +115,7 @@ class Earlier:
     @cached_property
     def ids(self) -> Hashes:
         """Of all rows, ascending."""
-        found = [each.hashes for each in self.told if each.ids is not None]
+        found = [each.hashes for each in (*self.told, *self.past) if each.ids is not None]
         return np.unique(np.concatenate([_NONE, *found]))
 
     @cached_property
@@ -132,6 +133,16 @@ class Earlier:
     def believed(self) -> bool:
         """Whether somebody said that files bring new results."""
         return bool(self.told) and self.told[-1].new
+
+    @property
+    def running(self) -> bool:
+        """Whether files were running totals so far."""
+        return bool(self.told) and self.told[-1].running
+
+    def not_said(self, name: str) -> None:
+        """Raise an error where files were running totals so far, and nobody said what this one is."""
+        if self.running and self.waiting is not None:
+            raise refusal(name, "the files before it were running totals: is this one, too?", _which())
 
     def has(self, ids: Hashes) -> Bools:
         """Which ids are among them."""
@@ -184,6 +195,19 @@ class Earlier:
             )
         return skipped
 
+    def reordered(self, name: str, file: Amounts, noise: Noise) -> None:
+        """Raise an error where rows may be all that is recorded in another order, and more.
+
+        0 and 1 are counted by arm and outcome, as sums are; of other values only what is far likelier is asked about.
+        """
+        low, high, whole, *_ = noise.outcome
+        if not self.told or not file.contains(self.together, low, high):
+            return
+        zero_one = whole and (low, high) == (0.0, 1.0)
+        spoken_for = not zero_one or self.believed or fits(file.counts, self.waiting, self.fresh)
+        if not (spoken_for and self._new(file, [self.together], noise, zero_one)):
+            raise refusal(name, "this looks like a running total: it could hold all rows that are recorded.", _which())
+
     # --- sums
 
     def new_sums(self, name: str, file: Amounts, noise: Noise, zero_one: bool, cumulative: bool) -> Amounts:
@@ -206,6 +230,28 @@ class Earlier:
             )
         rest = file.minus(self.together)
         return rest._replace(scatter=None if rest.scatter is None else np.maximum(rest.scatter, 0.0))
+
+    # --- earlier data
+
+    def not_past(self, name: str, digest: str, file: Amounts, noise: Noise) -> None:
+        """Raise an error where a file holds data that were imported to teach, by its contents or its sums."""
+        low, high, whole, *_ = noise.outcome
+        zero_one = whole and (low, high) == (0.0, 1.0)
+        for each in self.past:
+            sums = _amounts(each)
+            likely = each.ids is None and file.contains(sums, low, high)
+            if likely and not np.array_equal(file.counts, sums.counts):
+                likely = log_ratio(noise, zero_one, Batch(*sums), Batch(*file)) > math.log(RARE)
+            if likely or each.digest == digest:
+                raise _imported(name, each)
+
+    def not_past_rows(self, name: str, spool: Spool, arms: Sequence[str], seed: int) -> None:
+        """Raise an error where a file begins with rows that were imported to teach."""
+        starts = {each.start: each for each in self.past if each.start is not None}
+        found = marks(spool.after(), [each.rows for each in starts], arms, seed) if starts else {}
+        for start, each in starts.items():
+            if start.telling and found.get(start.rows) == start.mark:
+                raise _imported(name, each)
 
     def _new(self, file: Amounts, parts: Sequence[Amounts], noise: Noise, zero_one: bool) -> bool:
         """Whether sums that could hold these parts may be new: not the same, and not far likelier to hold them."""
@@ -255,6 +301,11 @@ class Amounts(NamedTuple):
         return self.counts * other.counts / np.maximum(self.counts + other.counts, 1.0) * gap * gap
 
 
+def _imported(name: str, past: Results) -> DataError:
+    held = f"it holds the results of {past.name}, which were imported as earlier data and cannot be evidence, too."
+    return refusal(name, held, "Tell what came after them.")
+
+
 def _which() -> str:
     difference, new = said("cumulative=True", "--cumulative"), said("again=True", "--new")
     return f"Say {difference} to take the difference, or {new} if all of it is new (and later files are believed)."
@@ -295,31 +346,3 @@ def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Resu
 
 def _amounts(each: Results) -> Amounts:
     return Amounts(each.counts, each.totals, each.scatter)
-
-
-def contradictions(rows: Rows, earlier: Earlier, arms: Sequence[str], seed: int) -> Contradicted | None:
-    """What rows whose ids are recorded, one for each id, say otherwise than the record; None if nothing."""
-    ids, known = earlier.outcomes
-    if not len(ids) or not len(rows.ids):
-        return None
-
-    def recorded(which: Rows) -> Bools:
-        return np.isin(with_outcome(which.ids, outcome_codes(arms, which.arms, which.values, seed)), known)
-
-    wrong = np.isin(rows.ids, ids) & ~recorded(rows)
-    if not wrong.any():
-        return None
-    other = Rows(rows.ids[wrong], rows.lines[wrong], rows.arms[wrong], rows.values[wrong])
-    gone = np.isnan(other.values)
-    late = recorded(other._replace(values=np.full(len(gone), np.nan))) & ~gone
-    moved = np.zeros(len(gone), dtype=np.bool_)
-    for arm in range(len(arms)):
-        moved |= recorded(other._replace(arms=np.full(len(gone), arm)))
-    moved &= ~gone
-    kinds = {"outcome": ~(moved | late | gone), "arm": moved, "late": late & ~moved, "gone": gone}
-    held = [(each, int(np.isin(other.ids, each.hashes).sum())) for each in earlier.told if each.codes is not None]
-    return Contradicted(
-        {kind: int(which.sum()) for kind, which in kinds.items() if which.any()},
-        tuple(sorted(other.lines.tolist())[:LINES]),
-        tuple(Source(each.digest, each.name, n) for each, n in held if n),
-    )

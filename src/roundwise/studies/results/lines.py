@@ -9,18 +9,18 @@ from functools import cached_property
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, said
 from roundwise.noise import Noise, items_of
 from roundwise.studies.packing import Hashes
 from roundwise.studies.results import checks
 from roundwise.studies.results.checks import Cells, taken, with_arms, written
 from roundwise.studies.results.columns import Layout, Options
-from roundwise.studies.results.earlier import Earlier, contradictions
-from roundwise.studies.results.ids import Contents, Ids, hashes, with_arm
+from roundwise.studies.results.earlier import Earlier, with_outcome
+from roundwise.studies.results.ids import Contents, Ids, Rows, hashes, outcome_codes, with_arm
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.names import Index, Names, Numbers, no_value
-from roundwise.studies.results.recorded import Contradicted
+from roundwise.studies.results.recorded import LINES, Contradicted, Source
 from roundwise.studies.results.sheets import Chunk, Sheet
 from roundwise.studies.words import by_arm, quoted, shown
 
@@ -84,7 +84,7 @@ class RowLines(_Checked):
             self._refuse_old_items(cells, items)
             ids = self._ids(cells, items)
             if ids is not None:
-                old = self._earlier.has(ids) if not self._options.again else np.zeros(len(ids), dtype=np.bool_)
+                old = self._earlier.has(ids)
                 if old.any():
                     self.skipped += int(old.sum())
                     self._seen.add(taken(cells, old).lines, cells.arms[old], ids[old], values[old])
@@ -283,3 +283,31 @@ class SumLines(_Checked):
         written(self._sheet, list(self._numbers.values()))
         self._names.refuse_others(self._sheet.problems)
         self._sheet.problems.refuse()
+
+
+def contradictions(rows: Rows, earlier: Earlier, arms: Sequence[str], seed: int) -> Contradicted | None:
+    """What rows whose ids are recorded, one for each id, say otherwise than the record; None if nothing."""
+    ids, known = earlier.outcomes
+    if not len(ids) or not len(rows.ids):
+        return None
+
+    def recorded(which: Rows) -> Bools:
+        return np.isin(with_outcome(which.ids, outcome_codes(arms, which.arms, which.values, seed)), known)
+
+    wrong = np.isin(rows.ids, ids) & ~recorded(rows)
+    if not wrong.any():
+        return None
+    other = Rows(rows.ids[wrong], rows.lines[wrong], rows.arms[wrong], rows.values[wrong])
+    gone = np.isnan(other.values)
+    late = recorded(other._replace(values=np.full(len(gone), np.nan))) & ~gone
+    moved = np.zeros(len(gone), dtype=np.bool_)
+    for arm in range(len(arms)):
+        moved |= recorded(other._replace(arms=np.full(len(gone), arm)))
+    moved &= ~gone
+    kinds = {"outcome": ~(moved | late | gone), "arm": moved, "late": late & ~moved, "gone": gone}
+    held = [(each, int(np.isin(other.ids, each.hashes).sum())) for each in earlier.told if each.codes is not None]
+    return Contradicted(
+        {kind: int(which.sum()) for kind, which in kinds.items() if which.any()},
+        tuple(sorted(other.lines.tolist())[:LINES]),
+        tuple(Source(each.digest, each.name, n) for each, n in held if n),
+    )

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
-from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.errors import DataError, InputError
 from roundwise.noise import Noise, items_of, range_of_means
 from roundwise.studies.results.checks import form_allowed
 from roundwise.studies.results.columns import (
@@ -45,13 +45,14 @@ def read_results(
     noise: Noise,
     *,
     parts: int = 1,
+    whole: bool = False,
     seed: int = 0,
     file: int = 0,
     columns: Columns | None = None,
     options: Options | None = None,
     earlier: Earlier | None = None,
 ) -> Results:
-    """The results in a file or data frame; its batch is to be dealt into so many `parts`.
+    """The results in a file or data frame; its batch is to be dealt into so many `parts`, or bet on as a `whole`, too.
 
     `seed` is the study's, `file` the number of the file in it: rows are kept in an order drawn from both. `columns` are
     those of the study; `options` say more of this file, and `earlier` what is recorded.
@@ -69,10 +70,11 @@ def read_results(
             sheet.problems.arms = names.arms
             reader = Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
             believed = options.again or (earlier.believed and not options.cumulative)
-            found = replace(reader.results(), parts=parts, seed=seed, new=believed)
+            running = options.cumulative or (earlier.running and not options.again)
+            found = replace(reader.results(), parts=parts, seed=seed, new=believed, running=running)
         except OSError as error:
             raise unreadable(path, error) from None
-    teaches = parts > 1 and not found.deals
+    teaches = parts > 1 and not whole and not found.deals
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
@@ -95,6 +97,7 @@ class Reader:
         self.earlier, self.seed, self.file, self.stack = earlier, seed, file, stack
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
+        self._shared = False
         self.plan = layout(sheet.top, sheet.header, names.index, sheet.hint, columns, self._guess)
         form_allowed(sheet, noise, self.plan)
 
@@ -111,7 +114,7 @@ class Reader:
             )
         left_out = self.names.note(self.sheet.name)
         notes = [*self.sheet.notes, *([] if left_out is None else [left_out])]
-        return replace(found, notes=tuple(notes))
+        return replace(found, notes=tuple(notes), shared=self._shared)
 
     # --- columns
 
@@ -139,6 +142,7 @@ class Reader:
     def _warn_of_items(self, arms: Sequence[object], watched: list[int], chunk: Chunk) -> None:
         for place, cells in zip(watched, chunk.columns[-len(watched) :], strict=True):
             if come_back(arms, cells):
+                self._shared = True
                 self.sheet.notes.append(warning(self.sheet.name, self.sheet.header[place].strip()))
 
     def _titled(self) -> list[int]:
@@ -191,7 +195,9 @@ class Reader:
         zero_one = plan.form == "successes"
         known = plan.form != "sums" or plan.squares
         amounts = Amounts(sums.counts, sums.totals, sums.scatter if known else None)
+        self._not_past(reader.digest(), amounts)
         if not self.options.again and not self.earlier.holds(reader.digest()):
+            self._said()
             new = self.earlier.new_sums(sheet.name, amounts, self.noise, zero_one, self.options.cumulative)
             if new is not amounts:
                 if not new.counts.any():
@@ -227,8 +233,12 @@ class Reader:
         if reader.ids.repeated and self.options.average_ids:
             every, spool = spool, self._spool()
             reader.average(every, spool)
+        if not reader.with_ids and not self.options.again:
+            self.earlier.not_past_rows(sheet.name, spool, self.names.arms, self.seed)
         skipped = 0
-        if self.earlier.told and not self.options.again and not reader.with_ids and not same:
+        compared = bool(self.earlier.told) and not self.options.again and not reader.with_ids and not same
+        if compared:
+            self._said()
             skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
             if skipped:
                 self._note_cumulative(skipped, spool.rows - skipped)
@@ -241,6 +251,10 @@ class Reader:
         for index, values, _ in spool.after(skipped):
             sums.add(index, np.ones(len(index)), values)
             zero_one &= bool(((values == 0) | (values == 1)).all())
+        if compared and not self.options.cumulative:
+            self.earlier.reordered(sheet.name, Amounts(sums.counts, sums.totals, sums.scatter), self.noise)
+        if not same:
+            self._not_past(reader.digest(), Amounts(sums.counts, sums.totals, sums.scatter), reader.with_ids)
         law = self._law()
         keep = law is None or reader.has_items
         width = None if self.noise.needs == "rows" or reader.has_items else width_for(size)
@@ -270,6 +284,17 @@ class Reader:
             start=start,
             times=reader.times,
         )
+
+    def _said(self) -> None:
+        if not self.options.cumulative:
+            self.earlier.not_said(self.sheet.name)
+
+    def _not_past(self, digest: str, amounts: Amounts, known: bool = False) -> None:
+        """Raise an error where these are data that were imported to teach; where rows are `known`, only if all are."""
+        if self.earlier.past:
+            if known or self.options.again:
+                amounts = Amounts(*(np.zeros_like(amounts.counts) for _ in range(2)))
+            self.earlier.not_past(self.sheet.name, digest, amounts, self.noise)
 
     def _spool(self) -> Spool:
         found = Spool()
@@ -301,30 +326,3 @@ class Reader:
         self.sheet.notes.append(
             f"{self.sheet.name}: a running total: {old} results were recorded before, and {new} are new."
         )
-
-
-class Looked(NamedTuple):
-    """The columns of a table; those it could not be read by are taken for nothing."""
-
-    header: tuple[str, ...]
-    taken: dict[str, str]  # "arm", "outcome", "count", ... and the title of the column
-    guessed: tuple[str, ...]  # what was found by the values alone
-    form: str  # rows, sums, successes, wide; empty where the columns are not understood
-
-
-def looked_at(source: Any, arms: Sequence[str], noise: Noise, columns: Columns, options: Options) -> Looked:
-    """The columns of a file; a table that cannot be opened has none."""
-    named = (options.columns or Columns()).over(columns)
-    with ExitStack() as stack:
-        try:
-            names = Names(arms, options.ignored)
-            path = str(os.fspath(source))
-            sheet = sheet_of(source, path, shown(path), known_titles(named, names.arms), stack)
-        except (RoundwiseError, OSError):
-            return Looked((), {}, (), "")
-        header = tuple(shown(title) for title in sheet.header if title.strip())
-        try:
-            plan = Reader(sheet, names, noise, named, options, Earlier(), 0, 0, stack).plan
-        except (RoundwiseError, OSError):
-            return Looked(header, {}, (), "")
-        return Looked(header, {role: shown(title) for role, title in plan.titles.items()}, plan.guessed, plan.form)

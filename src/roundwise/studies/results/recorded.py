@@ -16,6 +16,7 @@ from roundwise.studies.results.lots import Lots
 from roundwise.studies.words import shown
 
 LINES = 20  # whose numbers are kept
+SEEN = " seen before but "  # in what is said of rows that contradict the record, and in nothing else
 _KINDS = {
     "outcome": "another outcome",
     "arm": "another arm",
@@ -60,7 +61,7 @@ class Contradicted:
         where = f"{unit}{'' if one else 's'} {lines}; recorded by {', '.join(names[:3])}{more}"
         amend = said("`study.amend`", "`roundwise amend`")
         return (
-            f"{self.rows} {'row has' if one else 'rows have'} an {what} seen before but {each} ({where}): skipped, and "
+            f"{self.rows} {'row has' if one else 'rows have'} an {what}{SEEN}{each} ({where}): skipped, and "
             f"what is recorded stands; {amend} corrects it, if it is wrong"
         )
 
@@ -121,6 +122,8 @@ class Results:
     ids: str | None = None  # packed hashes of the ids of all rows
     codes: str | list[float | int] | None = None  # of each of these ids, a packed hash of its arm and outcome
     start: Start | None = None
+    running: bool = False  # it was told as a running total, or the file before it, and nobody said otherwise since
+    shared: bool = False  # values of a column that was not used come back with other arms: items, it seems
     new: bool = False  # somebody said so, of this file or of one before it: it is no running total
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
@@ -143,6 +146,15 @@ class Results:
     def slim(self) -> Results:
         """The same without rows and ids, which may be many."""
         return replace(self, lots=None, ids=None, codes=None)
+
+    def settled(self, digest: str) -> Results:
+        """The same after the file of this digest, which some rows contradicted, was corrected or withdrawn."""
+        if self.contradicted is None or digest not in {each.digest for each in self.contradicted.files}:
+            return self
+        left = tuple(each for each in self.contradicted.files if each.digest != digest)
+        if left:
+            return replace(self, contradicted=replace(self.contradicted, files=left))
+        return replace(self, contradicted=None, notes=tuple(each for each in self.notes if SEEN not in each))
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -172,6 +184,8 @@ class Results:
             "ids": self.ids,
             "codes": self.codes,
             "start": None if self.start is None else list(self.start),
+            "running": self.running or None,
+            "shared": self.shared or None,
             "new": self.new or None,
             "times": None if self.times is None else list(self.times),
             "notes": list(self.notes) or None,
@@ -212,6 +226,8 @@ class Results:
                 ids=payload.get("ids"),
                 codes=payload.get("codes"),
                 start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
+                running=bool(payload.get("running", False)),
+                shared=bool(payload.get("shared", False)),
                 new=bool(payload.get("new", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
                 notes=tuple(payload.get("notes", ())),

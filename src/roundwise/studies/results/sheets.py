@@ -23,7 +23,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.studies.store.log import not_open
 from roundwise.studies.words import by_arm, refusal, shown, spoken
 
-SHOWN = 8  # kinds of problems in one message
+SHOWN = 20  # kinds of problems in one message
 _LINES = 4  # of each kind, whose numbers are said
 
 
