@@ -16,9 +16,9 @@ from roundwise import (
 )
 from roundwise.policies import PET
 from roundwise.questions import Claims
+from roundwise.studies.keeping import verified
 from roundwise.studies.settings import Settings
 from roundwise.studies.store import UnknownStudy
-from roundwise.studies.verify import verified
 
 
 @pytest.fixture

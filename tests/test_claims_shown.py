@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from roundwise.studies.verify import verified
 from scipy import stats
 
 from changing import rates, studies, sums
@@ -14,7 +15,6 @@ from roundwise.planning.outlook import Outlook
 from roundwise.planning.rows import Spread
 from roundwise.state import Batch
 from roundwise.studies import count
-from roundwise.studies.verify import verified
 from roundwise.trial import advance, begin
 
 RULE = Claiming()
@@ -256,8 +256,8 @@ class TestWords:
         assert re.search(r"40\.00 %(.|\n)*3\.40 %", study.status().text())
 
     def test_a_bound_of_nothing_is_0(self):
-        from roundwise.studies.report.tables import signed
-        from roundwise.studies.report.words import Units
+        from roundwise.studies.report.text import signed
+        from roundwise.studies.words import Units
 
         assert Units(False).gap(5e-324, "down") == "0"
         assert signed(5e-324, "0") == "0"

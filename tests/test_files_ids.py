@@ -7,8 +7,8 @@ import pytest
 
 from filing import ARMS, WITH_IDS, reader, users
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_study
+from roundwise.studies.packing import packed_hashes, unpacked_hashes
 from roundwise.studies.results import Earlier, Results, read_results
-from roundwise.studies.results.packing import packed_hashes, unpacked_hashes
 
 
 @pytest.fixture

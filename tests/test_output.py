@@ -33,10 +33,8 @@ from roundwise import (
 )
 from roundwise.cli import main
 from roundwise.cli.files import check_output, file_name, write_file
-from roundwise.errors import at_the_shell, said, visible
-from roundwise.studies.store.address import parsed
-from roundwise.studies.store.errors import StoreError
-from roundwise.studies.store.failures import sentences
+from roundwise.errors import StoreError, at_the_shell, said, visible
+from roundwise.studies.store.location import parsed, sentences
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\u202e"
 

@@ -8,7 +8,7 @@ import pytest
 from roundwise import BestArm, Binary, DataError, InputError, create_study, verify_study
 from roundwise.cli import main
 from roundwise.studies import load_study
-from roundwise.studies.report.notes import gathered
+from roundwise.studies.guarantee import gathered
 from roundwise.studies.so_far import MOST, with_notes
 
 ARMS = ["a", "b", "c"]
@@ -126,7 +126,7 @@ class TestTheSplit:
         assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round=2000).dangers == ()
 
     def test_it_warns_as_rarely_as_it_says(self):
-        from roundwise.studies.results.balance import splits_differ
+        from roundwise.studies.drift import splits_differ
 
         rng, shares = np.random.default_rng(1), [np.array([2.0, 1, 1]), np.array([1.0, 1, 4])]
         found = [

@@ -44,9 +44,9 @@ from roundwise import (
 )
 from roundwise.betting.rule import Betting
 from roundwise.studies.report import report_of
-from roundwise.studies.report.pdf import BROWSERS
-from roundwise.studies.report.tables import arm_table, claim_table, file_table, round_table
-from roundwise.studies.report.words import odds, per_cent
+from roundwise.studies.report.files import BROWSERS
+from roundwise.studies.report.text import arm_table, claim_table, file_table, round_table
+from roundwise.studies.words import odds, per_cent
 from test_study import ARMS, QUESTIONS, World, finished
 
 ODD = ('<b>"x"&', "a|b", "`c`*d*", "[e](http://f) \\g", "\N{SNOWMAN}", "x" * 60)
@@ -233,7 +233,7 @@ class TestForms:
         assert len(found) > 10_000
 
     def test_pdf_without_a_browser(self, odd, monkeypatch):
-        monkeypatch.setattr("roundwise.studies.report.pdf.BROWSERS", ("no-such-browser",))
+        monkeypatch.setattr("roundwise.studies.report.files.BROWSERS", ("no-such-browser",))
         with pytest.raises(InputError, match=r"neither Chromium, Chrome nor Edge was found.*write the report as .html"):
             odd.pdf()
 

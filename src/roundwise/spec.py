@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, overload
 import numpy as np
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, unknown
+from roundwise.errors import InputError, said, unknown
 from roundwise.fields import Word, hints_of, read_value
 from roundwise.noise import (
     Binary,
@@ -192,7 +192,8 @@ def kind_of(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
     elif module not in sys.modules:
         raise InputError(
             f"The {room.word} '{name}' needs the module '{module}', which is not imported, and a record imports "
-            f"nothing by itself. If it is yours, say so: `roundwise --own {module} ...`, in Python `import {module}`."
+            f"nothing by itself. If it is yours, say so: "
+            f"{said(f'`import {module}`', f'`roundwise --own {module} ...`, in Python `import {module}`')}."
         )
     found = _found(module, path)
     if found is None:

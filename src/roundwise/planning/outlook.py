@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from roundwise.arrays import Plain
+from roundwise.errors import said
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Spread
 
@@ -88,11 +89,12 @@ class Outlook:
     def text(self) -> str:
         """For a terminal."""
         verb, what = ("ask", "to do next") if self.ended is None else ("report", "it shows")
+        how = said(f"`study.{verb}()`", f"`roundwise {verb} {self.study}`")
         lines = [self.words]
         if self.claims and self.ended is None:
             lines += ["Chance to be shown in the end:", *(f"  {claim}: {share(power)}" for claim, power in self.claims)]
         lines.append("A forecast, with means drawn from what the data allow; no verdict rests on it.")
-        return "\n".join([*lines, f"Next: `roundwise {verb} {self.study}` says what {what}."])
+        return "\n".join([*lines, f"Next: {how} says what {what}."])
 
 
 def lost(outlook: Outlook) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from roundwise.arrays import Facts, Plain
-from roundwise.errors import DataError, RoundwiseError
+from roundwise.errors import DataError, RoundwiseError, said
 from roundwise.planning.candidates import policy_words
 from roundwise.planning.command import command
 from roundwise.planning.figure import drawing_of, figure_of
@@ -130,7 +130,8 @@ def read_plan(path: Path) -> tuple[Settings, str]:
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError):
-        raise DataError(f"{path} is no plan. Write one with `roundwise plan ... --out plan.json`.") from None
+        how = said("`plan(...).json()` in a file is one", "Write one with `roundwise plan ... --out plan.json`")
+        raise DataError(f"{path} is no plan. {how}.") from None
     return settings, forecast
 
 

@@ -20,7 +20,7 @@ from roundwise.studies.store.log import Head, extended, user, written
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.store.records import Records
+    from roundwise.studies.store import Records
 
 Made = TypeVar("Made")
 New = Sequence[tuple[str, Plain]]
@@ -165,7 +165,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(settings: Settings) -> str:
     """The question of a study in plain words, in the units of its results."""
-    from roundwise.studies.report.words import units_of
+    from roundwise.studies.words import units_of
 
     units = units_of(settings.noise)
     return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from roundwise.studies.report.model import Facts, Shown
-from roundwise.studies.report.words import odds
+from roundwise.studies.words import odds
 
 MARK = 80.0  # where the odds that are needed stand, of 100
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.studies.results import Columns
-from roundwise.studies.results.options import Words
-from roundwise.studies.results.words import shown
+from roundwise.studies.results.columns import Words
+from roundwise.studies.words import shown
 
 Given = TypeVar("Given", bound="Body")
 

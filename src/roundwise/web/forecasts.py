@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from roundwise.errors import InputError
+from roundwise.errors import InputError, said
 from roundwise.planning import StudyPlan, plan
 from roundwise.web.forms import Form
 
@@ -32,7 +32,8 @@ class Forecasts:
         """The plan of a form; an `OutOfDateError` once the same browser has asked for another."""
         words = form.plan()
         if len(words["arms"]) > ARMS:
-            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use `roundwise plan`.")
+            use = said("`plan`", "`roundwise plan`")
+            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use {use}.")
         key, mine = (form, quick), object()
         with self._lock:
             if key in self._kept:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from roundwise.arrays import Floats
-from roundwise.errors import InputError
+from roundwise.errors import InputError, said
 from roundwise.noise import Needs
 from roundwise.policies import POLICIES
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
@@ -105,7 +105,8 @@ class LabForm:
         """The work: every policy on the instance."""
         world, count = self.environment(), whole("Runs", self.runs)
         if count > MOST_RUNS:
-            raise InputError(f"Runs are {count}, but here at most {MOST_RUNS} are done. Use `roundwise simulate`.")
+            use = said("`simulate`", "`roundwise simulate`")
+            raise InputError(f"Runs are {count}, but here at most {MOST_RUNS} are done. Use {use}.")
         if not self.policies:
             raise InputError("Choose at least one policy.")
         fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance}
@@ -133,7 +134,9 @@ class LabForm:
 def paper_job(runs: int, seed: int = 1) -> Job[Found]:
     """The work: the paper's experiments."""
     if runs > MOST_RUNS:
-        raise InputError(f"Runs are {runs}, but here at most {MOST_RUNS} are done. Use `roundwise paper`.")
+        raise InputError(
+            f"Runs are {runs}, but here at most {MOST_RUNS} are done. Use {said('`reproduced`', '`roundwise paper`')}."
+        )
 
     def work(advance: Callable[[int], None]) -> Found:
         results = paper.reproduced(runs, seed, advance)

@@ -12,7 +12,7 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import visible
 from roundwise.simulation.summary import Runs, Summary
-from roundwise.studies.report.words import count
+from roundwise.studies.words import count
 
 WIDTH, LEFT, RIGHT, STEP, TOP = 500.0, 145.0, 24.0, 30.0, 6.0
 

@@ -13,9 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.errors import RoundwiseError
 from roundwise.policies import POLICIES
 from roundwise.simulation.summary import Summary
-from roundwise.studies.report.sheets import csv_text
-from roundwise.studies.report.tables import Table
-from roundwise.studies.report.words import count
+from roundwise.studies.report.files import csv_text
+from roundwise.studies.report.text import Table
+from roundwise.studies.words import count
 from roundwise.web.files import attached
 from roundwise.web.forms import QUESTIONS, whole
 from roundwise.web.jobs import Job, Jobs

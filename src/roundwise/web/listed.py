@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from roundwise.arrays import Plain
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
-from roundwise.studies.report.words import count, day
+from roundwise.studies.words import count, day
 from roundwise.web.said import of_options
 
 

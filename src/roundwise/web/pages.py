@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
-from roundwise.studies.listing import list_studies
+from roundwise.studies.keeping import list_studies
 from roundwise.studies.store import open_store
 from roundwise.web.listed import listed
 from roundwise.web.rendering import ENVIRONMENT, page, remember, shown, texts

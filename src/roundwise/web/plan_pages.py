@@ -16,7 +16,7 @@ from roundwise.planning.page import fixed_words, page_of, power_table
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row, Spread
 from roundwise.studies import create_study
-from roundwise.studies.report.tables import Table
+from roundwise.studies.report.text import Table
 from roundwise.web.files import attached
 from roundwise.web.forecasts import Forecasts, OutOfDateError
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form

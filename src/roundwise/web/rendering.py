@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, Response
 
 from roundwise._version import __version__
 from roundwise.errors import visible
-from roundwise.studies.report.words import count, day
+from roundwise.studies.words import count, day
 from roundwise.web.names import segment
 from roundwise.web.problems import TITLES
 from roundwise.web.said import of_options

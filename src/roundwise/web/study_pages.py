@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
-from roundwise.studies.report.events import events_of
-from roundwise.studies.report.sheets import csv_text
-from roundwise.studies.report.words import day
-from roundwise.studies.verify import verified
+from roundwise.studies.keeping import verified
+from roundwise.studies.report.files import csv_text
+from roundwise.studies.report.model import events_of
+from roundwise.studies.words import day
 from roundwise.web.files import KINDS, attached, written
 from roundwise.web.names import segment
 from roundwise.web.rendering import ENVIRONMENT, page, shown

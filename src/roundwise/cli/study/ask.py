@@ -27,7 +27,7 @@ def ask(
     from roundwise.studies import load_study
     from roundwise.studies.guarantee import guarantee_of
     from roundwise.studies.report import report_of
-    from roundwise.studies.report.sheets import csv_text
+    from roundwise.studies.report.files import csv_text
 
     check_output(out, theirs=False)
     with load_study(name, storage) as study:

@@ -24,7 +24,7 @@ def import_study(
     as_json: Json = False,
 ) -> None:
     """Bring a study that was exported into a storage; its chain is checked, and all of it is computed again."""
-    from roundwise.studies.listing import imported
+    from roundwise.studies.keeping import imported
     from roundwise.studies.store import read_log
 
     entries = read_log(file)

@@ -11,10 +11,10 @@ from roundwise.cli.study.common import Storage
 @app.command("list", rich_help_panel=STUDIES)
 def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     """All studies of the storage: their state, answer, and results of their budget."""
-    from roundwise.studies import listing
-    from roundwise.studies.report.words import count
+    from roundwise.studies import keeping
+    from roundwise.studies.words import count
 
-    found = listing.list_studies(storage)
+    found = keeping.list_studies(storage)
     if as_json:
         print_json(found)
         return

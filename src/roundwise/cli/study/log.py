@@ -14,8 +14,8 @@ from roundwise.cli.study.common import Name, Storage, guarantee
 def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """The record of a study: every entry, when, by whom, which file, how many rows."""
     from roundwise.studies.report import events_of
-    from roundwise.studies.report.words import day
     from roundwise.studies.store import open_store
+    from roundwise.studies.words import day
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)

@@ -34,8 +34,7 @@ def report(
     """Everything there is to say about a study: on the screen, or as a page, PDF, Excel workbook, CSV, ..."""
     from roundwise.planning import report_ahead
     from roundwise.studies import load_study
-    from roundwise.studies.report.pdf import browser
-    from roundwise.studies.report.sheets import TABLES
+    from roundwise.studies.report.files import TABLES, browser
 
     kind = "" if out is None else out.suffix.lower()
     if out is not None and kind not in ENDINGS:

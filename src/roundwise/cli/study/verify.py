@@ -25,8 +25,8 @@ def verify(
     """Compute a study again from its record, and list what this version finds otherwise than it was recorded."""
     from roundwise._version import __version__
     from roundwise.studies.guarantee import guarantee_of
+    from roundwise.studies.keeping import entry_of, verified
     from roundwise.studies.store import open_store
-    from roundwise.studies.verify import entry_of, verified
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)

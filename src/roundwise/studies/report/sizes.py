@@ -16,8 +16,8 @@ from roundwise.questions.claim_words import ODDS
 from roundwise.stopping import Claim, explained
 from roundwise.stopping.explained import About, Bounds, Interval
 from roundwise.studies.report.model import Arm, Course, Shown
-from roundwise.studies.report.words import units_of
 from roundwise.studies.state import State
+from roundwise.studies.words import units_of
 
 MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold

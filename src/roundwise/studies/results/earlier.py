@@ -1,4 +1,13 @@
-"""Nothing is counted twice: what a study has recorded, as far as a new file must be compared with it."""
+"""Nothing is counted twice: what a study has recorded, as far as a new file must be compared with it.
+
+New results, or a running total of what is recorded? Let m results with total S be recorded of an arm, and a file have
+n >= m with total T. A running total has r = n - m results that are not recorded, with total t = T - S. Both stories
+predict their total from what is recorded, t by the law of r results and T by that of n. With L the likelihood of a
+running total over that of new results, the true story makes L misleading by a factor c with probability at most 1/c
+(Markov), whichever of the two it is. Where somebody said that files are new, or a file has just what was asked for
+(`fits`), it is taken for a running total if L is above `RARE`: new results are so at most once in `RARE` times. L rests
+on a rate that stays the same, so it is never a reason to let pass what nobody spoke for.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +22,70 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.dealing import mixed
 from roundwise.errors import DataError, said
-from roundwise.noise import Noise
+from roundwise.estimates import Past
+from roundwise.noise import Noise, variances
 from roundwise.state import Batch
+from roundwise.studies.packing import Hashes
+from roundwise.studies.results.ids import Rows, marks, outcome_codes
 from roundwise.studies.results.lots import Spool
-from roundwise.studies.results.marks import marks
-from roundwise.studies.results.packing import Hashes
-from roundwise.studies.results.recorded import Results, Start
-from roundwise.studies.results.running import RARE, fits, log_ratio
-from roundwise.studies.results.words import refusal
+from roundwise.studies.results.recorded import LINES, Contradicted, Results, Source, Start
+from roundwise.studies.words import refusal
+
+_NONE: Hashes = np.zeros(0, dtype=np.uint64)
+RARE = 1000.0
+_EQUAL = math.log(RARE)  # what it says that as many results have the same sum: much, if not everything
+
+
+def log_ratio(noise: Noise, zero_one: bool, recorded: Batch, file: Batch) -> float:
+    """The logarithm of L, over all arms; every arm of the file has at least as many results as are recorded.
+
+    1010 results, 101 of them ones, hold 1000 with 100 only too well; 105 ones are just what new results look like.
+
+    >>> import numpy as np
+    >>> from roundwise.noise import Binary
+    >>> old = Batch(np.array([1000.0]), np.array([100.0]))
+    >>> [round(log_ratio(Binary(), True, old, Batch(np.array([1010.0]), np.array([t]))), 1) for t in (101.0, 105.0)]
+    [2.6, -2.8]
+    """
+    some = recorded.counts > 0
+    m, s = recorded.counts[some], recorded.totals[some]
+    n, whole = file.counts[some], file.totals[some]
+    r, t = n - m, whole - s
+    if zero_one:
+        logs = _beta_binomial(t, r, s, m) - _beta_binomial(whole, n, s, m)
+    else:
+        v = np.maximum(variances(noise, Past.none(recorded.counts.shape).plus(recorded)), 1e-300)[some]
+        gap = t - r * (s / m)  # the same for both stories
+        narrow, wide = v * r * n / m, v * n * (m + n) / m  # its variance if t, or T, is predicted
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = 0.5 * (np.log(wide / narrow) - gap**2 * (1.0 / narrow - 1.0 / wide))
+        logs = np.where(r > 0, logs, _EQUAL)
+    return float(logs.sum())
+
+
+def fits(counts: Floats, asked: Floats | None, first: bool) -> bool:
+    """Whether counts are just as many as were asked for; of the `first` file of a round, as a random split has them."""
+    if asked is None:
+        return True
+    some = counts > 0
+    if np.array_equal(counts[some], asked[some]):
+        return True
+    if not first or (counts[asked <= 0] > 0).any() or not asked.any():
+        return False
+    from scipy.special import chdtri
+
+    wanted, came = asked[asked > 0], counts[asked > 0]
+    return bool(((came - wanted) ** 2 / wanted).sum() <= chdtri(len(wanted), 1.0 / RARE))
+
+
+def _beta_binomial(ones: Floats, of: Floats, seen: Floats, among: Floats) -> Floats:
+    """The chance of so many ones among so many, after `seen` ones among others (a uniform prior of the rate)."""
+    from scipy.special import betaln, gammaln
+
+    ways = gammaln(of + 1) - gammaln(ones + 1) - gammaln(of - ones + 1)
+    a, b = seen + 1.0, among - seen + 1.0
+    return np.asarray(ways + betaln(a + ones, b + of - ones) - betaln(a, b))
+
 
 IN_ORDER = (
     "The rows of a running total must come in the order in which they were recorded; name a column of ids "
@@ -50,15 +115,14 @@ class Earlier:
     def ids(self) -> Hashes:
         """Of all rows, ascending."""
         found = [each.hashes for each in self.told if each.ids is not None]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
+        return np.unique(np.concatenate([_NONE, *found]))
 
     @cached_property
     def outcomes(self) -> tuple[Hashes, Hashes]:
         """Ids of which it is known what was recorded, and each of them with that."""
         some = [(each.hashes, each.outcomes) for each in self.told if each.codes is not None]
-        none = np.zeros(0, dtype=np.uint64)
-        ids = np.concatenate([none, *(each for each, _ in some)])
-        return ids, np.concatenate([none, *(with_outcome(*each) for each in some)])
+        ids = np.concatenate([_NONE, *(each for each, _ in some)])
+        return ids, np.concatenate([_NONE, *(with_outcome(*each) for each in some)])
 
     def holds(self, digest: str) -> bool:
         """Whether a file of the same contents is among them."""
@@ -71,18 +135,11 @@ class Earlier:
 
     def has(self, ids: Hashes) -> Bools:
         """Which ids are among them."""
-        known = self.ids
-        if not len(known):
-            return np.zeros(len(ids), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-        return known[at] == ids
+        return _among(self.ids, ids)
 
     def known(self, items: Hashes) -> Bools:
         """Which items were used in an earlier round."""
-        if self.items is None or not len(self.items):
-            return np.zeros(len(items), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
-        return self.items[at] == items
+        return _among(_NONE if self.items is None else self.items, items)
 
     @cached_property
     def together(self) -> Amounts:
@@ -214,6 +271,13 @@ def nothing_new(name: str, rows: int, but: str | None = None) -> DataError:
     return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{otherwise} Nothing was changed.")
 
 
+def _among(known: Hashes, values: Hashes) -> Bools:
+    """Which values are among the known ones, which are ascending, and may be many."""
+    if not len(known):
+        return np.zeros(len(values), dtype=np.bool_)
+    return known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
+
+
 def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:
     """The sums of the arms that are wanted; 0 of those that were not there."""
     if list(names) == list(wanted):
@@ -231,3 +295,31 @@ def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Resu
 
 def _amounts(each: Results) -> Amounts:
     return Amounts(each.counts, each.totals, each.scatter)
+
+
+def contradictions(rows: Rows, earlier: Earlier, arms: Sequence[str], seed: int) -> Contradicted | None:
+    """What rows whose ids are recorded, one for each id, say otherwise than the record; None if nothing."""
+    ids, known = earlier.outcomes
+    if not len(ids) or not len(rows.ids):
+        return None
+
+    def recorded(which: Rows) -> Bools:
+        return np.isin(with_outcome(which.ids, outcome_codes(arms, which.arms, which.values, seed)), known)
+
+    wrong = np.isin(rows.ids, ids) & ~recorded(rows)
+    if not wrong.any():
+        return None
+    other = Rows(rows.ids[wrong], rows.lines[wrong], rows.arms[wrong], rows.values[wrong])
+    gone = np.isnan(other.values)
+    late = recorded(other._replace(values=np.full(len(gone), np.nan))) & ~gone
+    moved = np.zeros(len(gone), dtype=np.bool_)
+    for arm in range(len(arms)):
+        moved |= recorded(other._replace(arms=np.full(len(gone), arm)))
+    moved &= ~gone
+    kinds = {"outcome": ~(moved | late | gone), "arm": moved, "late": late & ~moved, "gone": gone}
+    held = [(each, int(np.isin(other.ids, each.hashes).sum())) for each in earlier.told if each.codes is not None]
+    return Contradicted(
+        {kind: int(which.sum()) for kind, which in kinds.items() if which.any()},
+        tuple(sorted(other.lines.tolist())[:LINES]),
+        tuple(Source(each.digest, each.name, n) for each, n in held if n),
+    )

@@ -7,29 +7,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from roundwise.arrays import Floats
-from roundwise.errors import DataError, InputError
+from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.noise import Noise, items_of, range_of_means
-from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
-from roundwise.studies.results.columns import Columns, known_titles, layout
+from roundwise.studies.results.columns import (
+    WATCHED,
+    Columns,
+    Options,
+    come_back,
+    could_be_items,
+    known_titles,
+    layout,
+    warning,
+)
 from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
-from roundwise.studies.results.lots import Spool, kept, width_for
-from roundwise.studies.results.marks import marks, surprising
-from roundwise.studies.results.names import EVERY, Names
+from roundwise.studies.results.ids import marks, surprising
+from roundwise.studies.results.lines import RowLines, SumLines
+from roundwise.studies.results.lots import Spool, Sums, kept, width_for
+from roundwise.studies.results.names import EVERY, Names, Numbers, name_in
 from roundwise.studies.results.opening import sheet_of
-from roundwise.studies.results.options import Options
 from roundwise.studies.results.recorded import Form, Law, Results, Start
-from roundwise.studies.results.rowlines import RowLines
 from roundwise.studies.results.sheets import Chunk, Sheet, is_path, unreadable
-from roundwise.studies.results.sumlines import SumLines
-from roundwise.studies.results.sums import Sums
-from roundwise.studies.results.undeclared import MOST, come_back, could_be_items, warning
-from roundwise.studies.results.words import listed, quoted, shown, spoken
+from roundwise.studies.words import listed, quoted, shown, spoken
 
 TEACHES = (
     "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"
@@ -132,7 +135,7 @@ class Reader:
         if self.plan.form != "rows" or "item" in self.plan.places or "arm" not in self.plan.places:
             return []
         titles = enumerate(self.sheet.header)
-        return [i for i, each in titles if each.strip() in self.plan.unused and could_be_items(each.strip())][:MOST]
+        return [i for i, each in titles if each.strip() in self.plan.unused and could_be_items(each.strip())][:WATCHED]
 
     def _warn_of_items(self, arms: Sequence[object], watched: list[int], chunk: Chunk) -> None:
         for place, cells in zip(watched, chunk.columns[-len(watched) :], strict=True):
@@ -222,7 +225,7 @@ class Reader:
             spool.put(index, values, items)
         reader.refuse(spool.rows)
         same = not self.options.again and self.earlier.holds(reader.digest())  # which the study refuses
-        if reader.repeated and self.options.average_ids:
+        if reader.ids.repeated and self.options.average_ids:
             every, spool = spool, self._spool()
             reader.average(every, spool)
         skipped = 0
@@ -230,8 +233,8 @@ class Reader:
             skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
             if skipped:
                 self._note_cumulative(skipped, spool.rows - skipped)
-        missing = reader.missing - self._recorded_missing(size) * bool(skipped)
-        missing = np.maximum(missing, 0.0)
+        known = [each.missing for each in self.earlier.told if each.missing is not None] if skipped else []
+        missing = np.maximum(reader.missing - sum(known, np.zeros(size)), 0.0)
         if spool.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + reader.skipped, reader.otherwise())
         sums = Sums(size)
@@ -263,8 +266,8 @@ class Reader:
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
             contradicted=reader.contradicted,
-            ids=reader.packed_ids(),
-            codes=reader.packed_codes(),
+            ids=reader.ids.packed() if reader.with_ids else None,
+            codes=reader.ids.packed_codes(self.seed) if reader.with_ids else None,
             start=start,
             times=reader.times,
         )
@@ -272,13 +275,6 @@ class Reader:
     def _spool(self) -> Spool:
         found = Spool()
         self.stack.callback(found.close)
-        return found
-
-    def _recorded_missing(self, size: int) -> Floats:
-        found = np.zeros(size)
-        for each in self.earlier.told:
-            if each.missing is not None:
-                found = found + each.missing
         return found
 
     def _without_items(self) -> DataError:
@@ -306,3 +302,30 @@ class Reader:
         self.sheet.notes.append(
             f"{self.sheet.name}: a running total: {old} results were recorded before, and {new} are new."
         )
+
+
+class Looked(NamedTuple):
+    """The columns of a table; those it could not be read by are taken for nothing."""
+
+    header: tuple[str, ...]
+    taken: dict[str, str]  # "arm", "outcome", "count", ... and the title of the column
+    guessed: tuple[str, ...]  # what was found by the values alone
+    form: str  # rows, sums, successes, wide; empty where the columns are not understood
+
+
+def looked_at(source: Any, arms: Sequence[str], noise: Noise, columns: Columns, options: Options) -> Looked:
+    """The columns of a file; a table that cannot be opened has none."""
+    named = (options.columns or Columns()).over(columns)
+    with ExitStack() as stack:
+        try:
+            names = Names(arms, options.ignored)
+            path = str(os.fspath(source))
+            sheet = sheet_of(source, path, shown(path), known_titles(named, names.arms), stack)
+        except (RoundwiseError, OSError):
+            return Looked((), {}, (), "")
+        header = tuple(shown(title) for title in sheet.header if title.strip())
+        try:
+            plan = Reader(sheet, names, noise, named, options, Earlier(), 0, 0, stack).plan
+        except (RoundwiseError, OSError):
+            return Looked(header, {}, (), "")
+        return Looked(header, {role: shown(title) for role, title in plan.titles.items()}, plan.guessed, plan.form)

@@ -1,4 +1,4 @@
-"""Lines of a table that are one result each, checked. Everything that is wrong is put down, then refused."""
+"""Lines of a table, checked: of one result each, or of many. Everything that is wrong is put down, then refused."""
 
 from __future__ import annotations
 
@@ -12,26 +12,36 @@ import numpy as np
 from roundwise.arrays import Floats
 from roundwise.errors import DataError, said
 from roundwise.noise import Noise, items_of
+from roundwise.studies.packing import Hashes
 from roundwise.studies.results import checks
-from roundwise.studies.results.cells import Numbers, no_value
-from roundwise.studies.results.columns import Layout
-from roundwise.studies.results.comparing import contradictions
-from roundwise.studies.results.contradicted import Contradicted
-from roundwise.studies.results.earlier import Earlier
-from roundwise.studies.results.ids import Ids
+from roundwise.studies.results.checks import Cells, taken, with_arms, written
+from roundwise.studies.results.columns import Layout, Options
+from roundwise.studies.results.earlier import Earlier, contradictions
+from roundwise.studies.results.ids import Contents, Ids, hashes, with_arm
 from roundwise.studies.results.lots import Spool
-from roundwise.studies.results.marks import Contents, hashes, with_arm
-from roundwise.studies.results.names import Index, Names
-from roundwise.studies.results.options import Options
-from roundwise.studies.results.packing import Hashes
-from roundwise.studies.results.placed import Cells, digest, taken, with_arms, written
+from roundwise.studies.results.names import Index, Names, Numbers, no_value
+from roundwise.studies.results.recorded import Contradicted
 from roundwise.studies.results.sheets import Chunk, Sheet
-from roundwise.studies.results.words import by_arm, quoted, shown
+from roundwise.studies.words import by_arm, quoted, shown
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 
 
-class RowLines:
+class _Checked:
+    """Lines of a sheet, and the digest of what was read of them where the sheet has none of its own."""
+
+    def __init__(self, sheet: Sheet, names: Names, noise: Noise, plan: Layout, form: str) -> None:
+        self._sheet, self._names, self._noise, self._plan = sheet, names, noise, plan
+        self._contents = Contents(form) if sheet.digest is None else None
+
+    def digest(self) -> str:
+        """Of a file its own, of a data frame that of what was read."""
+        if self._contents is not None:
+            return self._contents.hex()
+        return "" if self._sheet.digest is None else self._sheet.digest()
+
+
+class RowLines(_Checked):
     """Lines that are one result each."""
 
     def __init__(
@@ -45,17 +55,16 @@ class RowLines:
         seed: int,
         file: int,
     ) -> None:
-        self._sheet, self._names, self._noise, self._options = sheet, names, noise, options
-        self._earlier, self._seed, self._file, self._wide = earlier, seed, file, plan.form == "wide"
+        super().__init__(sheet, names, noise, plan, f"rows {sorted(plan.places)}")
+        self._options, self._earlier, self._seed, self._file = options, earlier, seed, file
+        self._wide = plan.form == "wide"
         self._title = plan.titles.get("outcome", "outcome")
         self._numbers = Numbers(self._title, sheet.decimal_comma, outcome=True)
-        self._roles = plan.places.keys()
         self.has_items = "item" in plan.places or self._wide
         self.with_ids = "id" in plan.places or "item" in plan.places
         self._what = "id" if "id" in plan.places else "item"
         self.ids, self._seen = (Ids(sheet, names.arms, self._what) for _ in range(2))
-        self._pairs = Ids(sheet, names.arms, "item") if {"id", "item"} <= self._roles else None
-        self._contents = Contents(f"rows {sorted(self._roles)}") if sheet.digest is None else None
+        self._pairs = Ids(sheet, names.arms, "item") if {"id", "item"} <= plan.places.keys() else None
         self.missing, self._empty = np.zeros(len(names.arms)), np.zeros(len(names.arms))
         self._first_missing = 0
         self.skipped = 0
@@ -63,9 +72,8 @@ class RowLines:
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Index, Floats, Hashes | None]]:
         """Checked rows in chunks: arms, values, items."""
-        plan = Layout("wide" if self._wide else "rows", dict.fromkeys(self._roles, 0), {}, ())
         for chunk in chunks:
-            cells = with_arms(self._sheet, self._names, plan, chunk)
+            cells = with_arms(self._sheet, self._names, self._plan, chunk)
             if not len(cells.arms):
                 continue
             values, missing = self._numbers.read(cells.lines, cells.columns["outcome"])
@@ -103,18 +111,13 @@ class RowLines:
                 self._contents.add([self._names.arms[i] for i in index.tolist()], values, own, items, None)
             yield index, values, items
 
-    @property
-    def repeated(self) -> bool:
-        """Whether one id has several rows."""
-        return self.ids.repeated
-
     def refuse(self, rows: int) -> None:
         """Raise an error if anything was wrong with the file of so many good rows."""
         problems = self._sheet.problems
         written(self._sheet, [self._numbers])
         if self.missing.any() and self._options.missing is None:
             many, where = int(self.missing.sum()), "" if self._title == "outcome" else f" in {quoted(self._title)}"
-            arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self.missing, strict=True) if n})
+            arms = self._by_arm(self.missing)
             problems.one(
                 "missing",
                 self._first_missing,
@@ -156,14 +159,6 @@ class RowLines:
             f"{self._sheet.name}: {spool.rows - found.rows} rows were averaged with others of the same id."
         )
 
-    def packed_ids(self) -> str | None:
-        """The ids of all rows, for the record."""
-        return self.ids.packed() if self.with_ids else None
-
-    def packed_codes(self) -> str | list[float | int] | None:
-        """What was recorded of each id, as hashes."""
-        return self.ids.packed_codes(self._seed) if self.with_ids else None
-
     @cached_property
     def contradicted(self) -> Contradicted | None:
         """The rows that were skipped, and say something else than is recorded."""
@@ -175,10 +170,6 @@ class RowLines:
         """That in words."""
         return None if self.contradicted is None else self.contradicted.words(self._sheet.unit, self._what)
 
-    def digest(self) -> str:
-        """Of the contents."""
-        return digest(self._sheet, self._contents)
-
     def _notes(self) -> None:
         name = self._sheet.name
         if self.skipped:
@@ -186,18 +177,19 @@ class RowLines:
         if self.contradicted is not None:
             self._sheet.notes.append(f"{name}: {self.otherwise()}.")
         if self._empty.any():
-            arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self._empty, strict=True) if n})
             self._sheet.notes.append(
-                f"{name}: empty cells were taken for items that an arm was not tried on ({arms}); --missing REASON "
-                "counts them as missing."
+                f"{name}: empty cells were taken for items that an arm was not tried on ({self._by_arm(self._empty)}); "
+                "--missing REASON counts them as missing."
             )
         if self.missing.any():
             many = int(self.missing.sum())
-            arms = by_arm({arm: int(n) for arm, n in zip(self._names.arms, self.missing, strict=True) if n})
             self._sheet.notes.append(
-                f"{name}: {many} outcome{'s are' if many > 1 else ' is'} missing ({arms}): "
+                f"{name}: {many} outcome{'s are' if many > 1 else ' is'} missing ({self._by_arm(self.missing)}): "
                 f"{shown(self._options.missing, 200)}."
             )
+
+    def _by_arm(self, counts: Floats) -> str:
+        return by_arm({arm: int(n) for arm, n in zip(self._names.arms, counts, strict=True) if n})
 
     def _items(self, cells: Cells) -> Hashes | None:
         if "item" in cells.columns:
@@ -249,3 +241,45 @@ class RowLines:
                 else (min(*moments, self.times[0]), max(*moments, self.times[1]))
             )
             self.times = (shown(ends[0]), shown(ends[1]))
+
+
+class SumLines(_Checked):
+    """Lines that stand for many results."""
+
+    def __init__(self, sheet: Sheet, names: Names, noise: Noise, plan: Layout) -> None:
+        super().__init__(sheet, names, noise, plan, f"{plan.form} {len(plan.places)}")
+        self._total = "successes" if plan.form == "successes" else "total"
+        roles = ("count", self._total, *(("squares",) if plan.squares else ()))
+        self._numbers = {role: Numbers(plan.titles[role], sheet.decimal_comma) for role in roles}
+
+    def read(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Index, Floats, Floats, Floats | None]]:
+        """Checked lines in chunks: arms, counts, totals, and the scatter within each line where it is known."""
+        plan = self._plan
+        for chunk in chunks:
+            cells = with_arms(self._sheet, self._names, plan, chunk)
+            if not len(cells.arms):
+                continue
+            lines = checks.Lines(self._sheet, self._names.arms, cells.lines, cells.arms)
+            found = {}
+            for role, reader in self._numbers.items():
+                found[role], _ = reader.read(cells.lines, cells.columns[role])
+                checks.numbers(lines, reader.title, cells.columns[role], found[role])
+            counts, totals = found["count"], found[self._total]
+            checks.sums(lines, self._noise, plan.titles, counts, totals)
+            within = None
+            if plan.form == "successes":
+                with np.errstate(invalid="ignore", over="ignore"):
+                    within = np.maximum(totals - totals * (totals / np.maximum(counts, 1.0)), 0.0)
+            elif plan.squares:
+                within = checks.squares(lines, plan.titles, counts, totals, found["squares"])
+            good = lines.good
+            own = cells.arms[good], counts[good], totals[good], None if within is None else within[good]
+            if self._contents is not None:
+                self._contents.add([self._names.arms[i] for i in own[0].tolist()], *own[1:], None)
+            yield own
+
+    def refuse(self) -> None:
+        """Raise an error if anything was wrong."""
+        written(self._sheet, list(self._numbers.values()))
+        self._names.refuse_others(self._sheet.problems)
+        self._sheet.problems.refuse()
