@@ -11,7 +11,7 @@ from roundwise import Binary, Chances, Claims, Gaussian, Poisson, Problem, Round
 from roundwise.betting.changes import with_claims
 from roundwise.betting.claims import Claiming
 from roundwise.state import Batch, Record, left_before, one_dealing
-from roundwise.studies.verify import verified
+from roundwise.studies.keeping import verified
 from roundwise.trial import advance, begin
 
 RULE = Claiming()

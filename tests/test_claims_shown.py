@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-from roundwise.studies.verify import verified
 from scipy import stats
 
 from changing import rates, studies, sums
@@ -15,6 +14,7 @@ from roundwise.planning.outlook import Outlook
 from roundwise.planning.rows import Spread
 from roundwise.state import Batch
 from roundwise.studies import count
+from roundwise.studies.keeping import verified
 from roundwise.trial import advance, begin
 
 RULE = Claiming()
@@ -205,6 +205,23 @@ class TestWhatHappenedIsSaid:
         assert "a was left out after round 1: broken." in notes
         assert any(each.endswith(": looked at it") for each in notes)
         assert not any("was" in each and "at first" in each for each in notes)
+
+
+class TestAfterTheDecision:
+    def test_what_stands_is_said_to_stand(self, make):
+        study = make(question=Claims.against_control(("p", "x"), "p"), arms=("p", "x"), budget=400, round=200)
+        while study.ask() is not None:
+            rates(study, p=0.3, x=0.9)
+        before = study.report()
+        study.tell(sums(p=(30, 30), x=(20, 0)))
+        after = study.report()
+        assert after.claim_rows == before.claim_rows
+        assert [each.lift for each in after.arm_rows] == [each.lift for each in before.arm_rows]
+        assert after.arm_rows[0].mean > before.arm_rows[0].mean
+        (said,) = [each for each in after.notes if "came after the decision" in each]
+        assert said.endswith(
+            "they enter means and their intervals; what was found for the claims, and its bounds, stand as they were."
+        )
 
 
 class TestWords:

@@ -15,6 +15,7 @@ import numpy as np
 from roundwise.errors import said as said_where
 from roundwise.errors import visible
 from roundwise.noise import items_of
+from roundwise.questions.besides import one_by_one
 from roundwise.stopping import exacting
 from roundwise.stopping.explained import Standing, explained, rule_notes
 from roundwise.studies.drift import SURPRISING, Disagreement, differs, missing_differs, split_differs, splits_differ
@@ -225,7 +226,10 @@ def notes_of(state: State, strange: Sequence[str]) -> list[str]:
         said.append("Some results came as sums only: for those the range alone is used, which needs more results.")
     if state.later:
         came = count(sum(float(each.counts.sum()) for _, each in state.later))
-        said.append(f"{came} results came after the decision: they enter means and bounds, and the verdict stands.")
+        enter = "means and bounds, and the verdict stands"
+        if one_by_one(state.settings.question):
+            enter = "means and their intervals; what was found for the claims, and its bounds, stand as they were"
+        said.append(f"{came} results came after the decision: they enter {enter}.")
     every = [*state.notes, *(note for _, each in state.later for note in each.notes)]
     return said + gathered([(note.partition(":")[0], note) for note in every])
 
