@@ -10,7 +10,7 @@ from scipy import stats
 from changing import rates, studies, sums
 from roundwise import Binary, Chances, Claims, Gaussian, Problem, Rounds, UnknownVariance
 from roundwise.betting.claims import Claiming
-from roundwise.planning.outlook import Outlook
+from roundwise.planning.again import Outlook
 from roundwise.planning.rows import Spread
 from roundwise.state import Batch
 from roundwise.studies import count

@@ -19,8 +19,8 @@ from roundwise import (
     create_study,
 )  # fmt: skip
 from roundwise.cli.study.new import listed_in
-from roundwise.planning.expected import scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
+from roundwise.planning.wish import scenarios
 from roundwise.simulation.sweep.grid import read_grid
 from roundwise.simulation.tables import read_forms, read_outcomes
 from roundwise.studies.replay import replayed

@@ -24,8 +24,8 @@ from roundwise import (
     simulate,
 )
 from roundwise.estimates import Past
-from roundwise.noise import Outcome, doubt, variances
-from roundwise.spec import NOISES, made, plain
+from roundwise.noise import NOISES, Outcome, doubt, variances
+from roundwise.spec import made, plain
 from roundwise.state import Batch
 from roundwise.studies.results import read_results
 from test_intervals import studied

@@ -32,7 +32,7 @@ from roundwise import (
     verify_study,
 )
 from roundwise.cli import main
-from roundwise.cli.files import check_output, file_name, write_file
+from roundwise.cli.output import check_output, file_name, write_file
 from roundwise.errors import StoreError, at_the_shell, said, visible
 from roundwise.studies.store.location import parsed, sentences
 

@@ -62,7 +62,7 @@ def test_what_fails_after_something_was_recorded_is_not_exit_code_2(study, round
         raise InputError(f"{path} cannot be written: No space left on device. Give another place.")
 
     study.tell(round_over="nobody came")
-    monkeypatch.setattr("roundwise.cli.study.ask.write_file", full)
+    monkeypatch.setattr("roundwise.cli.study.rounds.write_file", full)
     said = roundwise("ask", "s", "--out", "batch.csv", code=3)
     assert "round 2 of 's' is asked for, but: batch.csv cannot be written: No space left" in said
     assert study.state.number == 2

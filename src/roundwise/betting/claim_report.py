@@ -18,9 +18,9 @@ from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, lines_of, side
 from roundwise.estimates import Known, Past
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces
-from roundwise.questions.claim_words import scale_words
+from roundwise.questions.claim_lines import scale_words
 from roundwise.state import Batch, Record, Trial
-from roundwise.stopping.explained import About, Bounds, Claim
+from roundwise.stopping.base import About, Bounds, Claim
 
 
 class Lot(NamedTuple):

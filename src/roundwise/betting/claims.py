@@ -32,7 +32,7 @@ from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.state import Batch, Plan, Record, Trial, left_before
-from roundwise.stopping.explained import Bounds, Claim, Standing
+from roundwise.stopping.base import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
@@ -84,7 +84,7 @@ class Claiming:
         fed = np.ones((*runs, claims_of(problem).number), dtype=np.bool_)
         kept = Kept(
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
-            np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
+            past.counts, np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
         )  # fmt: skip
         return self.looked(problem, kept, None)
 
@@ -230,11 +230,11 @@ class Claiming:
     def _remembered(
         self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
     ) -> tuple[Step, ...]:
-        if len(kept.steps) >= MOST_STEPS:
+        if len(kept.steps) >= MOST_STEPS or batch.counts.ndim > 1:  # bounds are made of one run
             return kept.steps
         share = np.full(batch.counts.shape[:-1], np.nan) if rho is None else rho
         step = Step(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs)
-        if batch.parts is not None and not kept.steps and batch.counts.ndim == 1:  # bounds are made of one run
+        if batch.parts is not None and not kept.steps:
             step = step._replace(parts=tuple(part._replace(table=None) for part in parts_of(batch)))
         return (*kept.steps, step)
 
@@ -255,7 +255,8 @@ class Claiming:
         if batch.parts is None or in_parts(problem.noise) is None:
             known = Known(past, past.means, problem.noise.variance(past))
             return kept.gains + problem.noise.form(known, batch, forecast, np.maximum(bars - kept.gains, 0.0))
-        known = known_from(past, problem.noise.variance(past), shifts)
+        variance = problem.noise.variance(past)
+        known = known_from(past, variance, shifts) if question.odds else Known(past, kept.means, variance)
         return played(problem, known, forecast, batch.parts, kept.gains, bars, shifts)
 
     def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:
@@ -273,21 +274,26 @@ class Claiming:
         if question.odds:
             rates = (past.totals + 0.5) / (past.counts + 1.0)
             each, means = 1.0 / (rates * (1.0 - rates)), np.log(rates) - np.log1p(-rates)
-            forecast = Known(past, means, np.ones(past.counts.shape[:-1])).forecast(pieces)
+            known = Known(past, means, np.ones(past.counts.shape[:-1]))
+            forecast = known.forecast(pieces)
             error = np.sqrt(squares_at(each / past.counts, pieces))
         else:
             variance = problem.noise.variance(past)
             each = np.broadcast_to(variance[..., None], past.counts.shape)
             shared = items_of(problem.noise)
             if shared is None:
-                forecast = known_from(past, variance, compares(question)).forecast(pieces)
+                known = known_from(past, variance, compares(question))
+                forecast = known.forecast(pieces)
             else:
-                forecast = shared.between(Known(past, past.means, variance), pieces)
+                known = Known(past, past.means, variance)
+                forecast = shared.between(known, pieces)
                 apart = shared.halves(past, pieces)
                 each = np.broadcast_to((total(apart) / apart.shape[-1])[..., None], each.shape)
             error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
-        kept = kept._replace(value=forecast.value, leverage=forecast.leverage, error=error, spread=each)
+        kept = kept._replace(
+            value=forecast.value, leverage=forecast.leverage, error=error, means=known.means, spread=each
+        )
         if left is None:
             return kept
         plain = question.odds or items_of(problem.noise) is not None
@@ -314,6 +320,7 @@ class Claiming:
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         sides = sides_of(problem, kept.shown)
         unshown = (~sides & open_of(problem, kept)[..., None, :]).reshape(kept.shown.shape)  # one side settles a claim
-        pieces, shared = question.bets(kept.value.shape[:-1]), items_of(problem.noise)
-        items = None if shared is None else shared.halves(kept.past, pieces)
-        return outlook(question.forms, pieces, unshown, need, kept.value, kept.error, kept.spread, left, items)
+        shared = items_of(problem.noise)
+        items = None if shared is None else shared.halves(kept.past, question.bets(kept.value.shape[:-1]))
+        known = (kept.value, kept.error, kept.spread)
+        return outlook(question.forms, question.bets(()), unshown, need, *known, left, items)

@@ -28,13 +28,14 @@ class Kept(NamedTuple):
     value: Floats  # (L), what each line is estimated to hold by
     leverage: Floats  # (L), the variance of that, per unit of the variance of a result
     error: Floats  # (L), its standard error
+    means: Floats  # (K), the estimates that these are made of
     spread: Floats  # (K), a guess at the variance of one result, on the scale of the forms
     fed: Bools  # (J), which claims the next results should go to
     chances: Floats  # (J), that each is shown by the end; a forecast
     expected: Floats  # (), how many more will be; infinite without a budget
     over: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
-    steps: tuple[Step, ...] = ()  # at most `MOST_STEPS`, for bounds; those before a claim was added are without it
+    steps: tuple[Step, ...] = ()  # of one run, at most `MOST_STEPS`, for bounds; without claims that were added later
     out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
 
 

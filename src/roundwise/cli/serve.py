@@ -81,7 +81,7 @@ def _served(application: Application, host: str, listening: socket.socket, open_
     """Answer until somebody ends it."""
     import uvicorn
 
-    from roundwise.web.warming import ready, warmed
+    from roundwise.web.app import ready, warmed
 
     config = uvicorn.Config(
         application,

@@ -20,7 +20,7 @@ from roundwise.estimates import Past
 from roundwise.policies.rounds import as_rounds
 from roundwise.state import Batch, Plan, Record, Trial, left_before
 from roundwise.stopping import carrying
-from roundwise.stopping.explained import evidence_of
+from roundwise.stopping.base import evidence_of
 from roundwise.studies.change import Change, changed, first_arms, not_fed
 from roundwise.studies.drift import Agreement, agreement
 from roundwise.studies.packing import Unreadable, packed, unpacked, unpacked_as

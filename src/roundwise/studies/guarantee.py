@@ -17,7 +17,7 @@ from roundwise.errors import visible
 from roundwise.noise import items_of
 from roundwise.questions.besides import one_by_one
 from roundwise.stopping import exacting
-from roundwise.stopping.explained import Standing, explained, rule_notes
+from roundwise.stopping.base import Standing, explained, rule_notes
 from roundwise.studies.drift import SURPRISING, Disagreement, differs, missing_differs, split_differs, splits_differ
 from roundwise.studies.so_far import kind_of
 from roundwise.studies.state import State

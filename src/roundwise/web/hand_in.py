@@ -17,11 +17,11 @@ from roundwise.studies.results.reading import Looked, looked_at
 from roundwise.studies.store import Conflict
 from roundwise.studies.words import count, sentence
 from roundwise.web.rendering import page, texts
-from roundwise.web.roles import HAND_IN, study_of
 from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
 from roundwise.web.staged import Staged, Upload
 from roundwise.web.study_pages import address
+from roundwise.web.who import HAND_IN, study_of
 
 router = Pages()
 

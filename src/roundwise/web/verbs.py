@@ -26,9 +26,12 @@ from roundwise.studies.results.opening import COLUMNS
 from roundwise.studies.store.log import parsed
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (
+    CHANGE,
+    HAND_IN,
     Body,
     Budget,
     Corrected,
+    Name,
     NewStudy,
     Nothing,
     OneArm,
@@ -40,11 +43,10 @@ from roundwise.web.bodies import (
     from_text,
     table_from,
 )
-from roundwise.web.depends import CHANGE, HAND_IN, Name
 from roundwise.web.names import segment
-from roundwise.web.roles import study_of
 from roundwise.web.staged import Upload, ending
 from roundwise.web.threads import WRITERS, by
+from roundwise.web.who import study_of
 
 
 async def _repeatable(

@@ -24,8 +24,7 @@ from roundwise.studies.report.text import (
 )
 from roundwise.studies.state import State
 from roundwise.studies.words import day, sentence
-from roundwise.web.bars import Bar, bar_of, bars_by_arm, legend_of, title_of
-from roundwise.web.charts import means_by_round
+from roundwise.web.charts import Bar, bar_of, bars_by_arm, legend_of, means_by_round, title_of
 
 SHOWN = 25  # options in the table; the rest is folded away
 SPLIT = 12  # options in the table of the next round

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from roundwise.questions import Question
 from roundwise.questions.besides import answer_names, cells_of, level_of, levels_of, tolerance_of
-from roundwise.questions.claim_words import ODDS
+from roundwise.questions.claim_lines import ODDS
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.model import Arm, Facts, Shown
 from roundwise.studies.words import TINY, Units, count, few, share

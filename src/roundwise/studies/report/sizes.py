@@ -12,9 +12,9 @@ import numpy as np
 from roundwise.arrays import Floats, Plain
 from roundwise.questions import Statements
 from roundwise.questions.besides import answers_by_arm, control_of, level_of, tolerance_of
-from roundwise.questions.claim_words import ODDS
+from roundwise.questions.claim_lines import ODDS
 from roundwise.stopping import Claim, explained
-from roundwise.stopping.explained import About, Bounds, Interval
+from roundwise.stopping.base import About, Bounds, Interval
 from roundwise.studies.report.model import Arm, Course, Shown
 from roundwise.studies.state import State
 from roundwise.studies.words import units_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from roundwise.errors import visible
-from roundwise.questions.claim_words import ODDS
+from roundwise.questions.claim_lines import ODDS
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.model import Arm, Facts, Shown
 from roundwise.studies.words import (

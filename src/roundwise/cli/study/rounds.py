@@ -1,4 +1,4 @@
-"""`roundwise ask`: what to do next."""
+"""`roundwise ask, tell`: what to do next, and what came back."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import STUDIES, app
-from roundwise.cli.files import check_output, write_file
+from roundwise.cli.app import STUDIES, app, spread
 from roundwise.cli.options import Json
-from roundwise.cli.output import print_json, print_table, recorded, say
-from roundwise.cli.study.common import Name, Storage, show
+from roundwise.cli.output import check_output, print_json, print_table, recorded, say, write_file
+from roundwise.cli.study.common import FileWords, Name, Storage, show, whole
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -59,3 +58,27 @@ def ask(
         say("On the same items, new to all arms: an arm that is asked for fewer is tried on the first of them.")
     where = f" (written to {out})" if out is not None else ""
     say(f"Next: do this round{where}, then `roundwise tell {quote(name)} FILE`.")
+
+
+@app.command(rich_help_panel=STUDIES)
+@spread
+def tell(
+    name: Name,
+    files: Annotated[list[Path] | None, typer.Argument(help="CSV, JSON, Excel or Parquet files with results.")] = None,
+    round_over: Annotated[
+        str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
+    ] = None,
+    *,
+    said: FileWords,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Record results: rows arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
+    from roundwise.studies import load_study
+
+    with load_study(name, storage) as study:
+        found = study.tell(*(files or []), round_over=round_over, **said.words)
+        told = ", ".join(str(each) for each in files or [])
+        recorded(f"{told or 'that the rest will not come'} is recorded")
+        report = whole(study, found)
+    show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())

@@ -1,4 +1,4 @@
-"""`roundwise report`: everything there is to say."""
+"""`roundwise status, list, report`: where studies stand."""
 
 from __future__ import annotations
 
@@ -10,13 +10,46 @@ from typing import Annotated
 import typer
 
 from roundwise.cli.app import STUDIES, app
-from roundwise.cli.files import check_output, write_file
 from roundwise.cli.options import Json
-from roundwise.cli.output import print_json, say
-from roundwise.cli.study.common import Name, Storage
+from roundwise.cli.output import check_output, print_json, print_table, say, write_file
+from roundwise.cli.study.common import Name, Storage, show
 from roundwise.errors import InputError
 
 ENDINGS = (".html", ".md", ".pdf", ".xlsx", ".csv", ".json", ".txt")
+
+
+@app.command(rich_help_panel=STUDIES)
+def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
+    """Where a study stands: what came back, what is still to come, what is open."""
+    from roundwise.planning import report_ahead
+    from roundwise.studies import load_study
+
+    with load_study(name, storage) as study:
+        report = report_ahead(study)
+    show(report.plain() if as_json else None, report.text())
+
+
+@app.command("list", rich_help_panel=STUDIES)
+def list_studies(storage: Storage = None, as_json: Json = False) -> None:
+    """All studies of the storage: their state, answer, and results of their budget."""
+    from roundwise.studies import keeping
+    from roundwise.studies.words import count
+
+    found = keeping.list_studies(storage)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("There are no studies. Next: `roundwise new NAME --question best-arm --arms a,b,c --binary` creates one.")
+        return
+    rows = []
+    for each in found:
+        came = count(each["results"]) + ("" if each["budget"] is None else f" of {count(each['budget'])}")
+        waiting = "" if each["since"] is None else f"since {each['since'][:16]}"
+        stands = each["answer"] or each["state"]
+        rows.append((each["name"], stands, came, waiting, each["changed"][:16], each["by"]))
+    print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
+    say("Next: `roundwise status NAME` shows where one stands.")
 
 
 @app.command(rich_help_panel=STUDIES)
