@@ -27,9 +27,10 @@ def mean_bounds(problem: Problem, record: Record, batches: Sequence[Batch]) -> B
 
 def _bets(problem: Problem, shape: tuple[int, ...], batches: Sequence[Batch]) -> Bets:
     """Bets on whole batches, with no budget in sight."""
-    past, placed = Past.none(shape), []
+    past = Past.none(shape)
+    placed: list[Placed] = []
     for batch in batches:
-        placed.append(Placed(None, Known(past, past.means, problem.noise.variance(past)), None, batch))
+        placed.append(Placed(None, Known(past, past.means, problem.noise.variance(past)), None, batch, not placed))
         past = past.plus(batch)
     return Bets(problem, placed, Folded(None, Known(past, past.means, problem.noise.variance(past)), None))
 
