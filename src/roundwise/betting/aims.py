@@ -33,9 +33,10 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 SMALL = 0.15  # a batch that adds no more than this share to what is known of any form is bet on as a whole
-BOLD = 0.3  # and one that adds no more than this to a form is bet on with less to jump for (`slopes.JUMPS`)
-SHORT = 0.3  # standard errors by which the aim falls short of what the estimate promises
-RESERVE = 0.002  # times bar^2: how far ahead of the results drifts join what is aimed
+BOLD, SOONER = 0.3, 0.05  # and one that adds no more than this to a form, or than this times the batches before it,
+# is bet on with less to jump for (`slopes.JUMPS`)
+SHORT = 0.4  # standard errors by which the aim falls short of what the estimate promises
+RESERVE = 0.0004  # times bar^3: how far ahead of the results drifts join what is aimed
 _POINTS = 16  # of the grid
 _ABOVE, _BELOW = 2.5, 3.0  # where it ends: standard errors above the estimate, and beyond sqrt(2 bar) below it
 _NOTHING = -1e4  # log of no money
@@ -59,6 +60,7 @@ class _Stand(NamedTuple):
     past: Floats  # variance of the estimate
     new: Floats  # and of the form of the batch's means
     live: Bools  # where both can be reckoned with
+    batches: int  # before it
 
 
 class Course:
@@ -80,7 +82,7 @@ class Course:
         if not live.any():
             return None
         estimate = np.where(live, _estimate(known, pieces), 0.0)
-        stand = _Stand(estimate, np.where(live, past, 1.0), np.where(live, new, 1.0), live)
+        stand = _Stand(estimate, np.where(live, past, 1.0), np.where(live, new, 1.0), live, known.past.batches)
         joins = self._joining(stand, np.where(live, squares_at(own / self.units, pieces), 1.0), earlier)
         small = (stand.past <= SMALL * (stand.past + stand.new)).all()
         parts = None if small else lined_up(known.past, batch, pieces, live.shape)
@@ -88,9 +90,9 @@ class Course:
 
     def _joining(self, stand: _Stand, units: Floats, earlier: Sequence[Steady]) -> Bools:
         """Which drifts join now, and their money with what is aimed."""
-        estimate, past, new, live = stand
+        estimate, past, new, live, _ = stand
         drift = self.drifts * np.sqrt(units)
-        reach = RESERVE * self.bar**2 * math.sqrt(2 * self.bar)
+        reach = RESERVE * self.bar**3 * math.sqrt(2 * self.bar)
         ready = live & (drift >= reach / np.sqrt(1.0 / past + 1.0 / new))
         ready[-1] = False
         joins = ready if self.joined is None else ready & ~self.joined
@@ -148,7 +150,8 @@ class Course:
         low, step, estimate, past, new = (each[..., None, :] for each in (self.low, self.step, *stand[:3]))
         live = stand.live[..., None, :]
         points = low + np.arange(_POINTS).reshape(-1, *(1,) * low.ndim) * step
-        bold, kappa = past > BOLD * (past + new), shares_of_rest(value.shape[-2])
+        bold = past > min(BOLD, SOONER * stand.batches) * (past + new)
+        kappa = shares_of_rest(value.shape[-2])
         precision, mean = (np.broadcast_to(each, money.shape[1:]) for each in (1.0 / past, estimate))
         sizes, stakes = np.zeros(value.shape), np.zeros(value.shape)
         for p, share in enumerate(kappa):

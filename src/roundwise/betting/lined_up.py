@@ -14,7 +14,7 @@ from roundwise.estimates import Past
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch, Parts, Table
 
-DEALINGS = 8  # at most
+DEALINGS = 16  # at most
 PARTS = 6  # of each, at most: neighbours are put together
 _VALUES = 64  # distinct values of rows up to which they are looked at part by part
 
