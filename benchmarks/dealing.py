@@ -44,7 +44,7 @@ RATES = {
     ".05 .04, first 1000": ((0.05, 0.04), 1000),
 }
 COUNTS, TOTALS = np.full(2, 1200.0), np.array([364.0, 442.0])  # 30.3 and 36.8 % of 1200 rows each
-SEVERAL = (1, 8, 32, 128, 256, 512)
+SEVERAL = (1, 8, 32, 128, 256, 512, 2048)
 
 
 def dealt(dealings):

@@ -159,10 +159,10 @@ def test_sums_of_other_laws_are_not_dealt() -> None:
 
 @pytest.mark.parametrize("question", [BestArm(), TopK(1), Above(0.33)], ids=lambda each: each.name)
 def test_forty_seeds_give_one_verdict(question) -> None:
-    """1200 rows of each of two arms, 30.3 and 37.5 %: the evidence hangs on the data, hardly on the seed."""
+    """1200 rows of each of two arms, 30.3 and 36.8 %, which is just not enough: the evidence hangs on the data, hardly on the seed."""
     problem, policy = Problem(question, 2, 0.05, Binary()), Wager(first_pulls=1200)
     plan, counts = begin(problem, policy), np.full(2, 1200.0)
-    totals = np.array([364.0, 450.0])
+    totals = np.array([364.0, 442.0])
     evidence, done = [], set()
     for seed in range(40):
         parts = dealt_sums(Binary(), counts, totals, seed, 1, plan.plan.parts)
@@ -189,7 +189,7 @@ def test_sums_of_exactly_normal_results_are_dealt_in_a_study_and_of_others_not()
                        for noise in (Gaussian(0.5), SubGaussian(0.5)))  # fmt: skip
     batch = batch_of([Results.from_payload(each.payload()) for each in exact])
     assert batch.parts is not None
-    np.testing.assert_allclose(batch.parts.totals.sum(axis=-1), np.broadcast_to([12.0, 2.0], (256, 2)))
+    np.testing.assert_allclose(batch.parts.totals.sum(axis=-1), np.broadcast_to([12.0, 2.0], (2048, 2)))
     spread = batch.parts.totals[:, 0, 0].std()
     assert spread == pytest.approx(0.5 * np.sqrt(35 * 45 / 80), rel=0.15)  # of 80 rows, 35 are in the first part
     assert not exact[0].notes

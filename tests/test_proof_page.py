@@ -78,7 +78,11 @@ def _slopes_at_ten() -> np.ndarray:
             (dealing.FIRST_PARTS, dealing.PARTS, UnknownVariance.most_parts),
             (4, 12, 8),
         ),
-        ("A live study deals 256 times (fewer, but at least 8,", (dealing.DEALINGS, dealing.FEWEST), (256, 8)),
+        (
+            "batch 2048 times and later ones 256 times (fewer, but at least 8,",
+            (dealing.FIRST_DEALINGS, dealing.DEALINGS, dealing.FEWEST),
+            (2048, 256, 8),
+        ),
         ("4 times in the first batch and once later", (lockstep.FIRST_DEALINGS, lockstep.DEALINGS), (4, 1)),
         (r"$\pi\in[0.001,0.999]$", slopes.LEAST, 0.001),
         (r"$0\le q\le30$ predictable", slopes.BOLDEST_PART, 30),

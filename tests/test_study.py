@@ -527,15 +527,15 @@ class TestResuming:
             *("asked", "told", "counted", "decided"),
         ]
         assert entries[-1].at == entries[-2].at == entries[-3].at  # one transaction
-        assert entries[-1].payload == {"answer": 1, "words": "b is the best arm", "batches": 2, "samples": 220}
+        assert entries[-1].payload == {"answer": 1, "words": "b is the best arm", "batches": 2, "samples": 224}
         assert all(entry.version == roundwise.__version__ for entry in entries)
 
     def test_batches_as_a_data_frame(self, decided):
         frame = decided.batches()
         assert list(frame.columns) == ["batch", "arm", "asked", "count", "total", "mean"]
         assert frame["batch"].tolist() == [1, 1, 2, 2]
-        assert frame["count"].tolist() == [30, 30, 80, 80]
-        assert frame["mean"].tolist() == [0.5, 22 / 30, 26 / 80, 1.0]
+        assert frame["count"].tolist() == [30, 30, 82, 82]
+        assert frame["mean"].tolist() == [0.5, 22 / 30, 27 / 82, 1.0]
 
     def test_a_study_moves_from_store_to_store(self, decided, tmp_path):
         with open_store(f"sqlite:///{tmp_path}/other.db") as store:
@@ -578,7 +578,7 @@ class TestReplayThatDiffers:
         with self.changed(decided, tmp_path, change) as study:
             assert study.report().headline == decided.report().headline
             assert study.state.asked[1].pulls.tolist() == [1, 2]
-            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 80, 80")]
+            assert self.differences(study) == [(4, "round 2 was planned as 1, 2, this version plans 82, 82")]
 
     def test_results_that_lead_elsewhere(self, decided, tmp_path):
         def change(seq, kind, payload):
@@ -697,7 +697,7 @@ class TestAmendments:
         with pytest.raises(InputError, match="More than one file 'data frame' was told"):
             decided.amend("data frame", None, "why")
         with pytest.raises(InputError, match="was already recorded in round 2"):
-            decided.amend(decided.state.asked[0].files[0].digest, sums(a=(80, 26), b=(80, 80)), "why")
+            decided.amend(decided.state.asked[0].files[0].digest, sums(a=(82, 27), b=(82, 82)), "why")
         assert decided.state.seq == seq
 
 

@@ -47,7 +47,7 @@ MOST_DEALT = 1e8  # results of an arm in a batch
 
 
 def dealings_for(problem: Problem, first: bool, most: float = 0.0) -> int | None:
-    """How often the first batch, or a later one, is dealt into parts: a study deals 256 times.
+    """How often the first batch, or a later one, is dealt into parts: a study deals 2048 and 256 times.
 
     What a bet wins is the average over dealings, and grows with their number; most of that is seen with a few. Of many
     arms the first batch is a small share of all results, so fewer will do (docs/planning.md, "How far to trust it").
