@@ -24,10 +24,11 @@ from roundwise.betting.lined_up import LinedUp, lined_up
 from roundwise.betting.parts import cells
 from roundwise.betting.slopes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, SHAPE, slopes
 from roundwise.dealing import shares_of_rest
-from roundwise.estimates import Known, Past, at, squares_at
-from roundwise.noise import Noise, family_of, variances
+from roundwise.estimates import Known, Past, arm_of, at, squares_at
+from roundwise.noise import Noise, family_of, items_of, variances
 from roundwise.noise.base import Steady
-from roundwise.noise.forms import means_of, of_arm, singles_among
+from roundwise.noise.differences import at_pairs
+from roundwise.noise.forms import means_of, of_arm, pairs_among, singles_among
 from roundwise.noise.mixture import log_total
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
@@ -76,17 +77,21 @@ class Course:
     @quiet
     def batch(self, known: Known, batch: Batch, pieces: Halfspaces, earlier: Sequence[Steady]) -> Aimed | None:
         """The bets on one more batch; None if it has no past. `earlier` are the bets of all drifts before."""
-        own = _variances(self.noise, known.past)
-        past, new = (squares_at(own / counts, pieces) for counts in (known.past.counts, batch.counts))
-        live = np.isfinite(past) & np.isfinite(new) & (past > 0) & (new > 0)
+        past, shared = known.past, items_of(self.noise)
+        spread = Spread(_variances(self.noise, past), None if shared is None else shared.spreads(past, pieces))
+        before = Batch(past.counts, past.totals, pairs=None if past.pairs is None else Batch(*past.pairs[:2]))
+        mean, variance = spread.told(before, pieces)
+        new = spread.told(batch, pieces)[1]
+        live = np.isfinite(variance) & np.isfinite(new) & (variance > 0) & (new > 0)
         if not live.any():
             return None
-        estimate = np.where(live, _estimate(known, pieces), 0.0)
-        stand = _Stand(estimate, np.where(live, past, 1.0), np.where(live, new, 1.0), live, known.past.batches)
-        joins = self._joining(stand, np.where(live, squares_at(own / self.units, pieces), 1.0), earlier)
+        mean = mean if shared is not None else _without_shifts(known, pieces, mean)
+        mean, variance, new = (np.where(live, each, 1.0) for each in (mean, variance, new))
+        stand = _Stand(mean, variance, new, live, past.batches)
+        joins = self._joining(stand, np.where(live, spread.units(self.units, pieces), 1.0), earlier)
         small = (stand.past <= SMALL * (stand.past + stand.new)).all()
-        parts = None if small else lined_up(known.past, batch, pieces, live.shape)
-        return Aimed(joins, self.moved, self._played(known.past, batch, pieces, parts, stand, own))
+        parts = None if small else lined_up(past, batch, pieces, live.shape)
+        return Aimed(joins, self.moved, self._played(past, batch, pieces, parts, stand, spread))
 
     def _joining(self, stand: _Stand, units: Floats, earlier: Sequence[Steady]) -> Bools:
         """Which drifts join now, and their money with what is aimed."""
@@ -126,15 +131,14 @@ class Course:
         return points
 
     def _played(
-        self, past: Past, batch: Batch, pieces: Halfspaces, lined: LinedUp | None, stand: _Stand, own: Floats
+        self, past: Past, batch: Batch, pieces: Halfspaces, lined: LinedUp | None, stand: _Stand, spread: Spread
     ) -> Gain:
         """The sizes of all parts, one after the other, and the bets of these sizes."""
         if lined is None:
-            value, ahead = at(means_of(batch)[0], pieces)[..., None, None, :], 1.0 / stand.new[..., None, None, :]
+            value, variance = (each[..., None, None, :] for each in spread.told(batch, pieces))
         else:
-            means, spread = means_of(lined.parts)
-            value, ahead = at(means, lined.pieces), 1.0 / squares_at(own[..., None, None, :] * spread, lined.pieces)
-        sizes, stakes = self._sizes(value, ahead, stand, _under(self.noise, own, pieces))
+            value, variance = spread.of_parts.told(lined.parts, lined.pieces)
+        sizes, stakes = self._sizes(value, 1.0 / variance, stand, _under(self.noise, spread.own, pieces))
         if lined is None:
             sizes, stakes = sizes[..., 0, 0, :], stakes[..., 0, 0, :]
             whole = self.noise.steady(past, batch, pieces, batch.counts, sizes[None])
@@ -181,13 +185,44 @@ def _around(values: Floats, place: NDArray[np.intp]) -> tuple[Floats, Floats]:
     return one, other
 
 
-def _estimate(known: Known, pieces: Halfspaces) -> Floats:
-    """Of each form: where it compares arms, without the shifts of batches. (P)"""
-    if pieces.pairs:
-        return at(known.means, pieces)
+class Spread(NamedTuple):
+    """A guess at the variance of one result of each arm, and of the difference of two arms on an item."""
+
+    own: Floats  # (K)
+    apart: Floats | None  # (P), where arms are tried on the same items
+
+    @property
+    def of_parts(self) -> Spread:
+        """The same for parts of dealings."""
+        apart = self.apart
+        return Spread(self.own[..., None, None, :], None if apart is None else apart[..., None, None, :])
+
+    def told(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        """Forms of the means of results, and their variance; two arms by their items, if they have any. (P), (P)"""
+        means, per_row = means_of(batch)
+        value, variance = at(means, pieces), squares_at(self.own * per_row, pieces)
+        if self.apart is None:
+            return value, variance
+        pair = pairs_among(pieces)
+        if batch.pairs is None:
+            return value, np.where(pair, np.inf, variance)
+        between, per_item = means_of(at_pairs(batch.pairs, batch.counts.shape[-1], pieces))
+        return np.where(pair, between, value), np.where(pair, self.apart * per_item, variance)
+
+    def units(self, counts: Floats, pieces: Halfspaces) -> Floats:
+        """The variance of the forms after so many results an arm. (P)"""
+        found = squares_at(self.own / counts, pieces)
+        if self.apart is None or (pieces.arms.shape[-1] < 2 and not pieces.each):
+            return found
+        items = np.minimum(arm_of(counts, pieces, 0), arm_of(counts, pieces, 1))
+        return np.where(pairs_among(pieces), self.apart / items, found)
+
+
+def _without_shifts(known: Known, pieces: Halfspaces, pooled: Floats) -> Floats:
+    """The estimate of each form: of one that compares arms from differences within batches. (P)"""
     factors = pieces.coefficients
-    compares = np.abs(total(factors)) <= 1e-12 * total(np.abs(factors))
-    return np.where(compares, at(known.means, pieces), at(known.past.means, pieces))
+    compares = pieces.pairs or np.abs(total(factors)) <= 1e-12 * total(np.abs(factors))
+    return np.where(compares, at(known.means, pieces), pooled)
 
 
 def _variances(noise: Noise, past: Past) -> Floats:
@@ -217,10 +252,11 @@ def _sized(z: Floats, ratio: Floats, need: Floats, bold: Bools) -> tuple[Floats,
     few = np.sqrt(np.minimum(ratio / LEAST_RATIO, 1.0))
     root = np.minimum(np.sqrt(np.maximum(need * float(NEED_STEPS**2), 0.25)) + 0.5, SHAPE[2] - 0.5)
     place = cells(np.array(z), np.array(ratio)) + root.astype(np.int64)
-    (slope, stake), (other, less) = (
-        [each.take(place, mode="clip") for each in (table.slope, table.stake)] for table in (slopes(0), slopes(-1))
-    )
-    return np.where(bold, slope, other) * few, np.where(bold, stake, less).astype(np.float64)
+    slope, stake = (each.take(place, mode="clip") for each in slopes(0))
+    if not bold.all():
+        other, less = (each.take(place, mode="clip") for each in slopes(-1))
+        slope, stake = np.where(bold, slope, other), np.where(bold, stake, less)
+    return slope * few, stake.astype(np.float64)
 
 
 def _won(logs: Floats, stakes: Floats) -> Floats:

@@ -19,7 +19,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.aims import Aimed, Course
 from roundwise.estimates import Known, at, squares_at
-from roundwise.noise import items_of, range_of_means
+from roundwise.noise import range_of_means
 from roundwise.noise.base import Steady
 from roundwise.noise.mixture import log_total
 from roundwise.problem import Problem
@@ -153,16 +153,13 @@ class Bets:
     ) -> Iterator[tuple[Steady, Aimed | None]]:
         """The bets of each drift on each batch, and those that are aimed."""
         bettor, units = self.problem.noise, self.end.known.past.first
-        course = Course(bettor, bar, units, drifts, log_weights) if items_of(bettor) is None else None
+        course = Course(bettor, bar, units, drifts, log_weights)
         earlier: list[Steady] = []
         for bet, pieces in zip(self.placed, forms, strict=True):
             if changing and not bet.known.past.history:  # what forms change to comes from the past
                 continue
-            aim = None
-            if course is not None and not bet.first:
-                aim = course.batch(bet.known, bet.part, pieces, earlier)
-            moved = 0 if course is None else course.moved
-            earlier.append(bettor.steady(bet.known.past, bet.part, pieces, units, drifts[moved:]))
+            aim = None if bet.first else course.batch(bet.known, bet.part, pieces, earlier)
+            earlier.append(bettor.steady(bet.known.past, bet.part, pieces, units, drifts[course.moved :]))
             yield earlier[-1], aim
 
 

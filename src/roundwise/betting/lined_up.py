@@ -30,28 +30,15 @@ class LinedUp(NamedTuple):
 def lined_up(past: Past, batch: Batch, pieces: Halfspaces, shape: tuple[int, ...]) -> LinedUp | None:
     """The batch in parts, with forms of this shape; None if it has none, or too many values."""
     parts = batch.parts
-    if parts is None or (parts.table is not None and parts.table.values.shape[-1] > _VALUES):
+    if parts is None or any(each is not None and _long(each) for each in (parts, parts.pairs)):
         return None
-    parts = _fewer(parts)
-    totals = np.moveaxis(parts.totals, -1, -2)
-    counts = np.broadcast_to(np.moveaxis(parts.counts, -1, -2), totals.shape)
-    scatter = None if parts.scatter is None else np.moveaxis(parts.scatter, -1, -2)
-    table = None if parts.table is None else Table(parts.table.values, np.moveaxis(parts.table.counts, -2, -3))
-    nothing = np.zeros(totals.shape)
-    within = (nothing, nothing) if scatter is None else (scatter, np.maximum(counts - 1.0, 0.0))
-
-    def before(start: Floats, each: Floats) -> Floats:
-        """What there was before each part."""
-        return start[..., None, None, :] + np.cumsum(each, axis=-2) - each
-
-    known = Past(
-        before(past.counts, counts),
-        before(past.totals, totals),
-        before(past.scatter, within[0]),
-        before(past.freedom, within[1]),
-        (),
-    )
-    wide = (*shape[:-1], *totals.shape[-3:-1], shape[-1])
+    own = _batches(parts)
+    known = _known(past, own)
+    if parts.pairs is not None:
+        own = own._replace(pairs=_batches(parts.pairs))
+        before = Past.none((*past.counts.shape[:-1], past.counts.shape[-1] ** 2)) if past.pairs is None else past.pairs
+        known = known._replace(pairs=_known(before, own.pairs or own))
+    wide = (*shape[:-1], *own.totals.shape[-3:-1], shape[-1])
 
     def spread(array: Array) -> Array:
         """Forms (P, S) for every part."""
@@ -59,10 +46,33 @@ def lined_up(past: Past, batch: Batch, pieces: Halfspaces, shape: tuple[int, ...
 
     factors = None if pieces.factors is None else spread(pieces.factors)
     forms = pieces._replace(arms=spread(pieces.arms), factors=factors, offsets=np.broadcast_to(np.zeros(()), wide))
-    return LinedUp(known, Batch(counts, totals, scatter, table), forms)
+    return LinedUp(known, own, forms)
 
 
-def _fewer(parts: Parts) -> Parts:
+def _long(parts: Parts) -> bool:
+    """Whether there are too many values."""
+    return parts.table is not None and parts.table.values.shape[-1] > _VALUES
+
+
+def _known(past: Past, parts: Batch) -> Past:
+    """What was known before each part."""
+
+    def before(start: Floats, each: Floats) -> Floats:
+        return start[..., None, None, :] + np.cumsum(each, axis=-2) - each
+
+    scatter, freedom = parts.scatter, np.maximum(parts.counts - 1.0, 0.0)
+    if scatter is None:
+        scatter = freedom = np.zeros(parts.totals.shape)
+    return Past(
+        before(past.counts, parts.counts),
+        before(past.totals, parts.totals),
+        before(past.scatter, scatter),
+        before(past.freedom, freedom),
+        (),
+    )
+
+
+def _batches(parts: Parts) -> Batch:
     """Some dealings, with neighbouring parts put together: then they end where fewer parts end (`dealing.edges`)."""
     some = (..., slice(DEALINGS), slice(None), slice(None))
     counts, totals = parts.counts[some], parts.totals[some]
@@ -73,8 +83,13 @@ def _fewer(parts: Parts) -> Parts:
             scatter = _halved(scatter) + _between(counts, totals)
         counts, totals = _halved(counts), _halved(totals)
         rows = None if rows is None else rows[..., ::2, :] + rows[..., 1::2, :]
-    table = None if parts.table is None or rows is None else Table(parts.table.values, rows)
-    return Parts(counts, totals, scatter, table)
+    totals = np.moveaxis(totals, -1, -2)
+    return Batch(
+        np.broadcast_to(np.moveaxis(counts, -1, -2), totals.shape),
+        totals,
+        None if scatter is None else np.moveaxis(scatter, -1, -2),
+        None if parts.table is None or rows is None else Table(parts.table.values, np.moveaxis(rows, -2, -3)),
+    )
 
 
 def _halved(values: Floats) -> Floats:
