@@ -34,6 +34,7 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 SMALL = 0.15  # a batch that adds no more than this share to what is known of any form is bet on as a whole
+VALUES = 32  # and so is one of rows, if those before had more distinct values than this: it takes too long otherwise
 BOLD, SOONER = 0.3, 0.05  # and one that adds no more than this to a form, or than this times the batches before it,
 # is bet on with less to jump for (`slopes.JUMPS`)
 SHORT = 0.4  # standard errors by which the aim falls short of what the estimate promises
@@ -72,6 +73,7 @@ class Course:
         self.drifts, self.log_weights = drifts, log_weights  # (k, 1, ...)
         self.joined: Bools | None = None  # (k, P)
         self.moved = 0
+        self.values = 0  # distinct values of rows that were seen in a batch, at most
         self.low = self.step = self.money = np.zeros(0)  # of the grid: (P), (P), (G, P)
 
     @quiet
@@ -90,8 +92,14 @@ class Course:
         stand = _Stand(mean, variance, new, live, past.batches)
         joins = self._joining(stand, np.where(live, spread.units(self.units, pieces), 1.0), earlier)
         small = (stand.past <= SMALL * (stand.past + stand.new)).all()
-        parts = None if small else lined_up(past, batch, pieces, live.shape)
+        whole = small or batch.parts is None or self.values > VALUES
+        parts = None if whole or batch.parts is None else lined_up(past, batch.parts, pieces, live.shape)
         return Aimed(joins, self.moved, self._played(past, batch, pieces, parts, stand, spread))
+
+    def seen(self, batch: Batch) -> None:
+        """Keep of a batch that was bet on what the next ones need."""
+        tables = [each.table for each in (batch, batch.pairs) if each is not None and each.table is not None]
+        self.values = max([self.values, *(int(table.values.shape[-1]) for table in tables)])
 
     def _joining(self, stand: _Stand, units: Floats, earlier: Sequence[Steady]) -> Bools:
         """Which drifts join now, and their money with what is aimed."""
@@ -256,7 +264,7 @@ def _sized(z: Floats, ratio: Floats, need: Floats, bold: Bools) -> tuple[Floats,
     if not bold.all():
         other, less = (each.take(place, mode="clip") for each in slopes(-1))
         slope, stake = np.where(bold, slope, other), np.where(bold, stake, less)
-    return slope * few, stake.astype(np.float64)
+    return slope.astype(np.float64) * few, stake.astype(np.float64)
 
 
 def _won(logs: Floats, stakes: Floats) -> Floats:

@@ -160,6 +160,7 @@ class Bets:
                 continue
             aim = None if bet.first else course.batch(bet.known, bet.part, pieces, earlier)
             earlier.append(bettor.steady(bet.known.past, bet.part, pieces, units, drifts[course.moved :]))
+            course.seen(bet.part)
             yield earlier[-1], aim
 
 

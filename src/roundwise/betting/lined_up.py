@@ -16,7 +16,6 @@ from roundwise.state import Batch, Parts, Table
 
 DEALINGS = 16  # at most
 PARTS = 6  # of each, at most: neighbours are put together
-_VALUES = 64  # distinct values of rows up to which they are looked at part by part
 
 
 class LinedUp(NamedTuple):
@@ -27,11 +26,8 @@ class LinedUp(NamedTuple):
     pieces: Halfspaces  # (M, C, P, S)
 
 
-def lined_up(past: Past, batch: Batch, pieces: Halfspaces, shape: tuple[int, ...]) -> LinedUp | None:
-    """The batch in parts, with forms of this shape; None if it has none, or too many values."""
-    parts = batch.parts
-    if parts is None or any(each is not None and _long(each) for each in (parts, parts.pairs)):
-        return None
+def lined_up(past: Past, parts: Parts, pieces: Halfspaces, shape: tuple[int, ...]) -> LinedUp:
+    """A batch in parts, with forms of this shape."""
     own = _batches(parts)
     known = _known(past, own)
     if parts.pairs is not None:
@@ -47,11 +43,6 @@ def lined_up(past: Past, batch: Batch, pieces: Halfspaces, shape: tuple[int, ...
     factors = None if pieces.factors is None else spread(pieces.factors)
     forms = pieces._replace(arms=spread(pieces.arms), factors=factors, offsets=np.broadcast_to(np.zeros(()), wide))
     return LinedUp(known, own, forms)
-
-
-def _long(parts: Parts) -> bool:
-    """Whether there are too many values."""
-    return parts.table is not None and parts.table.values.shape[-1] > _VALUES
 
 
 def _known(past: Past, parts: Batch) -> Past:
