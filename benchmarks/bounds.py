@@ -25,6 +25,8 @@ LAWS = {  # model, mean, deviation, results times so many, totals of n results, 
     "0/1, 50 %": (Binary(), 0.5, 0.5, 1, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), hypergeometric),
     "Poisson, 1": (Poisson(), 1.0, 1.0, 1, lambda rng, n, m: rng.poisson(n * m, (RUNS, 2)), multinomial),
 }
+LONG = {"20 of 30": (30,) * 20, "each as large as all before": (30, *(30 * 2**i for i in range(8)))}
+LATER = (3, 6, 9, 20)
 FORMS = {
     "a mean, from below": means_of(2, 1.0),
     "a mean, from above": means_of(2, -1.0),
@@ -42,8 +44,8 @@ def dealt(rng, law, n, parts, dealings):
     return Batch(counts, totals, parts=Parts(cuts, found.transpose()))
 
 
-def widths(law, forms, seed=1):
-    """After each batch, the medians of how far bounds are from the estimate, in standard errors."""
+def widths(law, forms, seed=1, sizes=SIZES, after=range(1, 100)):
+    """After these batches, the medians of how far bounds are from the estimate, in standard errors."""
     noise, _, deviation, times, *_ = law
     rng, problem = np.random.default_rng(seed), Problem(BestArm(), 2, 0.05, noise)
     factors = None if forms.factors is None else np.broadcast_to(forms.factors, (RUNS, *forms.factors.shape))
@@ -53,12 +55,14 @@ def widths(law, forms, seed=1):
     def known():
         return Known(past, past.means, noise.variance(past))
 
-    for number, n in enumerate(SIZES):
+    for number, n in enumerate(sizes):
         batch = dealt(rng, law, n * times, PARTS if number else FIRST_PARTS, DEALINGS if number else 1)
         for p in [None] if number else range(FIRST_PARTS):
             part = batch if p is None else batch.parts.batch(p)
             placed.append(Placed(None, known(), None, part, not number))
             past = past.plus(part, same_batch=bool(p))
+        if number + 1 not in after:
+            continue
         bound = Bets(problem, placed, Kept(None, known(), None)).bound(forms, problem.goal)
         dense = forms.coefficients[0]
         estimate = (dense * past.means[:, forms.arms[0]]).sum(axis=-1)
@@ -66,17 +70,26 @@ def widths(law, forms, seed=1):
         yield float(np.median((estimate - bound) / error))
 
 
+def compared(*given):
+    """Widths with steady bets alone, and now."""
+    aiming = bounds.Course.batch
+    bounds.Course.batch = lambda *given: None
+    before = list(widths(*given))
+    bounds.Course.batch = aiming
+    return [f"{a:.2f} → {b:.2f} ({b / a - 1:+.0%})" for a, b in zip(before, widths(*given), strict=True)]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     seed = parser.parse_args().seed
-    aiming = bounds.Course.batch
     row("results", "bound of", *(f"after batch {i}" for i in range(1, len(SIZES) + 1)))
     row(*["---"] * (len(SIZES) + 2))
     for name, law in LAWS.items():
         for what, forms in FORMS.items():
-            bounds.Course.batch = lambda *given: None
-            before = list(widths(law, forms, seed))
-            bounds.Course.batch = aiming
-            now = list(widths(law, forms, seed))
-            row(name, what, *(f"{a:.2f} → {b:.2f} ({b / a - 1:+.0%})" for a, b in zip(before, now, strict=True)))
+            row(name, what, *compared(law, forms, seed))
+    print()
+    row("batches of normal results", *(f"after batch {i}" for i in LATER))
+    row(*["---"] * (len(LATER) + 1))
+    for name, sizes in LONG.items():
+        row(name, *compared(LAWS["normal"], FORMS["a mean, from below"], seed, sizes, LATER))
