@@ -28,7 +28,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.dealing import cut
-from roundwise.simulation import lockstep
+from roundwise.simulation import run as lockstep
 from roundwise.state import Batch, Parts
 from roundwise.trial import advance, begin
 from run import PAPER, row

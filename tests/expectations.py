@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from roundwise.studies.drift import Agreement, agreement, differs
+
 Array = NDArray[np.float64]
 TOLERANCE = 1e-9  # of the quadratures and sums, not of the bets
 PAST_Z = np.array([-40.0, -8.0, -2.0, -0.3, 0.0, 0.7, 2.0, 5.0, 11.0, 40.0])
@@ -30,3 +32,11 @@ def row_table(*rows: Array) -> tuple[Array, list[Array]]:
     """Distinct values of raw rows, and for each arm's rows how often each occurs: the table that bets ask for."""
     values = np.unique(np.concatenate(rows))
     return values, [np.bincount(np.searchsorted(values, r), minlength=values.size).astype(float) for r in rows]
+
+
+def disagreement(problem, batches, shifts):
+    """How well a list of batches agrees, up to a shift of all arms together."""
+    found = Agreement.none(problem.arms)
+    for number, batch in enumerate(batches, 1):
+        found = agreement(problem, found, batch, number)
+    return differs(problem, found, shifts)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
+from expectations import disagreement
 from roundwise import (
     PET,
     Above,
@@ -23,7 +24,6 @@ from roundwise import (
 )
 from roundwise.arrays import mapped
 from roundwise.state import Batch
-from roundwise.studies.drift import disagreement
 from roundwise.trial import advance, begin
 
 FIVE = GaussianArms([0.3, 0.2, 0.1, 0.0, 0.0])

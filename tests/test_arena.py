@@ -10,8 +10,7 @@ import pytest
 
 from commands import shell
 from roundwise import PET, BestArm, DataError, GaussianArms, Wager, simulate
-from roundwise.arena.contests import fixed, own, replayed
-from roundwise.arena.entrants import entrants
+from roundwise.arena.contests import entrants, fixed, own, replayed
 from roundwise.arena.page import docs_page, html_page
 from roundwise.arena.ranking import advice, standings
 from roundwise.arena.run import drawn

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise.studies.results.balance import missing_differs, split_differs
-from roundwise.studies.tails import chi_squared_tail
+from roundwise.studies.drift import chi_squared_tail, missing_differs, split_differs
 
 
 def test_the_tail_of_chi_squared():

@@ -8,18 +8,16 @@ import pytest
 from typer.testing import CliRunner
 
 from roundwise.errors import InputError
-from roundwise.noise import tilts, unknown_variance
+from roundwise.noise import NOISES, tilts, unknown_variance
 from roundwise.policies import POLICIES, limited
 from roundwise.problem import Problem
-from roundwise.questions import BestArm, Linear
-from roundwise.spec import NOISES, QUESTIONS
+from roundwise.questions import QUESTIONS, BestArm, Linear
 from roundwise.state import Parts
 from roundwise.stopping import THRESHOLDS, Declared
 from roundwise.studies.results import batches, lots
 from roundwise.theory.calibration import measure
-from roundwise.theory.calibration.grid import grid, quick
 from roundwise.theory.calibration.laws import LAWS
-from roundwise.theory.calibration.measure import Measured, measured
+from roundwise.theory.calibration.measure import Measured, grid, measured, quick
 from roundwise.theory.calibration.page import page, plain, wrong
 from roundwise.theory.calibration.rules import RULES
 from roundwise.theory.calibration.shapes import SHAPES

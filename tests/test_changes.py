@@ -1,24 +1,37 @@
 """What else may change in a study under way: budgets, earlier data, later results, its end; and its rounds."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 
 from changing import ARMS, rates, same_when_read_again, studies, sums
 from roundwise import (
     BestArm,
     Binary,
+    Chances,
+    DataError,
     Gaussian,
     InputError,
     TopK,
     Wager,
+    list_studies,
     load_study,
 )
 from roundwise.policies import PET
 from roundwise.questions import Claims
+from roundwise.state import Batch
+from roundwise.studies import count as counting
+from roundwise.studies.keeping import verified
+from roundwise.studies.results import Columns
 from roundwise.studies.settings import Settings
 from roundwise.studies.store import UnknownStudy
-from roundwise.studies.verify import verified
+from roundwise.studies.words import count
+from roundwise.trial import advance
+
+DOSES = ("placebo", "low", "high")
+CLAIMS = {"question": Claims.against_control(DOSES, control="placebo"), "arms": DOSES}
 
 
 @pytest.fixture
@@ -75,6 +88,111 @@ class TestBudgets:
         study.extend(600)
         assert (study.state.trial.plan.left, bool(study.state.trial.plan.last)) == (480, False)
 
+    def test_a_round_that_is_asked_for_is_the_last_only_by_what_it_asks_for(self, make):
+        """The budget grows from 90 to 120 while the last 40 of 90 are asked for: 30 are left after them."""
+        study = make(**CLAIMS, budget=90, round=50)
+        study.ask()
+        study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
+        assert study.ask().pulls.sum() == 40
+        assert bool(study.state.trial.plan.last)
+        study.extend(120)
+        plan = study.state.trial.plan
+        assert (plan.pulls.sum(), plan.left, bool(plan.last)) == (40, 30, False)
+        report = study.tell(sums(placebo=(20, 6), high=(20, 9)))
+        assert report.status == "undecided"
+        assert np.isfinite(study.state.trial.kept.gains).all()  # nothing was bet that cannot be undone
+        assert study.ask().pulls.sum() == 30
+        assert verified(study.entries()).differences == ()
+
+    def test_counted_anew_each_round_has_the_budget_that_was_said_before_it(self, make):
+        study = make(**CLAIMS, budget=90, round=50)
+        study.ask()
+        study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
+        study.extend(200)
+        study.ask()
+        study.tell(sums(placebo=(25, 6), high=(25, 9)))
+        before = study.state.trial
+        second = study.state.asked[1].files[0].digest
+        study.amend(second, sums(placebo=(25, 6), high=(25, 10)), "a typing error")
+        study.amend(study.state.asked[1].files[0].digest, sums(placebo=(25, 6), high=(25, 9)), "it was none")
+        after = study.state
+        assert after.settings.budget == 200
+        assert after.trial.kept.gains == pytest.approx(before.kept.gains, rel=1e-12)
+        assert (after.trial.plan.left, bool(after.trial.plan.last)) == (before.plan.left, bool(before.plan.last))
+        assert verified(study.entries()).differences == ()
+
+    @pytest.mark.parametrize("cash", [0.0, 0.02])
+    def test_claims_go_on_after_the_end_with_what_is_left(self, make, cash):
+        study = make(**CLAIMS, budget=90, round=50, policy=Chances(cash=cash))
+        study.ask()
+        study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
+        study.ask()
+        before = study.state.trial.kept.gains
+        study.tell(sums(placebo=(14, 4), low=(13, 4), high=(13, 6)))
+        kept = study.state.trial.kept
+        assert study.state.decided is not None
+        assert "the budget is used" in study.status().text()
+        if not cash:
+            assert np.isneginf(kept.gains).all()
+            with pytest.raises(InputError, match="left nothing to what it did not show"):
+                study.extend(2000)
+            return
+        assert kept.gains == pytest.approx(before + math.log(0.02))
+        said = study.effect("extend", budget=2000)
+        assert said.startswith("This keeps the guarantee: what was shown stays shown, and what is open goes on with")
+        assert f"at most {0.02 * math.exp(before.max()):.2g} : 1" in said
+        assert study.extend(2000).status == "undecided"
+        assert study.state.decided is None
+        assert study.state.trial.kept.gains == pytest.approx(kept.gains)
+        while (asked := study.ask()) is not None:
+            study.tell(
+                sums(**{arm: (n, round(n * (0.2 if arm == "placebo" else 0.7))) for arm, n in asked.table}), again=True
+            )
+        assert any(row["shown"] for row in study.report().plain()["claims"])
+        assert [each.kind for each in study.entries()].count("decided") == 2
+        assert verified(study.entries()).differences == ()
+        with pytest.raises(InputError, match="decided for good: all claims are shown"):
+            study.extend(9000)
+
+    def test_a_budget_that_came_all_at_once_is_used_and_nothing_is_forecast(self, make):
+        study = make(**CLAIMS, budget=100, round=50)
+        study.ask()
+        report = study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
+        assert "the budget is used" in report.text()
+        assert [row["chance"] for row in report.plain()["claims"]] == [0, 0]
+        assert study.ask() is None
+        study.extend(300)  # no bet was the last: everything that was won is there
+        assert study.ask().pulls.sum() == 50
+
+    def test_no_extension_after_results_that_came_after_the_end(self, make):
+        study = make(**CLAIMS, budget=100, round=50, policy=Chances(cash=0.02))
+        study.ask()
+        study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
+        study.tell(sums(placebo=(4, 1)))
+        with pytest.raises(InputError, match="Results were told after 's' ended"):
+            study.extend(300)
+
+    @pytest.mark.parametrize("cash", [0.0, 0.1])
+    def test_whoever_extends_whenever_nothing_is_shown_keeps_the_error(self, cash):
+        """Three times the budget is doubled after its end; 20 % of the studies may be wrong."""
+        wrong, runs = 0, 300
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+            settings = Settings(
+                Claims.against_control(3, 0), ("a", "b", "c"), Gaussian(1.0), 0.2, Chances(cash=cash), 0, 100, 50
+            )
+            trial = counting.started(settings)
+            for budget in (200, 400, 800, 800):
+                while not trial.done:
+                    pulls = trial.plan.pulls
+                    batch = Batch(pulls, np.sqrt(pulls) * rng.standard_normal(3))
+                    trial = advance(settings.problem, settings.acting, trial, batch)
+                if not trial.kept.shown.any():
+                    settings, trial = counting.extended(settings, trial, budget)
+            wrong += bool(trial.kept.shown.any())
+        assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)
+        assert wrong > 0.05 * runs  # the test can fail
+
     def test_what_cannot_be(self, make):
         study = make()
         with pytest.raises(InputError, match="has no budget to extend"):
@@ -100,6 +218,42 @@ class TestThePast:
             taught[[0, 2]] > untaught[[0, 2]]
         ).all()  # a batch that came as sums is bet on, now that there is a past
         same_when_read_again(study)
+
+    def test_it_cannot_be_told_again_as_results(self, make):
+        rows = {"arm": ["a", "b", "c"] * 20, "outcome": [0, 1, 1, 1, 0, 0] * 10}
+        study = make()
+        study.import_past(rows)
+        study.ask()
+        for told in (rows, {name: cells[::-1] for name, cells in rows.items()}):
+            with pytest.raises(DataError, match="were imported as earlier data and cannot be evidence, too"):
+                study.tell(told)
+        with pytest.raises(DataError, match="were imported as earlier data"):
+            study.tell({name: [*cells, *cells[:3]] for name, cells in rows.items()})  # and three more
+        with pytest.raises(DataError, match="were imported as earlier data"):
+            study.tell(rows, again=True)
+        assert study.tell({name: cells[:45] for name, cells in rows.items()}).results == 0  # other results wait
+
+    def test_no_id_of_it_counts(self, make):
+        rows = {"user": list(range(60)), "arm": ["a", "b", "c"] * 20, "outcome": [0, 1, 1, 1, 0, 0] * 10}
+        study = make(columns=Columns(id="user"))
+        study.import_past(rows)
+        study.ask()
+        for again in (False, True):
+            with pytest.raises(DataError, match=r"imported as earlier data|brings nothing new"):
+                study.tell({name: cells[::-1] for name, cells in rows.items()}, again=again)
+        more = {"user": [5, 99, 98], "arm": ["c", "a", "b"], "outcome": [0, 1, 0]}
+        study.tell(more)
+        assert study.state.waiting.results == 2
+
+    def test_sums_of_it_are_known(self, make):
+        study = make()
+        study.import_past(sums(a=(500, 100), b=(500, 400), c=(500, 250)))
+        study.ask()
+        for told in (sums(b=(500, 400), a=(500, 100), c=(500, 250)), sums(a=(505, 101), b=(505, 404), c=(505, 252))):
+            with pytest.raises(DataError, match="imported as earlier data"):
+                study.tell(told)
+        study.tell(sums(a=(600, 140), b=(600, 460), c=(600, 320)))  # no more alike than results of these arms are
+        assert study.state.number == 1
 
     def test_it_comes_first(self, make):
         study = make()
@@ -223,3 +377,118 @@ class TestRequests:
         results, report = study.preview(sums(a=(30, 15), b=(30, 9), c=(30, 4)))
         assert (len(results), report.rounds, study.state.seq) == (1, 1, seq)
         assert study.tell(sums(a=(30, 15), b=(30, 9), c=(30, 4))).plain() == report.plain()
+
+
+class TestWhatIsSaid:
+    def test_a_closed_study_waits_for_nothing(self, make, tmp_path):
+        study = make()
+        study.ask()
+        study.tell(sums(a=(4, 1), b=(2, 1)))
+        study.end("no money")
+        found = study.report()
+        text = found.text()
+        assert "wait for the rest" not in text
+        assert "do not count yet" not in text
+        assert "Still to come" not in text
+        assert (found.waiting, found.plain()["still_to_come"]) == (0, {})
+        assert "6 results of round 1, which was not complete when the study was closed, count in nothing." in text
+        listed = list_studies(f"sqlite:///{tmp_path}/studies.db")[0]
+        assert (listed["since"], listed["waiting"], listed["state"]) == (None, 0, "closed")
+
+    def test_results_that_count_no_more_because_an_earlier_round_decides(self, make):
+        study = make()
+        rates(study, a=0.1, b=0.9, c=0.85)
+        rates(study, a=0.1, b=0.88, c=0.86)
+        before = study.report()
+        assert before.status == "undecided"
+        study.drop("c", "the supplier went bankrupt", unrelated=True)
+        found = study.report()
+        assert found.status == "decided"
+        assert found.rounds < before.rounds
+        came = study.state.asked[1].counts[:2].sum()
+        said = f"{came:.0f} results (1 round) came after the round that decides, now that all is counted anew"
+        assert any(each.startswith(said) for each in found.notes)
+        assert study.status().notes == found.notes
+
+    def test_earlier_data_are_in_the_report(self, make):
+        study = make()
+        study.import_past(sums(a=(500, 100), b=(500, 400), c=(500, 250)))
+        assert any(
+            f"{count(1500)} earlier results (data frame) taught where to look" in each for each in study.report().notes
+        )
+        rates(study, a=0.3, b=0.6, c=0.5)
+        assert any("earlier results (data frame)" in each for each in study.status().notes)
+
+    def test_a_contradiction_that_was_put_right_is_not_said_again(self, make):
+        study = make(columns=Columns(id="user"))
+        study.ask()
+        arms = ["a", "b", "c"]
+        study.tell({"user": [1, 2, 3], "arm": arms, "outcome": [0, 1, 1]})
+        first = study.state.asked[0].files[0].digest
+        study.tell({"user": [1, 2, 3, 4], "arm": [*arms, "a"], "outcome": [1, 0, 1, 0]})
+        assert any("2 rows have an id seen before but another outcome" in each for each in study.report().notes)
+        study.amend(first, {"user": [1, 2, 3], "arm": arms, "outcome": [1, 0, 1]}, "they were not final")
+        assert not any("seen before" in each for each in study.report().notes)
+        assert study.state.contradicted == 0
+
+    def test_ids_say_what_is_new_after_a_withdrawal_not_the_file(self, make):
+        study = make(columns=Columns(id="user"))
+        study.ask()
+        study.tell({"user": [1, 2, 3], "arm": ["a", "b", "c"], "outcome": [0, 1, 1]})
+        grown = {"user": [1, 2, 3, 4], "arm": ["a", "b", "c", "a"], "outcome": [0, 1, 1, 0]}
+        study.tell(grown)
+        with pytest.raises(DataError, match="brings nothing new"):
+            study.tell(grown)
+        study.amend(study.state.asked[0].files[0].digest, None, "of another day")
+        assert study.state.waiting.results == 1
+        study.tell(grown)
+        assert study.state.waiting.results == 4
+
+    def test_items_that_come_back_make_the_guarantee_conditional(self, make):
+        study = make()
+        asked = study.ask()
+        n = int(asked.pulls.min())
+        rows = [(arm, i % 2, f"q{i}") for i in range(n) for arm in asked.arms]
+        arms, outcomes, items = map(list, zip(*rows, strict=True))
+        found = study.tell({"arm": arms, "outcome": outcomes, "question_id": items})
+        assert found.guarantee == (
+            "conditional on the assumption that results of different arms on the same item have nothing to do with "
+            "each other"
+        )
+
+    def test_no_arm_without_a_share(self, make):
+        with pytest.raises(InputError, match="leaves an arm without any result"):
+            make(split="2:0:1", round=60)
+
+    def test_earlier_data_do_not_teach_claims(self, make):
+        with pytest.raises(InputError, match="do not teach claims"):
+            make(**CLAIMS, budget=100).import_past(sums(placebo=(5, 1), low=(5, 4)))
+
+    def test_dangers_stand_above_the_headline_on_a_terminal(self, make):
+        study = make(arms=("a", "b"), round=400, split="equal")
+        study.ask()
+        report = study.tell(sums(a=(300, 150), b=(100, 51)))
+        assert "split among the arms otherwise than was asked" in report.dangers[0]
+        text = report.text().replace("\N{NO-BREAK SPACE}", " ")
+        assert 0 <= text.index("Danger: The results are split") < text.index("Not decided yet")
+
+    def test_after_the_end_of_claims_only_means_move(self, make):
+        study = make(**CLAIMS, budget=100, round=50)
+        study.ask()
+        study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
+        before = study.report().claim_rows
+        report = study.tell(sums(placebo=(40, 2), high=(30, 14)))
+        assert [(each.estimate, each.lower) for each in report.claim_rows] == [
+            (each.estimate, each.lower) for each in before
+        ]
+        assert any("after the decision: they enter means, and" in each for each in report.notes)
+
+    def test_what_is_no_object_or_no_change_is_said(self, make):
+        with pytest.raises(InputError, match=r"`question` is the text 'best-arm'. Give the object"):
+            make(question="best-arm")
+        with pytest.raises(InputError, match=r"`noise` is the text 'binary'"):
+            make(noise="binary")
+        with pytest.raises(InputError, match="nothing"):
+            make().effect("nothing")
+        with pytest.raises(InputError, match="two arms called 'p'"):
+            Claims.against_control(["p", "p", "q"], "q")

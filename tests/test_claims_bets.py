@@ -8,7 +8,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, hypergeom, nchypergeom_fisher, norm, poisson, t
 
 from roundwise.estimates import Known, Past
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance, lattice
 from roundwise.noise.horizon import (
     binomial_horizon_bet,
     drift_horizon_bet,
@@ -262,6 +262,24 @@ class TestModels:
         found = bet(noise, self.claims, batch, 3.0, 0.4)
         assert found[0] != 0
         assert found[1] == 0
+
+
+def test_equal_laws_are_bet_on_as_each_alone():
+    """Elements with the same law, and in a first batch with the same need, are computed once."""
+    rng = np.random.default_rng(8)
+    events, won = rng.integers(90, 96, 80), rng.integers(30, 70, 80)
+    for need, rho in ((np.full(80, 4.6), np.full(80, 0.1)), (rng.uniform(2.0, 6.0, 80), np.full(80, 0.2))):
+        together = binomial_horizon_bet(won, events, 0.1, need, rho)
+        assert np.unique(together).size > 20
+        for i in range(80):
+            assert binomial_horizon_bet(won[i], events[i], 0.1, need[i], rho[i]) == together[i]
+
+
+def test_settings_are_told_apart_by_all_of_them():
+    first, second = np.array([1.0, 2.0, 1.0, 0.0]), np.array([3.0, 3.0, 3.0, -0.0])
+    which = lattice._alike([first, second])
+    assert which[0] == which[2]
+    assert len({int(each) for each in which}) == 3
 
 
 def test_a_result_is_the_same_alone_and_among_others():

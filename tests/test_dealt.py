@@ -159,7 +159,7 @@ def test_sums_of_other_laws_are_not_dealt() -> None:
 
 @pytest.mark.parametrize("question", [BestArm(), TopK(1), Above(0.33)], ids=lambda each: each.name)
 def test_forty_seeds_give_one_verdict(question) -> None:
-    """1200 rows of each of two arms, 30.3 and 36.8 %, which is just not enough: the evidence hangs on the data, hardly on the seed."""
+    """1200 rows of each of two arms, 30.3 and 36.8 %, just not enough: the evidence hardly hangs on the seed."""
     problem, policy = Problem(question, 2, 0.05, Binary()), Wager(first_pulls=1200)
     plan, counts = begin(problem, policy), np.full(2, 1200.0)
     totals = np.array([364.0, 442.0])

@@ -27,8 +27,8 @@ from roundwise.policies.limited import Limited
 from roundwise.state import Batch, Declaration
 from roundwise.stopping import Declared, Exacting
 from roundwise.studies import replayed
+from roundwise.studies.keeping import verified
 from roundwise.studies.store import open_store
-from roundwise.studies.verify import verified
 from test_study import World, rechained
 
 ARMS = ("a", "b", "c")

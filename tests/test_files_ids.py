@@ -7,8 +7,8 @@ import pytest
 
 from filing import ARMS, WITH_IDS, reader, users
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_study
+from roundwise.studies.packing import packed_hashes, unpacked_hashes
 from roundwise.studies.results import Earlier, Results, read_results
-from roundwise.studies.results.packing import packed_hashes, unpacked_hashes
 
 
 @pytest.fixture
@@ -28,7 +28,9 @@ class TestIds:
         assert third.rows == 1
         with pytest.raises(DataError, match="results.csv brings nothing new: all of its 2 rows are recorded"):
             tell(users("3,25mg,1", "1,placebo,1"), study=WITH_IDS, told=[first, back])
-        assert tell(users("1,placebo,1"), study=WITH_IDS, told=[first], again=True).rows == 1
+        with pytest.raises(DataError, match="brings nothing new"):  # whoever says that it is new
+            tell(users("1,placebo,1"), study=WITH_IDS, told=[first], again=True)
+        assert tell(users("1,placebo,1", "5,25mg,1"), study=WITH_IDS, told=[first], again=True).rows == 1
 
     def test_numbers_and_texts_are_one_id(self, tell):
         first = tell(users("1,placebo,1", " 2 ,25mg,0"), study=WITH_IDS)

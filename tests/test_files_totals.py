@@ -34,6 +34,45 @@ class TestRunningTotals:
         for clear in ("placebo,9,4\n25mg,20,5\n", "placebo,15,3\n25mg,20,5\n", "placebo,11,9\n25mg,20,5\n"):
             tell("arm,count,successes\n" + clear, told=[first], waiting=np.array([99.0, 99, 99]))
 
+    def test_rows_in_another_order_are_refused(self, tell):
+        """A warehouse has no order: counts by arm and outcome say whether a file could hold all that is recorded."""
+        first, many = tell(table("placebo,1", "placebo,0", "25mg,1", "25mg,0", "placebo,1")), np.array([99.0, 99, 99])
+        grown = table("25mg,0", "placebo,1", "25mg,1", "placebo,0", "placebo,1", "25mg,1")
+        with pytest.raises(DataError, match="a running total: it could hold all rows that are recorded"):
+            tell(grown, told=[first], waiting=many)
+        assert tell(grown, told=[first], again=True).rows == 6
+        assert tell(grown, told=[first], waiting=np.array([3.0, 3, 0])).rows == 6  # just what was asked for
+        clear = table("25mg,1", "placebo,1", "25mg,1", "placebo,0", "placebo,1", "25mg,1")
+        assert tell(clear, told=[first], waiting=many).rows == 6
+
+    def test_values_in_another_order_are_refused_where_that_is_far_likelier(self, tell):
+        rng = np.random.default_rng(1)
+
+        def drawn(size):
+            return [f"{arm},{x}" for arm in ARMS for x in rng.normal(size=size)]
+
+        words = {"noise": Gaussian(), "waiting": np.full(3, 999.0)}
+        rows = drawn(1000)
+        first = tell(table(*rows), noise=Gaussian())
+        grown = [*rows, *drawn(2)]
+        rng.shuffle(grown)
+        with pytest.raises(DataError, match="it could hold all rows that are recorded"):
+            tell(table(*grown), told=[first], **words)
+        assert tell(table(*drawn(1020)), told=[first], **words).rows == 3060
+
+    def test_after_a_running_total_every_file_is_asked_about(self, tell):
+        asked = np.array([99.0, 99, 99])
+        first = tell(self.SUMS)
+        second = tell(self.LATER, told=[first], cumulative=True)
+        assert second.running
+        other = "arm,count,successes\nplacebo,3,1\n25mg,4,2\n"  # holds nothing of what is recorded
+        with pytest.raises(DataError, match="the files before it were running totals: is this one, too?"):
+            tell(other, told=[first, second], waiting=asked)
+        third = tell(other, told=[first, second], waiting=asked, again=True)
+        assert not third.running
+        assert tell("arm,count,successes\nplacebo,2,1\n", told=[first, second, third], waiting=asked).rows == 1
+        assert Results.from_payload(second.payload()).running
+
     def test_a_rate_that_moved_is_no_excuse(self, tell):
         """1000 results with 100 ones, then the same and as many with 300 on a weekend: no law says what that is."""
         first, asked = tell("arm,count,successes\nplacebo,1000,100\n25mg,1000,120\n"), np.array([9999.0] * 3)

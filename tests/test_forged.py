@@ -14,12 +14,11 @@ import make
 
 from roundwise import BestArm, Binary, DataError, create_study, import_study, verify_study
 from roundwise.errors import RoundwiseError
-from roundwise.studies.listing import imported
+from roundwise.studies.keeping import imported, verified
 from roundwise.studies.replay import replayed
 from roundwise.studies.report import report_of
 from roundwise.studies.store import write_log
 from roundwise.studies.store.log import Head, extended
-from roundwise.studies.verify import verified
 
 VALUES = [None, True, False, 0, -1, 1e308, -1000, "x", "", [], {}, [1], ["a"], 2**70, 0.5, "nan", "inf", {"a": 1}]
 

@@ -19,8 +19,8 @@ from roundwise import (
     create_study,
 )  # fmt: skip
 from roundwise.cli.study.new import listed_in
-from roundwise.planning.expected import scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
+from roundwise.planning.wish import scenarios
 from roundwise.simulation.sweep.grid import read_grid
 from roundwise.simulation.tables import read_forms, read_outcomes
 from roundwise.studies.replay import replayed
@@ -28,7 +28,7 @@ from roundwise.studies.report import report_of
 from roundwise.studies.results import Columns, Earlier, Options, Results, batch_of, read_results
 from roundwise.studies.settings import arm_names
 from roundwise.studies.store import read_log, write_log
-from roundwise.studies.store.address import parsed
+from roundwise.studies.store.location import parsed
 
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]

@@ -14,10 +14,10 @@ from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, Wager
 from roundwise.policies.chances import Chances
 from roundwise.studies import count
 from roundwise.studies.guarantee import guarantee_of
+from roundwise.studies.keeping import verified
 from roundwise.studies.packing import unpacked
 from roundwise.studies.replay import replayed
 from roundwise.studies.report import report_of
-from roundwise.studies.verify import verified
 
 KEPT = sorted(make.HERE.glob("*/*.jsonl.gz"))
 
@@ -88,7 +88,7 @@ def every_plan_differs(monkeypatch):
         for name in ("first", "next"):
             monkeypatch.setattr(policy, name, one_more(getattr(policy, name)))
     monkeypatch.setattr("roundwise.studies.count.RULES", 1000)
-    monkeypatch.setattr("roundwise.studies.verify.RULES", 1000)
+    monkeypatch.setattr("roundwise.studies.keeping.RULES", 1000)
 
 
 def reported(state):

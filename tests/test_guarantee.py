@@ -28,11 +28,15 @@ from roundwise import (
 from roundwise.betting.above import Won as Sets
 from roundwise.betting.candidates import Won
 from roundwise.betting.rule import ledger_of
-from roundwise.studies.guarantee import Guarantee, emptied
+from roundwise.studies.guarantee import Guarantee, standing
 from roundwise.studies.report import report_of
 from test_study import ARMS, World, finished
 
 AB = ("a", "b")
+
+
+def emptied(state):
+    return standing(state).emptied
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from commands import shell
+from expectations import disagreement
 from roundwise import (
     AnyAbove,
     BestArm,
@@ -31,7 +32,6 @@ from roundwise import (
 )
 from roundwise.betting.rule import ledger_of
 from roundwise.state import Batch, Table
-from roundwise.studies.drift import disagreement
 from roundwise.studies.report import report_of
 from roundwise.studies.results import read_results
 from roundwise.studies.store import StoreError, open_store

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from expectations import disagreement
 from roundwise import (
     PET,
     Above,
@@ -23,10 +24,9 @@ from roundwise import (
     simulate,
 )
 from roundwise.estimates import Past
-from roundwise.noise import Outcome, doubt, variances
-from roundwise.spec import NOISES, made, plain
+from roundwise.noise import NOISES, Outcome, doubt, variances
+from roundwise.spec import made, plain
 from roundwise.state import Batch
-from roundwise.studies.drift import disagreement
 from roundwise.studies.results import read_results
 from test_intervals import studied
 from test_spec import MODELS

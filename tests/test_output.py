@@ -32,11 +32,10 @@ from roundwise import (
     verify_study,
 )
 from roundwise.cli import main
-from roundwise.cli.files import check_output, file_name, write_file
-from roundwise.errors import at_the_shell, said, visible
-from roundwise.studies.store.address import parsed
-from roundwise.studies.store.errors import StoreError
-from roundwise.studies.store.failures import sentences
+from roundwise.cli.output import check_output, file_name, write_file
+from roundwise.errors import StoreError, at_the_shell, said, visible
+from roundwise.studies.report.files import MARK
+from roundwise.studies.store.location import parsed, sentences
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\u202e"
 
@@ -193,8 +192,42 @@ class TestFiles:
         for words in commands:
             found = shell(here, *words, "--out", name)
             assert found.returncode == 2
-            assert f"{name} exists, and roundwise did not write it: it may hold results." in found.stderr
+            assert f"{name} exists and is not as roundwise wrote it: it may hold results." in found.stderr
         assert (here / name).read_bytes() == before
+
+    @pytest.mark.parametrize(
+        ("name", "contents"),
+        [
+            ("asked.csv", "arm,still_to_come,successes\nred,10,4\n"),
+            ("asked.csv", "arm,still_to_come\nred,10,4\n"),
+            ("asked.csv", "arm,still_to_come\nred,4 of 10\n"),
+            ("asked.csv", "arm;still_to_come\r\nred;10\r\n"),
+            ("rounds.csv", "round,arm,asked,results,mean,counts,note\n1,red,5,5,.4,,ok\n"),
+            ("mine.csv", "arm,outcome,experiment\nred,1,roundwise-1\n"),
+            ("mine.txt", "results of roundwise\nred 1\n"),
+            ("mine.json", '{"experiment": "roundwise", "rows": [["red", 1]]}'),
+            ("r.md", "# What roundwise asked for\n| red | 1 |\n"),
+        ],
+    )
+    def test_nor_one_of_ours_that_they_filled_in_nor_one_that_names_us(self, here, name, contents):
+        (here / name).write_bytes(contents.encode())
+        commands = [("report", "checkout")] + ([("ask", "checkout")] if name.endswith("csv") else [])
+        for words in commands:
+            found = shell(here, *words, "--out", name)
+            assert (found.returncode, (here / name).read_bytes()) == (2, contents.encode())
+            assert "exists and is not as roundwise wrote it" in found.stderr
+
+    def test_nor_a_workbook_or_a_pdf_that_others_saved(self, here):
+        assert shell(here, "report", "checkout", "--out", "r.xlsx").returncode == 0
+        book = openpyxl.load_workbook(here / "r.xlsx")
+        book.properties.lastModifiedBy = "Ada"
+        book.save(here / "r.xlsx")
+        (here / "r.pdf").write_bytes(b"%PDF-1.7\nmade by roundwise?\n%%EOF\n")
+        for name in ("r.xlsx", "r.pdf"):
+            with pytest.raises(InputError, match="not as roundwise wrote it"):
+                check_output(here / name, theirs=False)
+        (here / "r.pdf").write_bytes(b"%PDF-1.7\n%%EOF\n" + MARK)
+        check_output(here / "r.pdf", theirs=False)
 
     def test_our_own_are(self, here):
         for name in ("r.html", "r.md", "r.json", "r.xlsx", "r.csv", "r.txt"):

@@ -418,8 +418,8 @@ class TestNew:
         assert list_studies(own.storage) == []
 
     def test_what_was_typed_on_is_given_up(self):
-        from roundwise.web.forecasts import Forecasts, OutOfDateError
         from roundwise.web.forms import Form
+        from roundwise.web.plan_pages import Forecasts, OutOfDateError
 
         forecasts, form = Forecasts(), Form(arms="a\nb", around="30 %")
         forecasts._asked["me"] = object()

@@ -9,8 +9,8 @@ from roundwise import BestArm, Binary, Bounded, Columns, create_study
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.noise import PairedBinary, with_items
 from roundwise.studies.guarantee import guarantee_of
+from roundwise.studies.keeping import verified
 from roundwise.studies.results import read_results
-from roundwise.studies.verify import verified
 
 ITEM = Columns(item="question_id")
 

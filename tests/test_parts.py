@@ -27,7 +27,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.betting import best_arm_parts, slopes
-from roundwise.betting.parts import cells, settled
+from roundwise.betting.parts import cells, largest, settled
 from roundwise.dealing import cut, shares_of_rest
 from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
 from roundwise.noise.parts import Before, Form, Rows, Seen, tilts_of
@@ -474,3 +474,11 @@ def test_settling_stops_at_the_goal_and_takes_no_bet_where_there_is_none() -> No
     again = settled(1.0, won, np.full((3, 2), 9.0), np.full((3, 2), 1.0), lambda p, q: 5.0 * q, None)
     assert again[0] == won[0]
     assert again[1] >= 1.0
+
+
+def test_the_first_of_the_largest_leads():
+    rng = np.random.default_rng(2)
+    for shape in ((4, 10, 50), (3, 2, 40), (2, 40, 50), (12, 10, 1)):
+        values = rng.integers(0, 4, shape).astype(float)
+        values[0, :, 0] = -np.inf
+        np.testing.assert_array_equal(largest(values), values.argmax(axis=1))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from roundwise import estimates
 from roundwise.arrays import take
 from roundwise.estimates import FEW, MeansOfArms, Past, ShiftsOfBatches, known_from
 from roundwise.questions.base import Halfspaces, pairs
@@ -133,3 +134,16 @@ def test_a_very_uneven_past_keeps_its_digits():
     found = known_from(seen(every), np.ones(RUNS), True).forecast(pairs(np.ones((RUNS, 4), dtype=np.intp), None))
     value, variance = least_squares(every, 0, np.array([-1.0, 1.0, 0.0, 0.0]))
     np.testing.assert_allclose([found.value[0, 0], found.leverage[0, 0]], [value, variance], rtol=1e-6)
+
+
+def test_few_numbers_are_worked_on_together_to_the_same_bits(monkeypatch):
+    rng = np.random.default_rng(3)
+    past = Past.none((6, 5))
+    for _ in range(8):
+        counts = rng.integers(0, 9, (6, 5)).astype(float)
+        past = past.plus(Batch(counts, counts * rng.normal(size=(6, 5))))
+    together = known_from(past, np.ones(6), True)
+    monkeypatch.setattr(estimates, "_SMALL", 0)
+    one_by_one = known_from(past, np.ones(6), True)
+    np.testing.assert_array_equal(together.means, one_by_one.means)
+    np.testing.assert_array_equal(together.fit.covariance, one_by_one.fit.covariance)

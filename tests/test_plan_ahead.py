@@ -26,8 +26,16 @@ from roundwise import (
     simulate,
 )
 from roundwise.planning.ahead import ahead, dealings_for, without_budget
-from roundwise.planning.allowed import Data, allowed_world, draws
-from roundwise.planning.worlds import TableArms, Unreliable, deviations, limited_world, world_of
+from roundwise.planning.worlds import (
+    Data,
+    TableArms,
+    Unreliable,
+    allowed_world,
+    deviations,
+    draws,
+    limited_world,
+    world_of,
+)
 from roundwise.simulation.environments import pulled_in_parts
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000

@@ -16,7 +16,7 @@ from scipy import stats
 
 from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager, dealing
 from roundwise import estimates as past
-from roundwise.betting import above, aims, candidates_parts, lined_up, slopes
+from roundwise.betting import above, aims, best_arm, best_arm_parts, candidates_parts, lined_up, slopes
 from roundwise.betting import bounds as intervals
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.rule import ledger_of
@@ -39,7 +39,7 @@ from roundwise.policies import wager
 from roundwise.policies.base import whole
 from roundwise.problem import Problem
 from roundwise.questions.base import pairs
-from roundwise.simulation import lockstep
+from roundwise.simulation import run as lockstep
 from roundwise.state import Batch, Table
 from roundwise.studies import opening
 from roundwise.studies.results import batch_of, read_results
@@ -72,6 +72,20 @@ def _slopes_at_ten() -> np.ndarray:
         (r"$g=\min(\max(3\sqrt{\lambda/N},\,0.25),\,\bar g)$", (wager.WIDTH, wager.NARROWEST), (3.0, 0.25)),
         ("$2$ times the chance", wager.UNSURE, 2.0),
         (r"$0.4\sqrt{\min(K,100)}$ times minus", (wager.CROWDED, wager.CROWD), (0.4, 100)),
+        (r"$\bar g$ the `growth` (6 where none is said)", wager.WIDEST, 6.0),
+        (
+            r"a 25th of the contenders $T^2/\sum_jT_j^2$, at least once and at most 4 times",
+            (wager.CONTENDERS, wager.WIDER),
+            (25, 4),
+        ),
+        (r"$\bar G\le24$", wager.WIDEST * wager.WIDER, 24.0),
+        ("of more than 100 arms ($z>10$)", (past.CROWD, best_arm_parts.CLEAR < 10), (100, True)),
+        ("at least a quarter of the variance", best_arm.TOLD_APART, 0.25),
+        (
+            "3 standard errors ahead of it, or right with a chance of at least 0.2",
+            (best_arm_parts.CLEAR, best_arm_parts.SURE),
+            (3, 0.2),
+        ),
         ("and $0.55$ of that for minimum and any above", ExtremeLedger.worth, 0.55),
         (
             "4 parts of the first batch, 12 of every later one (8 for t bets;",

@@ -8,7 +8,7 @@ import pytest
 from roundwise import BestArm, Binary, DataError, InputError, create_study, verify_study
 from roundwise.cli import main
 from roundwise.studies import load_study
-from roundwise.studies.report.notes import gathered
+from roundwise.studies.guarantee import gathered
 from roundwise.studies.so_far import MOST, with_notes
 
 ARMS = ["a", "b", "c"]
@@ -62,7 +62,7 @@ def test_what_fails_after_something_was_recorded_is_not_exit_code_2(study, round
         raise InputError(f"{path} cannot be written: No space left on device. Give another place.")
 
     study.tell(round_over="nobody came")
-    monkeypatch.setattr("roundwise.cli.study.ask.write_file", full)
+    monkeypatch.setattr("roundwise.cli.study.rounds.write_file", full)
     said = roundwise("ask", "s", "--out", "batch.csv", code=3)
     assert "round 2 of 's' is asked for, but: batch.csv cannot be written: No space left" in said
     assert study.state.number == 2
@@ -126,7 +126,7 @@ class TestTheSplit:
         assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round=2000).dangers == ()
 
     def test_it_warns_as_rarely_as_it_says(self):
-        from roundwise.studies.results.balance import splits_differ
+        from roundwise.studies.drift import splits_differ
 
         rng, shares = np.random.default_rng(1), [np.array([2.0, 1, 1]), np.array([1.0, 1, 4])]
         found = [

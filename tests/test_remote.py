@@ -36,7 +36,7 @@ from roundwise import (
     verify_study,
 )
 from roundwise.cli import main
-from roundwise.studies.remote import RemoteStudy
+from roundwise.studies.opening import RemoteStudy
 from roundwise.studies.store import Untimely, open_store, server
 from roundwise.studies.study import Study
 
@@ -338,7 +338,7 @@ class TestLost:
             raise http.client.RemoteDisconnected("Remote end closed connection without response")
 
         monkeypatch.setattr(http.client.HTTPConnection, "getresponse", never)
-        with pytest.raises(StoreError, match="All or nothing of this was recorded.*`roundwise status`, then repeat"):
+        with pytest.raises(StoreError, match=r"All or nothing of this was recorded.*`study.status\(\)`, then repeat"):
             study.note("perhaps")
 
     def test_a_server_that_is_killed_between_record_and_answer(self, tmp_path, monkeypatch):

@@ -44,9 +44,9 @@ from roundwise import (
 )
 from roundwise.betting.rule import Betting
 from roundwise.studies.report import report_of
-from roundwise.studies.report.pdf import BROWSERS
-from roundwise.studies.report.tables import arm_table, claim_table, file_table, round_table
-from roundwise.studies.report.words import odds, per_cent
+from roundwise.studies.report.files import BROWSERS
+from roundwise.studies.report.text import arm_table, claim_table, file_table, round_table
+from roundwise.studies.words import odds, per_cent
 from test_study import ARMS, QUESTIONS, World, finished
 
 ODD = ('<b>"x"&', "a|b", "`c`*d*", "[e](http://f) \\g", "\N{SNOWMAN}", "x" * 60)
@@ -141,8 +141,10 @@ class TestForms:
         assert list(odd.arms["arm"]) == [ODD[i] for i in best]
         for row, arm, found in zip(tables[0][1:], plain["arms"], odd.ranked, strict=True):
             assert row[1] == str(arm["results"]) == str(found.results)
-            assert row[2] == per_cent(arm["mean"])
-            assert row[3] == f"{per_cent(arm['lower'], 'down').removesuffix(' %')} to {per_cent(arm['upper'], 'up')}"
+            digits = len(row[2].removesuffix(" %").partition(".")[2])
+            assert row[2] == per_cent(arm["mean"], digits=digits)
+            low, high = (per_cent(arm[end], side, digits) for end, side in (("lower", "down"), ("upper", "up")))
+            assert row[3] == f"{low.removesuffix(' %')} to {high}"
             assert re.search(rf"^{re.escape(row[0])} +{row[1]} +{re.escape(row[2])} ", text, flags=re.MULTILINE)
         for claim, found in zip(plain["claims"], odd.claim_rows, strict=True):
             assert {name: getattr(found, name) for name in claim} == claim
@@ -231,7 +233,7 @@ class TestForms:
         assert len(found) > 10_000
 
     def test_pdf_without_a_browser(self, odd, monkeypatch):
-        monkeypatch.setattr("roundwise.studies.report.pdf.BROWSERS", ("no-such-browser",))
+        monkeypatch.setattr("roundwise.studies.report.files.BROWSERS", ("no-such-browser",))
         with pytest.raises(InputError, match=r"neither Chromium, Chrome nor Edge was found.*write the report as .html"):
             odd.pdf()
 

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from expectations import row_table
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
 from roundwise.noise import bounded
-from roundwise.studies.results import Results, batch_of, frames, lots, read_results, text
-from roundwise.studies.results.packing import packed, unpacked
+from roundwise.studies.packing import packed_numbers, unpacked_numbers
+from roundwise.studies.results import Results, batch_of, lots, opening, read_results, text
 
 ARMS = ["red", "blue", "green"]
 NOISE = Gaussian(1.0)
@@ -489,7 +489,7 @@ def test_fast_and_slow_reading_give_the_same_bits_in_blocks_of_any_size(tmp_path
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text, "BLOCK", block)
         patch.setattr(text, "ROWS", 7)
-        patch.setattr(frames, "ROWS", 3)
+        patch.setattr(opening, "ROWS", 3)
         same(whole, read_results(tmp_path / "plain.csv", ARMS, noise, parts=4))
         same(whole, read_results(tmp_path / "quoted.csv", ARMS, noise, parts=4))
         frame = pd.DataFrame(table, columns=["arm", "outcome"])
@@ -511,14 +511,14 @@ def _round_trip(found):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=150) | st.lists(st.integers(0, 70_000)))
 def test_packing_keeps_every_bit(numbers):
     array = np.array(numbers, dtype=np.float64)
-    assert unpacked(json.loads(json.dumps(packed(array)))).tobytes() == array.tobytes()
+    assert unpacked_numbers(json.loads(json.dumps(packed_numbers(array)))).tobytes() == array.tobytes()
     many = np.resize(array, 200) if len(array) else np.zeros(200)
-    assert unpacked(json.loads(json.dumps(packed(many)))).tobytes() == many.tobytes()
+    assert unpacked_numbers(json.loads(json.dumps(packed_numbers(many)))).tobytes() == many.tobytes()
 
 
 def test_packing_is_compact():
-    assert len(packed(np.full(100_000, 30.0))) < 140_000
-    assert packed(np.array([30.0, 0.5, -0.0])) == [30, 0.5, -0.0]
+    assert len(packed_numbers(np.full(100_000, 30.0))) < 140_000
+    assert packed_numbers(np.array([30.0, 0.5, -0.0])) == [30, 0.5, -0.0]
 
 
 def test_a_damaged_payload(tell):

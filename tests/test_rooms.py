@@ -25,7 +25,6 @@ ORDER = (
     "betting",
     "policies",
     "trial",
-    "fields",
     "spec",
     "simulation",
     "studies",

@@ -10,9 +10,8 @@ import pytest
 
 import serving
 from roundwise.cli import main
-from roundwise.web.app import application
+from roundwise.web.app import application, steps
 from roundwise.web.security import doors_of
-from roundwise.web.warming import steps
 from serving import ask
 
 TOKEN = "change=0123456789abcdef"

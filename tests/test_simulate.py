@@ -38,7 +38,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.questions.lower_bounds import sample_lower_bound
-from roundwise.simulation import lockstep
+from roundwise.simulation import run as lockstep
 from roundwise.simulation.summary import error_upper_bound
 from roundwise.theory import paper
 

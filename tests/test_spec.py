@@ -34,9 +34,10 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.noise import with_items
+from roundwise.noise import NOISES, with_items
 from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, TopTwo
-from roundwise.spec import NOISES, QUESTIONS, made, plain
+from roundwise.questions import QUESTIONS
+from roundwise.spec import made, plain
 
 
 def through_json(spec):

@@ -389,7 +389,7 @@ class TestFiles:
     def test_a_binary_file_no_file_and_no_place(self, log, tmp_path):
         path = tmp_path / "log.jsonl"
         path.write_bytes(bytes(range(256)))
-        with pytest.raises(DataError, match=r"log.jsonl is not text. Give a file that `roundwise export` wrote"):
+        with pytest.raises(DataError, match=r"log.jsonl is not text. Give a file that `export_study` wrote"):
             read_log(path)
         with pytest.raises(InputError, match=r"none.jsonl cannot be read: No such file"):
             read_log(tmp_path / "none.jsonl")

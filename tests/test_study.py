@@ -42,11 +42,11 @@ from roundwise import (
 from roundwise.betting.rule import Betting
 from roundwise.policies.limited import Limited
 from roundwise.studies import replayed
+from roundwise.studies.keeping import verified
 from roundwise.studies.replay import apply
 from roundwise.studies.report.headline import answer_by_name
 from roundwise.studies.store import StudyExists, UnknownStudy, open_store
 from roundwise.studies.store.log import Head, extended
-from roundwise.studies.verify import verified
 
 ARMS = ("a", "b", "c", "d")
 

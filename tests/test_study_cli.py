@@ -298,7 +298,7 @@ class TestCommands:
             assert works(command, "checkout", "--json")["guarantee"] == "kept"
         code, out, _ = roundwise("verify", "checkout")
         assert (code, "'checkout' is NOT sound" in out) == (2, True)  # the same rules should plan the same
-        monkeypatch.setattr("roundwise.studies.verify.RULES", 9)
+        monkeypatch.setattr("roundwise.studies.keeping.RULES", 9)
         monkeypatch.setattr("roundwise.studies.count.RULES", 9)
         assert "All of these were recorded by other rules" in works("verify", "checkout")
 

@@ -50,8 +50,7 @@ from roundwise.trial import advance, begin, conclusion
 if TYPE_CHECKING:
     from roundwise.planning import StudyPlan, plan
     from roundwise.studies import Study, create_study, load_study
-    from roundwise.studies.keeping import export_study, import_study, study_log, verify_study
-    from roundwise.studies.listing import list_studies
+    from roundwise.studies.keeping import export_study, import_study, list_studies, study_log, verify_study
     from roundwise.studies.report import Report
     from roundwise.studies.results import Columns
     from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
@@ -60,8 +59,7 @@ else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
         "roundwise.planning": ("StudyPlan", "plan"),
         "roundwise.studies": ("Study", "create_study", "load_study"),
-        "roundwise.studies.keeping": ("export_study", "import_study", "study_log", "verify_study"),
-        "roundwise.studies.listing": ("list_studies",),
+        "roundwise.studies.keeping": ("export_study", "import_study", "list_studies", "study_log", "verify_study"),
         "roundwise.studies.report": ("Report",),
         "roundwise.studies.results": ("Columns",),
         "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy", "Untimely"),

@@ -19,22 +19,22 @@ Plain = dict[str, Any]  # plain data, as JSON has it
 Facts = Mapping[str, Any]  # the same, only to be read
 Tree = TypeVar("Tree")
 
-_FEW = 32  # arms that are added one after the other
+FEW = 32  # arms that are added one after the other
 
 
 def total(values: ArrayLike) -> Floats:
     """Sum over the last axis, (K)->(): the same bits for one run or many, in any memory layout."""
     rest = np.asarray(values, dtype=np.float64)
-    if rest.shape[-1] > _FEW:  # halves are added until few are left
+    if rest.shape[-1] > FEW:  # halves are added until few are left
         rest = np.array(rest, order="K")
-        while (length := rest.shape[-1]) > _FEW:
+        while (length := rest.shape[-1]) > FEW:
             half = (length + 1) // 2
             rest[..., : length - half] += rest[..., half:]
             rest = rest[..., :half]
     if rest.size == rest.shape[-1]:
         return np.asarray(rest.cumsum(axis=-1)[..., -1] if rest.size else rest.sum(axis=-1))
     # with the runs contiguous NumPy adds arm after arm, as `cumsum` does; otherwise it would add in pairs
-    return np.asarray(np.add.reduce(np.asfortranarray(rest), axis=-1))
+    return np.asarray(np.add.reduce(rest if rest.flags.f_contiguous else np.asfortranarray(rest), axis=-1))
 
 
 def zeros(shape: tuple[int, ...]) -> Floats:

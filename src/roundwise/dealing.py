@@ -81,8 +81,8 @@ def dealt_sums(law: object, counts: Floats, totals: Floats, seed: int, batch: in
 def dealings_of(batch: int, size: int) -> int:
     """How often a batch is dealt, if a dealing takes so many numbers: fewer times where there are very many.
 
-    Most hangs on the order of the first one, in which leader and drift are learned from its own parts: with 256 dealings
-    of 1200 results an arm the evidence of one file still lay between 17 and 21 : 1 under 40 seeds, around a bar of 20.
+    Most hangs on the order of the first one, in which leader and drift are learned from its own parts: with 256
+    dealings of 1200 results an arm the evidence of one file was 17 to 21 : 1 under 40 seeds, around a bar of 20.
     """
     most = FIRST_DEALINGS if batch == 1 else DEALINGS
     return int(np.clip(_ROOM // max(size, 1), FEWEST, most))
@@ -206,7 +206,9 @@ def shares_of_rest(parts: int) -> Floats:
 
 def cut(counts: Floats, parts: int) -> Floats:
     """How many rows of each arm are in each part: one dealing, runs contiguous. (K)->(1, K, P)"""
-    ends = np.floor(counts.transpose() * edges(parts).reshape(-1, *(1,) * counts.ndim) + 1e-9)
+    ends = counts.transpose() * edges(parts).reshape(-1, *(1,) * counts.ndim)
+    ends += 1e-9
+    np.floor(ends, out=ends)
     return np.expand_dims(np.diff(ends, axis=0).transpose(), -3)
 
 

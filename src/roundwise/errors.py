@@ -1,12 +1,20 @@
 """What roundwise raises.
 
     RoundwiseError
-    ├── InputError     a value, an option or a name that cannot be used (also a ValueError)
-    └── DataError      a table that cannot be used; names the file and the line
+    ├── InputError         a value, an option or a name that cannot be used (also a ValueError)
+    │   ├── StudyExists    a new study under a name that is taken
+    │   ├── Untimely       what a study cannot take as it stands: no round is open, or it was recorded before
+    │   └── UnknownStudy   a name under which nothing is kept
+    ├── DataError          a table that cannot be used, with the file and the line; a database that is no store
+    │   └── Damaged        a log or a file that is no longer as it was written
+    └── StoreError         a store cannot do it now: disk full, server away, file locked or not writable
+        └── Conflict       somebody else wrote first
 
 A message says what was found and where, what is required, and what to do. On the command line each of
 them is one sentence on standard error and exit code 2.
 """
+
+# ruff: noqa: N818 - the names say what happened
 
 from __future__ import annotations
 
@@ -48,6 +56,30 @@ class InputError(RoundwiseError, ValueError):
 
 class DataError(RoundwiseError):
     """A table that cannot be used; the message names the file and the line."""
+
+
+class StudyExists(InputError):
+    """A new study under a name that is taken."""
+
+
+class Untimely(InputError):
+    """What a study cannot take as it stands: no round is open, or it was recorded before."""
+
+
+class UnknownStudy(InputError):
+    """A name under which nothing is kept."""
+
+
+class Damaged(DataError):
+    """A log or a file that is no longer as it was written."""
+
+
+class StoreError(RoundwiseError):
+    """The store cannot do it now: disk full, server away, file locked or not writable."""
+
+
+class Conflict(StoreError):
+    """Somebody else wrote first; nothing was changed."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -8,6 +8,7 @@ then on batches are no longer kept one by one, so what is kept stays bounded how
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,9 @@ from roundwise.arrays import Floats, total, zeros
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
+CROWD = 100  # with more arms there are rules for those that crowd near the top
 FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
-_SMALL = 20_000  # numbers that are worked on at once without leaving the cache
+_PAIRS, _SMALL = 3, 20_000  # from so many batches on they are worked on at once, if these are no more numbers
 _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
 
 
@@ -193,6 +195,17 @@ class Known(NamedTuple):
         return spread if self.fit is None else self.fit.leverage(spread, pieces)
 
 
+def apart(known: Known) -> Floats:
+    """The share of the variance of the estimated means that is not noise: near 1 once arms are told apart. ()"""
+    counts = known.past.counts
+    seen = counts > 0
+    number = np.maximum(seen.sum(axis=-1), 2.0)
+    noise = known.variance * total(np.where(seen, 1.0 / np.maximum(counts, 1.0), 0.0)) / number
+    means = np.where(seen, known.means, 0.0)
+    away = np.where(seen, means - (total(means) / number)[..., None], 0.0)
+    return np.clip(1 - noise * (number - 1) / np.maximum(total(away * away), 1e-300), 0.0, 1.0)
+
+
 def known_from(past: Past, variance: Floats, shifts: bool) -> Known:
     """What the past tells; with `shifts`, means from differences within batches only."""
     if not shifts or past.batches < 2:
@@ -206,20 +219,23 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
     safe = np.maximum(past.counts, 1.0)
     size = len(later)
     runs = past.counts.shape[:-1][::-1]
-    system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
     shares = [counts / safe for counts, _ in later]
-    every = None  # where a loop over pairs of batches takes longer, batches before the arms
-    if size > FEW or size**2 * past.counts.size <= _SMALL:
-        every = np.stack([counts for counts, _ in later], axis=-2)
-    for r, (counts, totals) in enumerate(later):
-        if every is not None:
-            system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
-        else:
-            for s in range(r + 1):
-                system[r, s] = -total(shares[r] * later[s][0]).transpose()
-        system[:r, r] = system[r, :r]
-        system[r, r] += _weight(counts).transpose()
-        right[r] = total(totals - counts * pooled).transpose()
+    if size > _PAIRS and size**2 * past.counts.size <= _SMALL:
+        system, right = _all_at_once(past, shares)
+    else:
+        system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
+        every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
+        product = zeros(past.counts.shape)
+        for r, (counts, totals) in enumerate(later):
+            if every is not None:  # where a loop over pairs of batches takes longer, batches before the arms
+                system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
+            else:
+                for s in range(r + 1):
+                    system[r, s] = total(np.multiply(shares[r], later[s][0], out=product)).transpose()
+                np.negative(system[r, : r + 1], out=system[r, : r + 1])
+            system[:r, r] = system[r, :r]
+            system[r, r] += _weight(counts).transpose()
+            right[r] = total(totals - counts * pooled).transpose()
     covariance = _inverse(system)
     means = pooled
     for r in range(size):
@@ -227,6 +243,24 @@ def _known_by_batch(past: Past, variance: Floats) -> Known:
         means = means - shares[r] * shift[..., None]
     each = np.stack([share.transpose() for share in shares]).transpose()
     return Known(past, means, variance, ShiftsOfBatches(each, covariance.transpose()))
+
+
+def _all_at_once(past: Past, shares: list[Floats]) -> tuple[Floats, Floats]:
+    """The same system and right side where that is small: all pairs of batches together."""
+    counts = np.stack([counts for counts, _ in past.history[1:]])
+    totals = np.stack([totals for _, totals in past.history[1:]])
+    system, right = -total(np.stack(shares)[:, None] * counts), total(totals - counts * past.means)
+    upper, at = _above(len(counts)), np.arange(len(counts))
+    system[upper] = system.swapaxes(0, 1)[upper]
+    system[at, at] += _weight(counts)
+    runs = range(1, right.ndim)[::-1]  # contiguous
+    return np.ascontiguousarray(system.transpose(0, 1, *(i + 1 for i in runs))), right.transpose(0, *runs)
+
+
+@lru_cache(maxsize=FEW)
+def _above(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The places above the diagonal of a matrix."""
+    return np.triu_indices(size, 1)
 
 
 def _inverse(system: Floats) -> Floats:

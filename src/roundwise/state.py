@@ -43,6 +43,11 @@ class Plan(NamedTuple, Generic[Memory]):
     jump: int = 0  # how bold the bets on its parts are, as `Parts.jump`
 
 
+def left_before(plan: Plan) -> Floats | None:
+    """How many results will be asked for with this batch and after it, where a budget says how many. ()"""
+    return None if plan.left is None else np.asarray(plan.left + plan.pulls.sum(axis=-1))
+
+
 class Batch(NamedTuple):
     """What came back: how often each arm was really pulled, and the sum of its rewards.
 

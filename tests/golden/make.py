@@ -21,7 +21,7 @@ from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, Unk
 from roundwise.policies import usual_policy
 from roundwise.questions import Claims, Largest, Statements
 from roundwise.studies.settings import Settings, within_limits
-from roundwise.studies.store.files import lines, read_log
+from roundwise.studies.store import lines, read_log
 from roundwise.studies.store.log import Head, extended, keys, written
 from roundwise.studies.study import Study
 

@@ -1,10 +1,10 @@
-"""The work that the policies are compared on: fixed contests, a user's own, and real outcomes that are replayed."""
+"""Contests (fixed, a user's own, real outcomes that are replayed), and who takes part in them."""
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +14,25 @@ import numpy as np
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise.base import family_of
+from roundwise.policies import (
+    LUCB,
+    PET,
+    Agarwal,
+    BatchRacing,
+    Chances,
+    ClassicTrackAndStop,
+    Elimination,
+    Hillel,
+    Jin2019,
+    Karpov,
+    OptBBAI,
+    Policy,
+    RoundRobin,
+    TopTwo,
+    TrackAndStop,
+    TriBBAI,
+    Wager,
+)
 from roundwise.problem import Problem
 from roundwise.questions import Claims, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
@@ -190,3 +209,66 @@ def _lower_bound(problem: Problem, means: Floats) -> float:
     found = None if family is None else own_lower_bound(problem.question, means, problem.delta, family)
     bound = lower_bound_at(problem.question, means, problem.delta, problem.noise.sigma) if found is None else found[1]
     return float(np.mean(bound))
+
+
+LOOKS = 50  # of a sequential yardstick, until it has as many results as the lower bound
+SEQUENTIAL_ARMS, SEQUENTIAL_BOUND = 15, 2500.0  # arms and lower bounds up to which they take part: they pull one by one
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A policy by name, made for a contest; None where it is not in its league."""
+
+    name: str
+    made: Callable[[Contest], Policy | None]
+    sequential: bool = False  # looks after every few results: a yardstick, not for use in batches
+
+
+def _always(policy: Policy) -> Callable[[Contest], Policy | None]:
+    return lambda contest: policy
+
+
+def _not_for_claims(policy: Policy) -> Callable[[Contest], Policy | None]:
+    """Claims are shown one by one, also by a study that ends with some of them open: these rules say all or nothing."""
+    return lambda contest: None if contest.question == "claims" else policy
+
+
+def _agarwal(contest: Contest) -> Policy | None:
+    return None if contest.gap is None else Agarwal(gap=contest.gap)
+
+
+def _looks(make: Callable[[int], Policy]) -> Callable[[Contest], Policy | None]:
+    """A sequential policy that looks about fifty times until the lower bound."""
+    return lambda contest: (
+        None
+        if contest.problem.arms > SEQUENTIAL_ARMS
+        or contest.lower_bound > SEQUENTIAL_BOUND
+        or contest.question == "claims"
+        else make(max(1, math.ceil(contest.lower_bound / LOOKS)))
+    )
+
+
+BUILT_IN: tuple[Entrant, ...] = (
+    Entrant("Wager", _always(Wager())),
+    Entrant("Wager, dear batches", _always(Wager(batch_price=1000.0))),
+    Entrant("Chances", _always(Chances())),
+    Entrant("PET", _not_for_claims(PET())),
+    Entrant("Round Robin", _not_for_claims(RoundRobin())),
+    Entrant("Track-and-Stop, batched", _not_for_claims(TrackAndStop())),
+    Entrant("Tri-BBAI", _always(TriBBAI())),
+    Entrant("Opt-BBAI", _always(OptBBAI())),
+    Entrant("Elimination", _always(Elimination())),
+    Entrant("Hillel 2013", _always(Hillel())),
+    Entrant("Agarwal 2017, told the gap", _agarwal),
+    Entrant("Jin 2019", _always(Jin2019())),
+    Entrant("Karpov 2020", _always(Karpov())),
+    Entrant("BatchRacing", _always(BatchRacing())),
+    Entrant("Track-and-Stop, sequential", _looks(lambda b: ClassicTrackAndStop(batch=b)), sequential=True),
+    Entrant("LUCB, sequential", _looks(lambda b: LUCB(batch=float(max(b, 2)))), sequential=True),
+    Entrant("Top two, sequential", _looks(lambda b: TopTwo(batch=b)), sequential=True),
+)
+
+
+def entrants(own: Sequence[str] = ()) -> tuple[Entrant, ...]:
+    """All that are built in, and a user's own, written as on the command line."""
+    return (*BUILT_IN, *(Entrant(words, _always(made("policy", words, trusted=True))) for words in own))

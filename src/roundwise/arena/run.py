@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roundwise.arena.contests import Contest
-from roundwise.arena.entrants import Entrant
+from roundwise.arena.contests import Contest, Entrant
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.policies import Policy

@@ -19,7 +19,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.questions.several import near_words
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import About, Claim, Interval
+from roundwise.stopping.base import About, Claim, Interval
 
 ROOM = 0.7  # what capped bets may win beyond what is needed, because other arms may lose in the same batch
 GATE, FIRST_GATE = (

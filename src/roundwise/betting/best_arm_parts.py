@@ -9,11 +9,13 @@ from typing import Protocol
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.parts import Field, log_phi, per_row, possible, settled, summed
+from roundwise.betting.parts import Field, largest, log_phi, per_row, possible, settled, summed
 from roundwise.noise.parts import Index, Seen, of_pairs, tilts_of
 from roundwise.problem import Problem
 
-FEW = 0.3  # share of the arms in all runs that are still in, below which only these are looked at
+CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
+SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
+FEW, MOST = 0.3, 0.9  # share of the arms in all runs that are in: below it only these are looked at; above it, all
 
 
 class Rivals(Protocol):
@@ -107,6 +109,35 @@ class Some:
         return self.first, self.second
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Where some arms are found, and who each is compared with (`noise.parts.Places`)."""
+
+    open_: Index  # (c), places in (K, n) as one row
+    lead: Index  # (P, n), places in (P, K, n) as one row
+    follow: Index  # (P, n)
+    arms: int
+
+    def runs(self) -> Index:
+        """The column of each. (c)"""
+        return self.open_ % self.lead.shape[1]
+
+    def rivals(self) -> Some:
+        """With the leader of each part; the leader with its follower."""
+        run, arm = self.runs(), self._arm()
+        leader = self.lead.take(run, axis=1)
+        return Some(leader, np.where(leader == arm, self.follow.take(run, axis=1), arm), run)
+
+    def __call__(self) -> tuple[Index, Index]:
+        """Of the rival of each, and of the arm itself. (P, c)"""
+        found, arm = self.rivals(), self._arm()
+        return np.where(found.first == arm, found.second, found.first), arm
+
+    def _arm(self) -> Index:
+        parts, n = self.lead.shape
+        return (np.arange(parts) * (self.arms * n))[:, None] + self.open_
+
+
 def played(
     problem: Problem,
     gains: Floats,
@@ -116,29 +147,27 @@ def played(
     looks: Floats,
     extra: Floats | None,
     first: bool,
+    wary: Bools | None = None,
 ) -> Floats:
     """log E_i of each column after all parts. (K, n)
 
-    `looks` is how good each arm looks before each part; it is used up.
+    `looks` is how good each arm looks before each part; it is used up. In columns that are `wary` (n) a part is bet on
+    where the lead is clear, or the leader not too unlikely to be right.
     """
     parts, arms, n = data.counts.shape
     tilts = tilts_of(problem.noise, data)
     if first or data.before.counts.min() <= 0:
         np.copyto(looks, -np.inf, where=~(field.inverse < 1e8))
     offset = (np.arange(parts) * (arms * n))[:, None] + np.arange(n)
-    lead = looks.argmax(axis=1) * n + offset  # places in (P, K, n) as one row
+    lead = largest(looks) * n + offset  # places in (P, K, n) as one row
     looks.reshape(-1)[lead] = -np.inf
-    follow = looks.argmax(axis=1) * n + offset
+    follow = largest(looks) * n + offset
     open_ = np.flatnonzero(~lost)
     few = not first and open_.size < FEW * lost.size
+    goal: Floats | float = problem.goal
 
-    def rivals() -> Some:
-        """Of those who are still in."""
-        run = open_ % n
-        leader, arm = lead.take(run, axis=1), (np.arange(parts) * (arms * n))[:, None] + open_
-        return Some(leader, np.where(leader == arm, follow.take(run, axis=1), arm), run)
-
-    who: Rivals = rivals() if few else All(lead, arms)
+    compared = Compared(open_, lead, follow, arms)
+    who: Rivals = compared.rivals() if few else All(lead, arms)
     z, before = _standing(who, field, tilts.variances, extra)
     new, leverage = who.seen(field)
     paired = of_pairs(tilts)
@@ -159,22 +188,33 @@ def played(
         for values, sign in ((z, -1.0), (before, 1.0), (new, -1.0), (leverage, 1.0)):  # the leader and its follower
             flat = values.reshape(-1)
             flat[lead] = sign * flat.take(follow)
-        z, before, new, leverage = (
-            each.reshape(parts, -1).take(open_, axis=1, mode="clip") for each in (z, before, new, leverage)
-        )
+        z, before, new, leverage = (each.reshape(parts, -1) for each in (z, before, new, leverage))
+        if open_.size > MOST * lost.size:  # those who are not are passed over with the others
+            open_, goal = np.arange(lost.size), np.where(lost.reshape(-1), -np.inf, problem.goal)
+        else:
+            z, before, new, leverage = (each.take(open_, axis=1, mode="clip") for each in (z, before, new, leverage))
 
-    def places() -> tuple[Index, Index]:
-        """Of the rival of each arm that is still in, and of the arm."""
-        found = rivals()
-        arm = (np.arange(parts) * (arms * n))[:, None] + open_
-        return np.where(found.first == arm, found.second, found.first), arm
-
-    good = possible(before, leverage, None if live is None else live[:, open_ % n])
-    tilt = tilts.pairs(places, new, leverage, 0.0)
+    if live is not None:
+        live = live[:, open_ % n]
+    elif wary is not None:
+        live = _clear(z, lead % (arms * n), open_, wary, lost)
+    good = possible(before, leverage, live)
+    tilt = tilts.pairs(Compared(open_, lead, follow, arms), new, leverage, 0.0)
     before /= leverage
     found = gains.reshape(-1).copy()
-    found[open_] = settled(problem.goal, found.take(open_), z, before, tilt, good, jump=data.jump)
+    found[open_] = settled(goal, found.take(open_), z, before, tilt, good, jump=data.jump)
     return found.reshape(arms, n)
+
+
+def _clear(z: Floats, lead: Index, open_: Index, wary: Bools, lost: Bools) -> Bools:
+    """Where a bet is placed: the lead is CLEAR, or the one over all who are still in SURE enough. (P, c)"""
+    parts, n = lead.shape
+    run = open_ % n
+    place = (np.arange(parts) * n)[:, None] + run
+    own = lead.take(run, axis=1) == open_
+    chances = np.where(own | lost.reshape(-1).take(open_), 0.0, log_phi(z))
+    sure = np.bincount(place.reshape(-1), chances.reshape(-1), parts * n) >= math.log(SURE)
+    return (z >= CLEAR) | sure.take(place) | ~wary.take(run)
 
 
 def _standing(who: Rivals, field: Field, variances: Floats, extra: Floats | None) -> tuple[Floats, Floats]:
@@ -186,7 +226,8 @@ def _standing(who: Rivals, field: Field, variances: Floats, extra: Floats | None
         x *= who.of_run(field.weight)
         before += x
     if extra is not None:
-        x = who.own(field.inverse) ** 2
+        own = who.own(field.inverse)
+        x = own * own
         x *= who.before(extra)
         before += x
     error = np.sqrt(before)

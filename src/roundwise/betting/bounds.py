@@ -25,7 +25,7 @@ from roundwise.noise.mixture import log_total
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, pairs, quiet, range_of_forms
 from roundwise.state import Batch
-from roundwise.stopping.explained import Interval
+from roundwise.stopping.base import Interval
 
 if TYPE_CHECKING:  # of a ledger: named tuples of arrays, of any kind where it is not said which
     from typing_extensions import TypeVar

@@ -23,7 +23,7 @@ from roundwise.questions import program
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.questions.besides import piece_words
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import About, Behind, Claim, Interval
+from roundwise.stopping.base import About, Behind, Claim, Interval
 
 
 class Won(NamedTuple):

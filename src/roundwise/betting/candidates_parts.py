@@ -9,6 +9,7 @@ end they are averaged, a candidate that a dealing did not visit having nothing t
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from roundwise.problem import Problem
 from roundwise.state import Parts
 
 OPENING = 0.8  # share of the bank that a new candidate gets
+_FEW = 1000  # numbers in the names of all candidates, below which those of all parts are looked up at once
 
 
 class Purses(NamedTuple):
@@ -75,13 +77,9 @@ def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | N
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
     form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
     number = scale.shape[1]
-    extra = None
-    if start is not None:
-        same = (names == start.answer).all(axis=1)[:, None]
-        shrunk = form.squares(field.inverse).reshape(scale.shape) / start.without * scale
-        extra = np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(parts, -1)
     tilts = tilts_of(problem.noise, data)
-    z, before, new, leverage = standing(form, np.arange(number * n) % n, tilts, field, extra)
+    extra = None if start is None else partial(_more, start, names, scale)
+    z, before, new, leverage = standing(form, None, tilts, field, extra)
     chance = summed(log_phi(z).reshape(parts, number, n))
     good = possible(before, leverage)
     tilt = tilts.forms(form, new, leverage)
@@ -89,10 +87,16 @@ def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | N
     if not data.before.counts.any():
         confident[0] = False
     ledger = _Ledger(purses, names, confident)
-    live = np.ones(z.shape, dtype=np.bool_) if good is None else good
-    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, live, ledger.switch, data.jump)
+    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, good, ledger.switch, data.jump)
     ledger.put_back(gains)
     return ledger.purses
+
+
+def _more(start: Start, names: Floats, scale: Floats, before: Floats) -> Floats:
+    """What the shifts of earlier batches add to the variance of each form, where the candidate is that of before."""
+    same = (names == start.answer).all(axis=1)[:, None]
+    shrunk = before.reshape(scale.shape) / start.without * scale
+    return np.where(same, shrunk * shrunk * start.extra, 0.0).reshape(before.shape)
 
 
 class _Ledger:
@@ -101,6 +105,10 @@ class _Ledger:
     def __init__(self, purses: Purses, names: Floats, confident: Bools) -> None:
         self.purses = Purses(*(each.copy() for each in purses))
         self.names, self.confident = names, confident
+        self.number: Index | None = None  # of each part's candidate, -1 if it was not opened before: for few columns
+        if self.purses.answers.size < _FEW:
+            match = (self.purses.answers == names[:, None]).all(axis=2)  # (P, C, n)
+            self.number = np.where(match.any(axis=1), match.argmax(axis=1), -1)
         self.current = np.full(purses.bank.size, -1)  # the candidate of each column, -1 if it was not opened
         changed = np.ones((len(names), purses.bank.size), dtype=np.bool_)
         (names[1:] != names[:-1]).any(axis=1, out=changed[1:])
@@ -136,8 +144,11 @@ class _Ledger:
     def _number(self, p: int, who: Index) -> Index:
         """The candidate of part p in these columns, opened if it is new and likely enough; else -1."""
         wanted = self.names[p][:, who]
-        match = (self.purses.answers[:, :, who] == wanted).all(axis=1)
-        number = np.where(match.any(axis=0), match.argmax(axis=0), -1)
+        if self.number is not None:
+            number = self.number[p, who]
+        else:
+            match = (self.purses.answers[:, :, who] == wanted).all(axis=1)
+            number = np.where(match.any(axis=0), match.argmax(axis=0), -1)
         new = np.flatnonzero((number < 0) & self.confident[p, who])
         if new.size:
             columns_ = who[new]
@@ -146,7 +157,7 @@ class _Ledger:
             self.purses.answers[visited, :, columns_] = wanted[:, new].T
             self.purses.gains[visited, :, columns_] = (math.log(OPENING) + self.purses.bank[columns_])[:, None]
             self.purses.bank[columns_] += math.log(1.0 - OPENING)
-            number[new] = visited
+            number[new], self.number = visited, None  # there are more now
         return number
 
 

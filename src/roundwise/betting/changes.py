@@ -20,11 +20,14 @@ from roundwise.questions.claims import Claims
 Index = NDArray[np.intp]
 
 
-def with_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, planned: bool = False) -> Kept:
+def with_claims(
+    rule: Claiming, before: Problem, kept: Kept, after: Problem, planned: bool = False, left: Floats | None = None
+) -> Kept:
     """The purses of a question with more claims at its end, and arms that are new, if there are any, after the others.
 
     A claim that is added because of what was seen starts with the smallest purse that is open, at most 1; one that was
     `planned`, or that is added for reasons that have nothing to do with any result, before its first result, with 1.
+    `left` results are still to come. What bounds are made of stays: those of the claims there are go on.
     """
     old, new = claims_of(before), claims_of(after)
     arms, more = old.forms.shape[-1], new.forms.shape[-1]
@@ -55,8 +58,16 @@ def with_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, pla
         past=_widened(kept.past, more),
         over=kept.over,
         rounds=kept.rounds,
+        steps=kept.steps,
+        out=None if kept.out is None else _padded(kept.out, new.number) > 0,
     )
-    return rule.looked(after, kept, None)
+    return rule.looked(after, kept, left)
+
+
+def left_out(rule: Claiming, problem: Problem, kept: Kept, arms: Bools, left: Floats | None = None) -> Kept:
+    """Claims about these arms are not fed any more, for whatever reason; their purses stay in rule (R) as they are."""
+    out = np.asarray(((claims_of(problem).forms != 0) & arms).any(axis=-1))
+    return rule.looked(problem, kept._replace(out=out), left)
 
 
 def without_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, gone: Bools) -> Kept:
@@ -111,12 +122,17 @@ def reserved(delta: float, addition: int) -> float:
     return delta * 2.0**-addition
 
 
+def _padded(values: Floats | Bools, number: int) -> Floats:
+    """With zeros up to this number at the end."""
+    more = np.zeros((*values.shape[:-1], number - values.shape[-1]))
+    return np.concatenate([values, more], axis=-1)
+
+
 def _widened(past: Past, arms: int) -> Past:
     """The past of more arms, of which the last have no results."""
 
     def padded(values: Floats) -> Floats:
-        more = np.zeros((*values.shape[:-1], arms - values.shape[-1]))
-        return np.concatenate([values, more], axis=-1)
+        return _padded(values, arms)
 
     if arms == past.counts.shape[-1]:
         return past

@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.closed import lacking, money_of
 from roundwise.estimates import Past
 from roundwise.noise import range_of_means
+from roundwise.noise.base import Steady
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, range_of_forms
 from roundwise.questions.claims import Claims
@@ -35,6 +37,7 @@ class Step(NamedTuple):
     gains: Floats  # (L), log E after it
     shown: Bools  # (L), after it
     pairs: Batch | None = None  # (K^2), of arms that share items
+    parts: tuple[Batch, ...] = ()  # of a first batch, as it was dealt first, where bounds need them
 
     @property
     def batch(self) -> Batch:
@@ -45,18 +48,20 @@ class Step(NamedTuple):
 Towards = Callable[[Past, Batch, Halfspaces, Floats, Floats], Floats]  # past, batch, pieces, need, rho -> log e (L)
 
 
-def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats) -> Floats:
+def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats, first: int = 0) -> Floats:
     """The largest value that each form was shown to exceed by bets of its own, at all times and all forms together. (P)
 
     One drift that reaches the bar at the budget, the same for every value, so what is won falls as the value rises.
-    Whatever the claims have shown, these bets go on.
+    Whatever the claims have shown, these bets go on. They begin with the `first` step that claims were there for.
     """
-    first = steps[0]
-    budget = first.counts / max(float(first.rho), 1e-300)  # what each arm would have, if shares stayed the same
-    units, past, bets = np.maximum(budget, 1e-300), _guess(problem, first.counts.shape), []
+    start = steps[first]
+    budget = start.counts / max(float(start.rho), 1e-300)  # what each arm would have, if shares stayed the same
+    units, past, bets = np.maximum(budget, 1e-300), guess(problem, start.counts.shape), []
     drifts = np.sqrt(2 * bars)[None]
-    for step in steps:
-        bets.append(problem.noise.steady(past, step.batch, pieces, units, drifts))
+    for number, step in enumerate(steps):
+        if number >= first:
+            bet = problem.noise.steady(past, step.batch, pieces, units, drifts)
+            bets += _in_parts(problem, step, pieces, units, drifts) if step.parts and _none(bet, bars) else [bet]
         past = past.plus(step.batch)
 
     def exceeded(values: Floats) -> Bools:
@@ -69,7 +74,21 @@ def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bar
     return _ends(exceeded, problem, past, pieces)
 
 
-def _guess(problem: Problem, shape: tuple[int, ...]) -> Past:
+def _none(bet: Steady, bars: Floats) -> bool:
+    """Whether there is no bet: on counts there is none before an event could be seen, as sizes are made of rates."""
+    return not any(bet(np.full(bars.shape, value)).any() for value in (0.0, 1.0))
+
+
+def _in_parts(problem: Problem, step: Step, pieces: Halfspaces, units: Floats, drifts: Floats) -> list[Steady]:
+    """The bets on the parts of a first batch, each with those before it as past."""
+    past, found = Past.none(step.counts.shape), []
+    for number, part in enumerate(step.parts):
+        found.append(problem.noise.steady(past, part, pieces, units, drifts))
+        past = past.plus(part, same_batch=number > 0)
+    return found
+
+
+def guess(problem: Problem, shape: tuple[int, ...]) -> Past:
     """What is taken as the past before any: one result in the middle of the range, if there is one."""
     nothing, (low, high) = Past.none(shape), range_of_means(problem.noise)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -77,31 +96,38 @@ def _guess(problem: Problem, shape: tuple[int, ...]) -> Past:
     return nothing._replace(counts=np.ones(shape), totals=np.full(shape, (low + high) / 2))
 
 
-def agreeing(problem: Problem, question: Claims, steps: Sequence[Step], towards: Towards) -> Floats:
+def agreeing(
+    problem: Problem, question: Claims, steps: Sequence[Step], towards: Towards, joined: NDArray[np.intp]
+) -> Floats:
     """For each line that is open the largest value up to its level that the rule would have shown it to exceed. (L)
 
     The same bets with the level moved; what is won falls as it rises. At the level itself this is rule (R), so a line
-    is shown just where its bound reaches the level.
+    is shown just where its bound reaches the level. A claim that `joined` at a later step starts as it did there.
     """
     pieces, weights = question.bets(()), np.asarray(question.weights, dtype=np.float64)
     lines = np.tile(weights, len(pieces.offsets) // weights.size)
-    shape = (-1, question.number)
-    wanted = []
+    shape, joining = (-1, question.number), np.tile(joined, len(pieces.offsets) // weights.size)
+    wanted, starts = [], []
     before = np.zeros(pieces.offsets.shape, dtype=np.bool_)
-    for step in steps:  # what each line had to have for (R): what others lack after the batch, before it shows more
+    least = 0.0  # of the purses that are open, at most 1
+    for s, step in enumerate(steps):  # what each had to have for (R): what others lack after it, before it shows more
+        there = joining <= s
         money = money_of(step.gains, problem.goal).reshape(shape)
-        lack = np.tile(lacking(money, before.reshape(shape), weights), len(money))
+        lack = np.tile(lacking(money, (before | ~there).reshape(shape), weights), len(money))
         wanted.append(problem.goal + np.log1p(lack / lines))
+        starts.append(least)
         before = step.shown
+        least = float(np.where(before | ~there, 0.0, step.gains).min(initial=0.0))
 
     def exceeded(values: Floats) -> Bools:
         moved = pieces._replace(offsets=values)
         past, logs = Past.none(steps[0].counts.shape), np.zeros(values.shape)
         ever, shown = np.zeros(values.shape, dtype=np.bool_), np.zeros(values.shape, dtype=np.bool_)
-        for step, bar in zip(steps, wanted, strict=True):
-            need = np.where(shown | ~np.isfinite(logs), 0.0, step.bars - logs)
+        for s, (step, bar, start) in enumerate(zip(steps, wanted, starts, strict=True)):
+            there, logs = joining <= s, np.where(joining == s, start, logs)
+            need = np.where(shown | ~there | ~np.isfinite(logs), 0.0, step.bars - logs)
             logs = logs + towards(past, step.batch, moved, need, step.rho)
-            ever |= ~shown & (logs >= bar - 1e-12)
+            ever |= there & ~shown & (logs >= bar - 1e-12)
             past, shown = past.plus(step.batch), step.shown
         return ever
 

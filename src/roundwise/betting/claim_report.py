@@ -5,39 +5,63 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats, total
+from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.bounds import Bets, Placed
 from roundwise.betting.bounds import Kept as Folded
-from roundwise.betting.claim_bounds import Step, Towards, agreeing, single_step
-from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, lines_of, weights_of
+from roundwise.betting.claim_bounds import Step, Towards, agreeing, guess, single_step
+from roundwise.betting.grown import Grown, grown, some
+from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, lines_of, sides_of, weights_of
 from roundwise.estimates import Known, Past
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces
+from roundwise.questions.claim_lines import scale_words
 from roundwise.state import Batch, Record, Trial
-from roundwise.stopping.explained import About, Bounds, Claim
+from roundwise.stopping.base import About, Bounds, Claim
+
+
+class Lot(NamedTuple):
+    """A batch, and the parts that it is bet on in, one after the other: itself, but for a first batch."""
+
+    whole: Batch
+    parts: Sequence[Batch]
 
 
 def mean_bounds(problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
     """Of the means of all arms, from bets on each."""
-    return Bounds(_bets(problem, record.counts.shape, batches).intervals)
+    lots = [Lot(each, parts_of(each) if number == 0 else (each,)) for number, each in enumerate(batches)]
+    return Bounds(_bets(problem, record.counts.shape, lots).intervals)
 
 
-def _bets(problem: Problem, shape: tuple[int, ...], batches: Sequence[Batch]) -> Bets:
-    """Bets on whole batches, with no budget in sight."""
-    past = Past.none(shape)
-    placed: list[Placed] = []
-    for batch in batches:
-        placed.append(Placed(None, Known(past, past.means, problem.noise.variance(past)), None, batch, not placed))
-        past = past.plus(batch)
-    return Bets(problem, placed, Folded(None, Known(past, past.means, problem.noise.variance(past)), None))
+def parts_of(batch: Batch) -> tuple[Batch, ...]:
+    """The parts of a batch as it was dealt first; itself if it was not."""
+    parts = batch.parts
+    return (batch,) if parts is None else tuple(parts.batch(p) for p in range(parts.number))
 
 
-def _open_ended(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats) -> Floats:
+def _bets(problem: Problem, shape: tuple[int, ...], lots: Sequence[Lot], first: int = 0) -> Bets:
+    """Bets with no budget in sight, from the `first` batch on: before any result there is a guess, the same always."""
+    past, end, placed = guess(problem, shape), Past.none(shape), []
+
+    def known(past: Past) -> Known:
+        return Known(past, past.means, problem.noise.variance(past))
+
+    for number, (whole, parts) in enumerate(lots):
+        before = past
+        for p, part in enumerate(parts):
+            placed += [Placed(None, known(before), None, part, number == 0)] if number >= first else []
+            before = before.plus(part, same_batch=p > 0)
+        past, end = past.plus(whole), end.plus(whole)
+    return Bets(problem, placed, Folded(None, known(end), None))
+
+
+def _open_ended(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats, first: int) -> Floats:
     """The largest value that each form was shown to exceed by bets on many drifts, all forms together. (P)"""
-    bets = _bets(problem, steps[0].counts.shape, [step.batch for step in steps])
+    lots = [Lot(step.batch, step.parts or (step.batch,)) for step in steps]
+    bets = _bets(problem, steps[0].counts.shape, lots, first)
     moved = pieces._replace(offsets=np.zeros(pieces.offsets.shape))
     found = np.empty(pieces.offsets.shape)
     for bar in np.unique(bars):
@@ -45,15 +69,20 @@ def _open_ended(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bar
     return found
 
 
-def described(problem: Problem, trial: Trial, names: Sequence[str], towards: Towards) -> list[Claim]:
-    """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
+def described(problem: Problem, trial: Trial, names: Sequence[str], towards: Towards, chances: Floats) -> list[Claim]:
+    """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected of it.
+
+    Once one side of a claim is shown there is no forecast for the other: no results are asked for its sake.
+    """
     question, kept = claims_of(problem), trial.kept
     number = question.number
     evidence, bars = lines_of(problem, kept)
     value, lower = _sizes(problem, kept), _lower(problem, kept, towards)
-    chances = np.zeros(number) if kept.over else kept.chances
+    settled = np.tile(sides_of(problem, kept.shown).any(axis=-2), len(kept.shown) // number)
+    chances = np.where(kept.shown, 1.0, np.where(settled, np.nan, chances))
     pulls = kept.steps[-1].counts if kept.steps and not trial.plan.pulls.any() else trial.plan.pulls
     left_out = ((question.forms != 0) & (pulls == 0)).any(axis=-1)  # no results of this batch are for it
+    left_out = left_out if kept.out is None else left_out | kept.out
     found = []
     for i, words in enumerate(question.line_words(names)):
         j, opposite = i % number, i >= number
@@ -73,9 +102,11 @@ def described(problem: Problem, trial: Trial, names: Sequence[str], towards: Tow
                 estimate=_finite(value[j]),
                 lower=_finite(low),
                 upper=_finite(high),
-                chance=None if opposite else _finite(1.0 if kept.shown[i] else chances[j]),
+                chance=_finite(chances[i]),
                 margin=float(question.lines.levels[i] * (-1.0 if opposite else 1.0)),
-                given_up=bool(not opposite and not kept.shown[i] and left_out[j]),
+                given_up=bool(not settled[i] and left_out[j]),
+                opposite=opposite,
+                scale=scale_words(question.forms[j], question.levels[j], question.odds, names),
             )
         )
     return found
@@ -100,18 +131,49 @@ def _lower(problem: Problem, kept: Kept, towards: Towards) -> Floats:
     if not kept.steps or not kept.past.counts.any():
         return nothing
     shown, level = kept.shown, pieces.offsets
-    weights = weights_of(problem)
     both = question if lines > question.number else replace(question, sides="two", names=())
-    bars = np.tile(problem.goal + np.log(total(weights) / weights), 2)
-    ahead = all(np.isfinite(step.rho).all() for step in kept.steps)
-    by = single_step if ahead else _open_ended
-    single = nothing if question.odds else by(problem, kept.steps, both.bets(()), bars)
+    every = _grown(problem, kept)
+    ahead = all(np.isfinite(step.rho).all() for step in every.steps)
+    single = nothing.copy()
+    if not question.odds:
+        for family, first in enumerate(each for each in every.families if each < len(every.steps)):
+            own = every.joined == first
+            bars, here = _bars(problem, own, family), np.tile(own, 2)
+            by = single_step if ahead else _open_ended
+            single[here] = by(problem, every.steps, some(both.bets(()), here), np.tile(bars, 2), first)
     found = single[:lines]
-    whole = len(kept.steps) >= min(float(kept.rounds), MOST_STEPS)  # if not, a claim was added, and they begin after it
-    if ahead and whole and (question.odds or getattr(problem.noise, "moves", False)):
-        found = np.maximum(found, agreeing(problem, claims_of(problem), kept.steps, towards))
+    if ahead and _whole(kept) and (question.odds or getattr(problem.noise, "moves", False)):
+        found = np.maximum(found, agreeing(problem, question, every.steps, towards, every.joined))
     found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
     return np.append(found, single[lines:])
+
+
+def _grown(problem: Problem, kept: Kept) -> Grown:
+    return grown(kept.steps, problem.arms, claims_of(problem).number, len(kept.shown))
+
+
+def _bars(problem: Problem, own: Bools, family: int) -> Floats:
+    """log of what bounds of the claims of one family must reach: those there were at first, or those added k-th. (F)
+
+    delta is shared among the former, delta/2^k among the latter (Proposition 17).
+    """
+    weights = weights_of(problem)[own]
+    return np.asarray(problem.goal + family * math.log(2) + np.log(total(weights) / weights))
+
+
+def _whole(kept: Kept) -> bool:
+    """Whether what bounds are made of reaches back to the first batch: earlier versions began anew with a claim."""
+    return len(kept.steps) >= min(float(kept.rounds), MOST_STEPS)
+
+
+def together(problem: Problem, kept: Kept) -> str:
+    """What all bounds promise together."""
+    times = "twice" if len(_grown(problem, kept).families) < 2 else "three times"
+    since = "" if _whole(kept) else ", counted from the last change of the claims on,"
+    return (
+        f"All lower bounds{since} hold together up to {times} that, and so do all upper ones; the forecast promises "
+        "nothing."
+    )
 
 
 def _about(form: Floats, level: float, opposite: bool) -> About:

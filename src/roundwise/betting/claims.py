@@ -15,12 +15,13 @@ from typing import ClassVar
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
+from roundwise.betting.by_line import line_chances
 from roundwise.betting.chances import Outlook, outlook
 from roundwise.betting.claim_bounds import Step
-from roundwise.betting.claim_report import described, mean_bounds
+from roundwise.betting.claim_report import described, mean_bounds, parts_of, together
 from roundwise.betting.claims_parts import played
 from roundwise.betting.closed import lost_by_others, money_of, newly_shown, open_weight, shown_together
-from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, compares, lines_of, sides_of, weights_of
+from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, compares, lines_of, open_of, sides_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
 from roundwise.noise import items_of
@@ -30,8 +31,8 @@ from roundwise.noise.paired import check_forms
 from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
-from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.explained import Bounds, Claim, Standing
+from roundwise.state import Batch, Plan, Record, Trial, left_before
+from roundwise.stopping.base import Bounds, Claim, Standing
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
@@ -83,7 +84,7 @@ class Claiming:
         fed = np.ones((*runs, claims_of(problem).number), dtype=np.bool_)
         kept = Kept(
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
-            np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
+            past.counts, np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
         )  # fmt: skip
         return self.looked(problem, kept, None)
 
@@ -113,7 +114,22 @@ class Claiming:
             rounds=after,
             steps=self._remembered(kept, batch, rho, bars, gains, shown),
         )
-        return self.looked(problem, kept, plan.left)
+        if plan.left is None:
+            return self.looked(problem, kept, None)
+        beyond = np.maximum(size - plan.pulls.sum(axis=-1), 0.0)  # more came than was asked for
+        return self.looked(problem, kept, np.maximum(plan.left - beyond, 0.0))
+
+    def prolonged(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
+        """After another budget was said, of which so many results are left: purses go on with what they have."""
+        return self.looked(problem, kept._replace(over=np.zeros_like(kept.over)), left)
+
+    def final(self, problem: Problem, kept: Kept) -> str | None:
+        """Why no budget lets it go on; None if an unsettled claim has something in its purse. One run."""
+        if self.finished(problem, kept):
+            return _all_shown(problem, kept)
+        if (sides_of(problem, np.isfinite(kept.gains)) & open_of(problem, kept)).any():
+            return None
+        return "the last round was bet on as the last one, which left nothing to what it did not show"
 
     def towards(
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
@@ -148,15 +164,16 @@ class Claiming:
         return np.asarray(self.finished(problem, kept) | kept.over | (kept.expected < HOPELESS))
 
     def finished(self, problem: Problem, kept: Kept) -> Bools:
-        """Whether of every claim one side is shown. ()"""
-        return np.asarray(sides_of(problem, kept.shown).any(axis=-2).all(axis=-1))
+        """Whether of every claim one side is shown, or an arm of it was left out. ()"""
+        return np.asarray(~open_of(problem, kept).any(axis=-1))
 
     def why(self, problem: Problem, trial: Trial) -> str | None:
         """Why it stopped, None if it did not. One run only."""
         kept = trial.kept
         if self.finished(problem, kept):
-            return "everything is settled" if claims_of(problem).opposites else "all claims are shown"
-        if kept.over:
+            return _all_shown(problem, kept)
+        left = trial.plan.left
+        if kept.over or (left is not None and left + trial.plan.pulls.sum(axis=-1) <= 0):
             return "the budget is used"
         return "nothing more is to be expected of the results that are left" if kept.expected < HOPELESS else None
 
@@ -193,8 +210,8 @@ class Claiming:
         return [
             *([] if why is None else [f"The study ended because {why}."]),
             *([WITHIN] if compares(claims_of(problem)) and not claims_of(problem).odds else []),
-            "What is shown stays shown: the probability that any of it is false is at most the error above. All lower "
-            "bounds hold together up to twice that, and so do all upper ones; the forecast promises nothing.",
+            "What is shown stays shown: the probability that any of it is false is at most the error above. "
+            + together(problem, trial.kept),
         ]
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
@@ -203,7 +220,22 @@ class Claiming:
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
-        return described(problem, trial, names, partial(self.towards, problem))
+        return described(problem, trial, names, partial(self.towards, problem), self.forecast(problem, trial))
+
+    @quiet
+    def forecast(self, problem: Problem, trial: Trial) -> Floats:
+        """How likely each line is to be shown by the end, nan where no budget says when that is. (L) One run only."""
+        kept, left, shared = trial.kept, left_before(trial.plan), items_of(problem.noise)
+        if left is None:
+            return np.full(kept.shown.shape, np.nan)
+        question = claims_of(problem)
+        pieces = question.bets(())
+        items = None if shared is None else shared.halves(kept.past, pieces)
+        if shared is None and not question.odds:
+            kept = self._unshifted(kept, pieces, squares_at(1.0 / kept.past.counts, pieces))
+        need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
+        fed = self.outlook(problem, kept, left).fed & open_of(problem, kept) & ~kept.over
+        return line_chances(question.forms, pieces, fed, need, kept.value, kept.error, kept.spread, left, items)
 
     def evidence(self, problem: Problem, trial: Trial) -> tuple[Floats, Floats, Bools]:
         """log of what was won for each line, of what it must reach now, and whether it is shown. (L) each"""
@@ -212,10 +244,13 @@ class Claiming:
     def _remembered(
         self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
     ) -> tuple[Step, ...]:
-        if len(kept.steps) >= MOST_STEPS:
+        if len(kept.steps) >= MOST_STEPS or batch.counts.ndim > 1:  # bounds are made of one run
             return kept.steps
         share = np.full(batch.counts.shape[:-1], np.nan) if rho is None else rho
-        return (*kept.steps, Step(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs))
+        step = Step(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs)
+        if batch.parts is not None and not kept.steps:
+            step = step._replace(parts=tuple(part._replace(table=None) for part in parts_of(batch)))
+        return (*kept.steps, step)
 
     def _share(self, plan: Plan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""
@@ -234,7 +269,8 @@ class Claiming:
         if batch.parts is None or in_parts(problem.noise) is None:
             known = Known(past, past.means, problem.noise.variance(past))
             return kept.gains + problem.noise.form(known, batch, forecast, np.maximum(bars - kept.gains, 0.0))
-        known = known_from(past, problem.noise.variance(past), shifts)
+        variance = problem.noise.variance(past)
+        known = known_from(past, variance, shifts) if question.odds else Known(past, kept.means, variance)
         return played(problem, known, forecast, batch.parts, kept.gains, bars, shifts)
 
     def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:
@@ -252,26 +288,34 @@ class Claiming:
         if question.odds:
             rates = (past.totals + 0.5) / (past.counts + 1.0)
             each, means = 1.0 / (rates * (1.0 - rates)), np.log(rates) - np.log1p(-rates)
-            forecast = Known(past, means, np.ones(past.counts.shape[:-1])).forecast(pieces)
+            known = Known(past, means, np.ones(past.counts.shape[:-1]))
+            forecast = known.forecast(pieces)
             error = np.sqrt(squares_at(each / past.counts, pieces))
         else:
             variance = problem.noise.variance(past)
             each = np.broadcast_to(variance[..., None], past.counts.shape)
             shared = items_of(problem.noise)
             if shared is None:
-                forecast = known_from(past, variance, compares(question)).forecast(pieces)
+                known = known_from(past, variance, compares(question))
+                forecast = known.forecast(pieces)
             else:
-                forecast = shared.between(Known(past, past.means, variance), pieces)
+                known = Known(past, past.means, variance)
+                forecast = shared.between(known, pieces)
                 apart = shared.halves(past, pieces)
                 each = np.broadcast_to((total(apart) / apart.shape[-1])[..., None], each.shape)
             error = np.sqrt(variance[..., None] * forecast.leverage)
         error = np.where(np.isfinite(pooled), error, np.inf)
-        kept = kept._replace(value=forecast.value, leverage=forecast.leverage, error=error, spread=each)
+        kept = kept._replace(
+            value=forecast.value, leverage=forecast.leverage, error=error, means=known.means, spread=each
+        )
         if left is None:
             return kept
         plain = question.odds or items_of(problem.noise) is not None
         found = self.outlook(problem, kept if plain else self._unshifted(kept, pieces, pooled), left)
-        return kept._replace(fed=found.fed, chances=found.chances, expected=found.expected)
+        some = left > 0  # of nothing, nothing is to be expected
+        return kept._replace(
+            fed=found.fed, chances=found.chances * some[..., None], expected=np.where(some, found.expected, 0.0)
+        )
 
     def _unshifted(self, kept: Kept, pieces: Halfspaces, pooled: Floats) -> Kept:
         """For plans alone: with pooled means, which are more exact, where differences within batches do not object.
@@ -292,7 +336,14 @@ class Claiming:
         question = claims_of(problem)
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         sides = sides_of(problem, kept.shown)
-        unshown = (~sides & ~sides.any(axis=-2, keepdims=True)).reshape(kept.shown.shape)  # one side settles a claim
-        pieces, shared = question.bets(kept.value.shape[:-1]), items_of(problem.noise)
-        items = None if shared is None else shared.halves(kept.past, pieces)
-        return outlook(question.forms, pieces, unshown, need, kept.value, kept.error, kept.spread, left, items)
+        unshown = (~sides & open_of(problem, kept)[..., None, :]).reshape(kept.shown.shape)  # one side settles a claim
+        shared = items_of(problem.noise)
+        items = None if shared is None else shared.halves(kept.past, question.bets(kept.value.shape[:-1]))
+        known = (kept.value, kept.error, kept.spread)
+        return outlook(question.forms, question.bets(()), unshown, need, *known, left, items)
+
+
+def _all_shown(problem: Problem, kept: Kept) -> str:
+    if not sides_of(problem, kept.shown).any(axis=-2).all():
+        return "only claims about arms that were left out are open"
+    return "everything is settled" if claims_of(problem).opposites else "all claims are shown"

@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.betting.part_forms import forms_at, level_of, standing, tilt_of
+from roundwise.betting.part_forms import AllPairs, Stand, forms_at, level_of, standing, tilt_of
 from roundwise.betting.parts import averaged, chunks, field_of, possible, settled
 from roundwise.betting.purses import claims_of
 from roundwise.estimates import Forecast, Known, squares_at
-from roundwise.noise.parts import columns, seen, tilts_of
+from roundwise.noise.parts import columns, of_pairs, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Parts
+
+MOST, NEARLY = 0.5, 0.8  # share of the lines in all runs that are open, above which all are looked at, and passed over
 
 
 @quiet
@@ -36,7 +40,7 @@ def played(
     pieces = claims_of(problem).bets(())  # the same in all runs
     found = np.empty_like(money)
     lines = len(money)
-    for here in chunks((data.counts.shape[0], 2 * max(lines, data.counts.shape[1]), data.counts.shape[2])):
+    for here in chunks((data.counts.shape[0], max(lines, data.counts.shape[1]), data.counts.shape[2])):
         part = data.at(here)
         field = field_of(part, None if first else means[:, here], shifts)
         size, arms, n = part.counts.shape
@@ -45,20 +49,39 @@ def played(
         if not open_.size:  # results that come after everything was shown
             found[:, here] = money[:, here]
             continue
+        if open_.size > NEARLY * goal.size:
+            open_ = np.arange(goal.size)
         form, scale = forms_at(pieces, open_, size, arms, n)
         tilts = tilts_of(problem.noise, part)
-        more = None
-        if extra is not None:
-            more = (form.squares(field.inverse) * scale) ** 2 * extra[:, here].reshape(-1).take(open_)
-            more = np.where(np.isfinite(more), more, 0.0)
-        level = level_of(form)
-        z, before, new, leverage = standing(form, open_ % n, tilts, field, more, level)
+        level, shifted = level_of(form), None if extra is None else extra[:, here].reshape(-1)
+        if pieces.pairs and open_.size > MOST * goal.size and of_pairs(tilts) is None:
+            stand = standing(AllPairs.of_pieces(pieces, n), None, tilts, field, _more(shifted))
+            if open_.size < goal.size:
+                stand = Stand(*(each.take(open_, axis=1, mode="clip") for each in stand))
+        else:
+            more = _more(None if shifted is None else shifted.take(open_), scale)
+            stand = standing(form, open_ % n, tilts, field, more, level)
+        z, before, new, leverage = stand
         live = possible(before, leverage)
-        live = np.ones(z.shape, dtype=np.bool_) if live is None else live
         if first:
+            live = np.ones(z.shape, dtype=np.bool_) if live is None else live
             live[0] = False
         tilt = tilt_of(tilts, form, new, leverage, level)
         ratio = before / leverage
         after[open_] = settled(goal.take(open_), after.take(open_), z, ratio, tilt, live, jump=part.jump)
         found[:, here] = after.reshape(lines, n)
     return averaged(found, runs, several)
+
+
+def _more(extra: Floats | None, scale: Floats | None = None) -> Callable[[Floats], Floats] | None:
+    """What the shifts of earlier batches add to the variance of each form, given what it is without."""
+    if extra is None:
+        return None
+    finite = bool(np.isfinite(extra).all())
+
+    def more(before: Floats) -> Floats:
+        found = before * before if scale is None else (before * scale) ** 2
+        found *= extra
+        return found if finite else np.where(np.isfinite(found), found, 0.0)
+
+    return more

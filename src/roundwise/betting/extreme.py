@@ -21,7 +21,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.questions.several import near_words
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import About, Claim, Interval
+from roundwise.stopping.base import About, Claim, Interval
 
 
 class Won(NamedTuple):

@@ -19,7 +19,7 @@ from roundwise.estimates import Known
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import Behind, Claim, Interval
+from roundwise.stopping.base import Behind, Claim, Interval
 
 
 class Wanted(NamedTuple):

@@ -22,7 +22,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.questions.design import ROUGH, best_design, information
 from roundwise.state import Batch, Parts
-from roundwise.stopping.explained import Claim, Interval
+from roundwise.stopping.base import Claim, Interval
 
 
 @dataclass(frozen=True)

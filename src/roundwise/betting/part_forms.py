@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -49,38 +51,102 @@ def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> Forms:
     return Forms(Form(places, factors, offsets.reshape(parts, -1)), scale)
 
 
-def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[Form, Floats]:
-    """Some of the pieces (Q) of all columns, which are the same before every part, and their units. (P, c)"""
+def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[Form, Floats | None]:
+    """Some of the pieces (Q) of all columns, which are the same before every part, and their units, if not 1. (P, c)"""
     line, run = np.divmod(some, n)
-    corner = (np.arange(parts) * (arms * n))[:, None]
-    places = [corner + (pieces.arms[line, s] * n + run) for s in range(pieces.arms.shape[-1])]
+
+    def places() -> list[Index]:
+        corner = (np.arange(parts) * (arms * n))[:, None]
+        return [corner + (pieces.arms[line, s] * n + run) for s in range(pieces.arms.shape[-1])]
+
     offsets, shape = pieces.offsets[line], (parts, some.size)
     if pieces.pairs:
-        return Form(places, None, np.broadcast_to(offsets, shape)), np.ones(shape)
+        return Form(places, None, np.broadcast_to(offsets, shape)), None
     units = np.abs(pieces.coefficients[line]).max(axis=-1)
     units = np.where(units > 0, units, 1.0)
     factors = [np.broadcast_to(each / units, shape) for each in pieces.coefficients[line].transpose()]
     return Form(places, factors, np.broadcast_to(offsets / units, shape)), np.broadcast_to(units, shape)
 
 
-def standing(
-    form: Form, run: Index, tilts: Tilts, field: Field, extra: Floats | None, level: Floats | None = None
-) -> Stand:
-    """By what is known before each part; `extra` is what the shifts of earlier batches add to the variance. (P, c)
+@dataclass(frozen=True)
+class AllPairs:
+    """Pairs (Q) of all columns as one row: arms are rows, so that nothing is looked up one by one."""
 
-    `run` is the column that each is about. With a `level` each form is about one arm, and its variance is guessed from
-    that arm alone.
+    first: Index | slice  # (Q), all of them
+    second: Index | slice  # (Q), or one that all have
+    offsets: Floats | float  # (Q n)
+
+    @classmethod
+    def of_pieces(cls, pieces: Halfspaces, n: int) -> AllPairs:
+        """Of pieces (Q) that are pairs, the same in all n columns."""
+        offsets = np.repeat(pieces.offsets, n) if pieces.offsets.any() else 0.0
+        first, second = pieces.arms[:, 0], pieces.arms[:, 1]
+        return cls(first if (first == first[0]).all() else _side_by_side(first), _side_by_side(second), offsets)
+
+    @property
+    def places(self) -> list[Index]:
+        """None are needed."""
+        return []
+
+    @property
+    def pair(self) -> bool:
+        """All are."""
+        return True
+
+    def of(self, values: Floats) -> Floats:
+        """First less second. (P, K, n)->(P, Q n)"""
+        return (values[:, self.first] - values[:, self.second]).reshape(len(values), -1)
+
+    def squares(self, values: Floats) -> Floats:
+        """First and second."""
+        return (values[:, self.first] + values[:, self.second]).reshape(len(values), -1)
+
+    def mean_of(self, values: Floats, weights: Floats) -> Floats:
+        """The mean of values over the two arms, with these weights."""
+        return self.squares(values * weights) / self.squares(weights)
+
+
+def _side_by_side(arms: Index) -> Index | slice:
+    """The same arms as a slice, where they are one, or follow each other."""
+    if (arms == arms[0]).all():
+        return slice(int(arms[0]), int(arms[0]) + 1)
+    return slice(int(arms[0]), int(arms[-1]) + 1) if (np.diff(arms) == 1).all() else arms
+
+
+def standing(
+    form: Form | AllPairs,
+    run: Index | None,
+    tilts: Tilts,
+    field: Field,
+    extra: Callable[[Floats], Floats] | None,
+    level: Floats | None = None,
+) -> Stand:
+    """By what is known before each part. (P, c)
+
+    `extra` is what the shifts of earlier batches add to the variance, given what it is without any. `run` is the column
+    that each is about, None if they are about all columns in turn. With a `level` each form is about one arm, and its
+    variance is guessed from that arm alone.
     """
-    value, before = form.of(field.means) - form.offsets, form.squares(field.inverse)
+    value, before = form.of(field.means), form.squares(field.inverse)
+    value -= form.offsets
+    more = None if extra is None else extra(before)
     if field.share is not None and field.weight is not None:
-        before += form.of(field.share) ** 2 * field.weight.take(run, axis=1)
-    if extra is not None:
-        before += extra
-    z = value / np.sqrt(before * _variance(form, tilts, field, level))
-    new, leverage = form.of(field.new) - form.offsets, form.squares(field.per_row)
-    paired = of_pairs(tilts)
+        x = form.of(field.share)
+        x *= x
+        if run is None:
+            x.reshape(len(x), -1, field.weight.shape[1])[...] *= field.weight[:, None]
+        else:
+            x *= field.weight.take(run, axis=1)
+        before += x
+    if more is not None:
+        before += more
+    error = before * _variance(form, tilts, field, level)
+    value /= np.sqrt(error, out=error)
+    new, leverage = form.of(field.new), form.squares(field.per_row)
+    new -= form.offsets
+    z, paired = value, of_pairs(tilts)
     if paired is not None and len(form.places) > 1:
-        of_items = paired.standing(form.places[0], form.places[1], form.offsets)
+        of_items = paired.standing(form.places[0], form.places[1], np.asarray(form.offsets))
         z, before, leverage = (
             np.where(form.pair, ours, usual) for ours, usual in zip(of_items, (z, before, leverage), strict=True)
         )
@@ -94,7 +160,7 @@ def level_of(form: Form) -> Floats | None:
     return form.offsets * form.factors[0]
 
 
-def _variance(form: Form, tilts: Tilts, field: Field, level: Floats | None) -> Floats | float:
+def _variance(form: Form | AllPairs, tilts: Tilts, field: Field, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)

@@ -22,8 +22,9 @@ from roundwise.betting.slopes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, RATI
 from roundwise.dealing import shares_of_rest
 from roundwise.noise.parts import NONE, Index, Seen, Tilt, sums_before
 
-CHUNK = 120_000  # parts times arms times columns that are computed at once: what fits the cache
+CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 _FEWEST = 1e-9  # in place of no results
+_FEW = 32  # arms up to which, and columns from which on, arms are compared one after the other
 _UNKNOWN, _NOTHING = 1e8, 1e17  # a variance beyond these is that of no results before a part, or in it
 
 Switch = Callable[[int, Floats], None]  # before a part: what was won, changed in place where the null is another now
@@ -60,7 +61,8 @@ class Field:
 
 def per_row(counts: Floats) -> Floats:
     """1 / rows."""
-    return 1.0 / np.maximum(counts, NONE)
+    found = np.maximum(counts, NONE)
+    return np.divide(1.0, found, out=found)
 
 
 def averaged(logs: Floats, runs: tuple[int, ...], dealings: int) -> Floats:
@@ -94,6 +96,17 @@ def summed(values: Floats) -> Floats:
     return np.asarray(np.add.reduce(values, axis=1))
 
 
+def largest(values: Floats) -> Index:
+    """The first arm with the largest value. (P, K, n)->(P, n)"""
+    arms, size = values.shape[1:]
+    if arms > _FEW or size < _FEW:
+        return values.argmax(axis=1)
+    top, found = values.max(axis=1), np.zeros((len(values), size), dtype=np.intp)
+    for arm in range(arms - 1, 0, -1):  # faster than NumPy, which looks at one column after the other
+        found = np.where(values[:, arm] == top, arm, found)
+    return np.where(values[:, 0] == top, 0, found)
+
+
 def field_of(seen: Seen, mu: Floats | None, shifts: bool) -> Field:
     """What is known before each part, after earlier batches with means mu (K, n), or in a first batch (None)."""
     counts, N = seen.counts, seen.before.counts
@@ -102,7 +115,9 @@ def field_of(seen: Seen, mu: Floats | None, shifts: bool) -> Field:
         inverse = 1.0 / np.maximum(c, _FEWEST)
         t *= inverse
         return Field(t, inverse, None, None, seen)
-    inverse = 1.0 / np.maximum(N + c, _FEWEST)
+    inverse = N + c
+    np.maximum(inverse, _FEWEST, out=inverse)
+    np.divide(1.0, inverse, out=inverse)
     f = c
     f *= inverse
     t *= inverse
@@ -158,15 +173,18 @@ def settled(
     ratio *= (1.0 / kappa)[:, None]
     few = None
     if ratio.min(initial=1.0) < LEAST_RATIO:  # below the table slopes fall with the square root
-        few = np.sqrt(np.minimum(ratio / LEAST_RATIO, 1.0))
+        few = ratio * (1.0 / LEAST_RATIO)
+        np.minimum(few, 1.0, out=few)
+        np.sqrt(few, out=few)
     place, wider = cells(z, ratio), np.sqrt(kappa)
     gains = gains.copy()
+    mixed = [False] * len(place) if live is None else np.logical_not(live.all(axis=1)).tolist()
     for p in range(len(place)):
         if switch is not None:
             switch(p, gains)
         need = goal - gains
         bet = need > 0
-        if live is not None:
+        if live is not None and mixed[p]:
             bet &= live[p]
         if not bet.any():
             continue
@@ -183,8 +201,8 @@ def settled(
         np.minimum(q, BOLDEST_PART, out=q)
         q *= bet
         x = tilt(p, q)
-        if live is not None:
-            np.copyto(x, 0.0, where=~bet)  # where there is nothing to bet on, it may be anything
+        if mixed[p]:
+            x = np.where(bet, x, 0.0)  # where there is nothing to bet on, it may be anything
         np.minimum(x, 600.0, out=x)
         np.exp(x, out=x)
         x -= 1.0

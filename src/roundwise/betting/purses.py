@@ -28,13 +28,15 @@ class Kept(NamedTuple):
     value: Floats  # (L), what each line is estimated to hold by
     leverage: Floats  # (L), the variance of that, per unit of the variance of a result
     error: Floats  # (L), its standard error
+    means: Floats  # (K), the estimates that these are made of
     spread: Floats  # (K), a guess at the variance of one result, on the scale of the forms
     fed: Bools  # (J), which claims the next results should go to
     chances: Floats  # (J), that each is shown by the end; a forecast
     expected: Floats  # (), how many more will be; infinite without a budget
     over: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
-    steps: tuple[Step, ...] = ()  # at most `MOST_STEPS`, for bounds
+    steps: tuple[Step, ...] = ()  # of one run, at most `MOST_STEPS`, for bounds; without claims that were added later
+    out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
 
 
 def claims_of(problem: Problem) -> Claims:
@@ -48,6 +50,12 @@ def claims_of(problem: Problem) -> Claims:
 def weights_of(problem: Problem) -> Floats:
     """The weights of the claims. (J)"""
     return np.asarray(claims_of(problem).weights, dtype=np.float64)
+
+
+def open_of(problem: Problem, kept: Kept) -> Bools:
+    """The claims that may still be fed: neither side is shown, and no arm of theirs was left out. (J)"""
+    unsettled = ~sides_of(problem, kept.shown).any(axis=-2)
+    return np.asarray(unsettled if kept.out is None else unsettled & ~kept.out)
 
 
 def compares(question: Claims) -> bool:

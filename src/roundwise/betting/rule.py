@@ -33,7 +33,7 @@ from roundwise.questions.base import Answer
 from roundwise.questions.besides import cells_of, features_of, level_of, tolerance_of
 from roundwise.questions.design import basis
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.explained import Bounds, Claim, Standing
+from roundwise.stopping.base import Bounds, Claim, Standing
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ import typer
 
 from roundwise.arrays import Plain
 from roundwise.cli.app import RESEARCH, app
-from roundwise.cli.files import check_output
 from roundwise.cli.options import Delta, Json
-from roundwise.cli.output import print_json, print_table, progress
+from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.errors import InputError, whole_number
 
 
@@ -56,10 +55,8 @@ def arena(
 
     Writes a page with sortable tables (arena.html), every row as Parquet, and says which algorithm to take.
     """
-    from roundwise.arena.contests import fixed, own, replayed
-    from roundwise.arena.entrants import entrants
-    from roundwise.arena.figure import arena_figure
-    from roundwise.arena.page import docs_page, html_page
+    from roundwise.arena.contests import entrants, fixed, own, replayed
+    from roundwise.arena.page import arena_figure, docs_page, html_page
     from roundwise.arena.ranking import advice, standings
     from roundwise.arena.run import drawn, fought
     from roundwise.simulation.tables import write_parquet

@@ -9,22 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli.app import RESEARCH, app
-from roundwise.cli.files import check_output
-from roundwise.cli.options import (
-    Delta,
-    FormsFile,
-    Json,
-    Level,
-    Means,
-    QuestionName,
-    Sigma,
-    Tolerance,
-    TopSize,
-    numbers,
-    question_from,
-)
-from roundwise.cli.output import number, print_json, print_table, progress
+from roundwise.cli.app import RESEARCH, app, spread
+from roundwise.cli.options import Asked, Delta, Json, Means, QuestionName, Sigma, numbers, question_from
+from roundwise.cli.output import check_output, number, print_json, print_table, progress
 from roundwise.errors import InputError, unknown
 from roundwise.noise import Gaussian
 from roundwise.policies import PET
@@ -40,13 +27,12 @@ FIGURES = ("batches", "trade-off", "sequence", "ball")
 
 
 @app.command(rich_help_panel=RESEARCH)
+@spread
 def bounds(
+    *,
     question: QuestionName,
     means: Means = None,
-    k: TopSize = None,
-    level: Level = None,
-    file: FormsFile = None,
-    tolerance: Tolerance = None,
+    asked: Asked,
     sigma: Sigma = 1.0,
     delta: Delta = 0.05,
     t_min: Annotated[
@@ -78,9 +64,8 @@ def bounds(
     """
     from roundwise.theory.bounds import overview
 
-    asked = question_from(question, k, level, file, tolerance)
     values = numbers(means)
-    problem = Problem(asked, len(values), delta, Gaussian(sigma))
+    problem = Problem(question_from(question, asked), len(values), delta, Gaussian(sigma))
     _check(runs, t_min, plot, figure)
     policy = PET(guess=max(1.0, t_min))
     found = overview(problem, values, policy, t_min, gamma, tail)
@@ -89,10 +74,10 @@ def bounds(
         _draw(plot, figure, problem, values, policy, runs or 300, seed)
     if as_json:
         measured = None if seen is None else seen.plain()
-        asked_for = {"question": question, "tolerance": tolerance or 0.0, "delta": delta, "sigma": sigma}
+        asked_for = {"question": question, "tolerance": asked.tolerance or 0.0, "delta": delta, "sigma": sigma}
         print_json({**asked_for, **found.plain(), "measured": measured, "figure": plot and str(plot)})
         return
-    _print(found, delta, seen, bool(tolerance))
+    _print(found, delta, seen, bool(asked.tolerance))
     if plot is not None:
         print(f"The figure is in {plot}.")
 

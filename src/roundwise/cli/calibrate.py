@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from roundwise.cli.app import RESEARCH, app
-from roundwise.cli.files import check_output
 from roundwise.cli.options import Json
-from roundwise.cli.output import print_json, print_table, progress
+from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.errors import InputError, whole_number
 
 
@@ -40,8 +39,7 @@ def calibrate(
 
     Prints the matrix. Exit code 1 if a rule that claims the guarantee breaks it, or a control is not caught.
     """
-    from roundwise.theory.calibration.grid import grid, quick
-    from roundwise.theory.calibration.measure import measured, runs_of
+    from roundwise.theory.calibration.measure import grid, measured, quick, runs_of
     from roundwise.theory.calibration.page import draw, matrix, overview, page, plain, wrong
 
     number = 25 if runs is None else whole_number("runs", runs, 1)

@@ -8,25 +8,18 @@ from typing import Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli.app import PLANNING, app
+from roundwise.cli.app import PLANNING, app, spread
 from roundwise.cli.options import (
     Against,
-    Control,
+    Asked,
     Delta,
     FeaturesFile,
-    FormsFile,
-    Futility,
     Json,
-    Level,
-    Margin,
-    MarginIs,
     Means,
     QuestionName,
     Sigma,
     Sigmas,
-    Tolerance,
-    TopSize,
-    TwoSided,
+    deviations_from,
     numbers,
     question_from,
 )
@@ -44,18 +37,13 @@ Radius = Annotated[float, typer.Option("--radius", help="Worst case over all mea
 
 
 @app.command(rich_help_panel=PLANNING)
+@spread
 def complexity(
+    *,
     question: QuestionName,
     means: Means = None,
-    k: TopSize = None,
-    level: Level = None,
-    file: FormsFile = None,
-    tolerance: Tolerance = None,
-    control: Control = None,
-    margin: Margin = None,
-    futility: Futility = None,
-    two_sided: TwoSided = False,
-    margin_is: MarginIs = "difference",
+    asked: Asked,
+    against: Against,
     sigma: Sigma = 1.0,
     radius: Radius = 0.0,
     delta: Delta = 0.05,
@@ -71,27 +59,26 @@ def complexity(
     Example: roundwise complexity --question best-arm --means 1,0.9,0.8
     """
     values = numbers(means)
-    against = Against(control, margin, futility, two_sided, margin_is)
-    asked = question_from(question, k, level, file, tolerance, against, numbered(len(values)), features)
-    if margin_is == "odds-ratio":
+    goal = question_from(question, asked, against, numbered(len(values)), features)
+    if against.margin_is == "odds-ratio":
         raise InputError("Odds ratios have no complexity; `roundwise simulate` and `roundwise plan` take them.")
-    check_means(asked, values)
+    check_means(goal, values)
     if not (radius >= 0 and math.isfinite(radius)):
         raise InputError(f"`radius` is {radius:g}, but must be a number of at least 0.")
-    apart = None if sigmas is None else Deviations(tuple(numbers(sigmas, "--sigmas").tolist()))
-    problem = Problem(asked, len(values), delta, SubGaussian(sigma) if apart is None else apart)
+    apart = None if sigmas is None else deviations_from(sigmas)
+    problem = Problem(goal, len(values), delta, SubGaussian(sigma) if apart is None else apart)
     family = _family(binary, poisson, exponential, apart, features is not None or radius > 0)
-    found = problem.complexity(values, radius) if family is None else _own(asked, values, family)
-    answer = asked.answer(values)
+    found = problem.complexity(values, radius) if family is None else _own(goal, values, family)
+    answer = goal.answer(values)
     smallest = problem.sigma if apart is None else min(apart.sigmas)
-    bound = float(lower_bound_at(asked, values, delta, smallest, problem.complexity(values).value))
-    if family is not None and (own := own_lower_bound(asked, values, delta, family)) is not None:
+    bound = float(lower_bound_at(goal, values, delta, smallest, problem.complexity(values).value))
+    if family is not None and (own := own_lower_bound(goal, values, delta, family)) is not None:
         bound = float(own[1])
     if as_json:
         print_json(
             {
                 "question": question,
-                "answer": asked.plain(answer),
+                "answer": goal.plain(answer),
                 "complexity": found.value,
                 "weights": found.weights,
                 "sample_lower_bound": bound,
@@ -99,12 +86,12 @@ def complexity(
                 "sigma": sigma if family is None else None,
                 "rewards": "normal rewards" if family is None else family.name,
                 "radius": radius,
-                "tolerance": tolerance or 0.0,
+                "tolerance": asked.tolerance or 0.0,
             }
         )
         return
     names = numbered(len(values))
-    print(f"Answer: {asked.words(answer, names)}.")
+    print(f"Answer: {goal.words(answer, names)}.")
     if math.isinf(found.value):
         print(
             "The complexity is infinite: "
@@ -115,7 +102,7 @@ def complexity(
     where = f" (worst case within {radius:g})" if radius else "" if family is None else f" for {family.name}"
     print(f"Complexity T*{where}: {number(float(found.value))}")
     where = " at these means" if radius else ""
-    if one_by_one(asked):
+    if one_by_one(goal):
         print("T* is of showing all that is true; there is no lower bound, because whoever shows nothing is not wrong.")
     else:
         least = number(math.ceil(bound))
@@ -125,7 +112,7 @@ def complexity(
         "mean": [f"{mean:g}" for mean in values],
         "share w*": [f"{weight:.4f}" for weight in found.weights],
     }
-    if not (radius or bound == 0 or several_right(asked, values)):  # else the bound is not for sampling so
+    if not (radius or bound == 0 or several_right(goal, values)):  # else the bound is not for sampling so
         columns["of the bound"] = [number(math.ceil(weight * bound)) for weight in found.weights]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
     print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")

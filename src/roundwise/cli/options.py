@@ -11,11 +11,11 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.fields import quantity
-from roundwise.questions import Claims, Linear, Question
-from roundwise.questions.claim_words import SCALES, Scale
+from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
+from roundwise.questions.claim_lines import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
-from roundwise.spec import QUESTIONS, made, worded
+from roundwise.spec import made, quantity, worded
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
 
@@ -90,7 +90,10 @@ ZeroOne = Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or
 EventCounts = Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")]
 NoiseName = Annotated[str | None, typer.Option("--noise", help="Noise: a model by its name, or your own module:Class.")]
 Control = Annotated[
-    str | None, typer.Option("--control", help="claims: the arm that all others are compared with, or several: a,b.")
+    str | None,
+    typer.Option(
+        "--control", help="claims (of a study also statements): who beats this arm? Of claims also several: a,b."
+    ),
 ]
 Margin = Annotated[
     float | None,
@@ -112,15 +115,37 @@ Split = Annotated[
     str | None, typer.Option("--split", help="Shares of the arms, in their order: 2:1:1.", metavar="LIST")
 ]
 
+AnyQuestion = Annotated[
+    str | None, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")
+]
+ArmNames = Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")]
+ArmsFile = Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")]
+MaxBatch = Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")]
+MinPerArm = Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")]
+WholeRound = Annotated[int | None, typer.Option("--round", help="So many results make a round.")]
+Shares = Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")]
+SameItems = Annotated[
+    bool, typer.Option("--items", help="Arms are tried on the same items; files have one column an arm.")
+]
+
+
+class Asked(NamedTuple):
+    """What the options say of a question, besides its name."""
+
+    k: TopSize = None
+    level: Level = None
+    file: FormsFile = None
+    tolerance: Tolerance = None
+
 
 class Against(NamedTuple):
     """What the options of claims say."""
 
-    control: str | None = None
-    margin: float | None = None
-    futility: float | None = None
-    two_sided: bool = False
-    margin_is: str = "difference"
+    control: Control = None
+    margin: Margin = None
+    futility: Futility = None
+    two_sided: TwoSided = False
+    margin_is: MarginIs = "difference"
 
     @property
     def given(self) -> bool:
@@ -174,31 +199,74 @@ def shares_from(split: str | None) -> list[float] | None:
 
 def question_from(
     text: str,
-    k: int | None,
-    level: float | None,
-    file: Path | None,
-    tolerance: float | None = None,
+    asked: Asked,
     against: Against | None = None,
     arms: Sequence[str] = (),
     features: Path | None = None,
 ) -> Question:
     """The question that the words and the options describe."""
     if features is not None:
-        asked = question_from(text, k, level, file, tolerance, against, arms)
-        return Linear(asked, read_features(features, arms))
+        return Linear(question_from(text, asked, against, arms), read_features(features, arms))
     said = worded("question", text)
     if against is not None and against.given and said["name"] != Claims.name:
         raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
     if text == Claims.name and against is not None:
-        return claims_from(against, arms, level, file)
-    name, options = said["name"], {"k": k, "level": level, "tolerance": tolerance}
+        return claims_from(against, arms, asked.level, asked.file)
+    name, options = said["name"], {"k": asked.k, "level": asked.level, "tolerance": asked.tolerance}
     fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
-    if (name in FORMS) != (file is not None):
-        raise InputError(f"The question '{name}' {'needs' if file is None else 'does not take'} --file.")
-    if file is not None:
+    if (name in FORMS) != (asked.file is not None):
+        raise InputError(f"The question '{name}' {'needs' if asked.file is None else 'does not take'} --file.")
+    if asked.file is not None:
         column, key = FORMS[name]
-        fields["names"], fields["forms"], fields[key] = read_forms(file, column, key == "levels", arms)
+        fields["names"], fields["forms"], fields[key] = read_forms(asked.file, column, key == "levels", arms)
     return made("question", fields, trusted=True)
+
+
+def study_question(text: str, asked: Asked, against: Against, arms: Sequence[str], features: Path | None) -> Question:
+    """The same of a study, where statements may be against a control."""
+    if text != Statements.name or against.control is None or asked.file is not None:
+        return question_from(text, asked, against, arms, features)
+    if against != Against(against.control, against.margin):
+        raise InputError("--futility, --two-sided and --margin-is go with --question claims.")
+    found = Statements.against_control(arms, against.control, against.margin or 0.0, asked.tolerance or 0.0)
+    return found if features is None else Linear(found, read_features(features, arms))
+
+
+class Assumed(NamedTuple):
+    """What the options say of the noise of a study."""
+
+    sigma: NoiseSigma = None
+    sigmas: Sigmas = None
+    normal: Normal = False
+    value_range: ValueRange = None
+    binary: ZeroOne = False
+    counts: EventCounts = False
+    noise: NoiseName = None
+
+    @property
+    def model(self) -> Noise:
+        """The noise model: exactly one must be described."""
+        unknown_variance = self.normal and self.sigma is None
+        named = (each is not None for each in (self.sigma, self.sigmas, self.value_range, self.noise))
+        if sum((*named, self.binary, self.counts, unknown_variance)) != 1:
+            raise InputError(
+                "Say what results look like with one of --binary, --range LOW HIGH, --sigma S, --sigma S --normal, "
+                "--sigmas LIST, --normal (deviation unknown), --counts, --noise NAME."
+            )
+        if self.sigmas is not None:
+            return deviations_from(self.sigmas)
+        if self.noise is not None:
+            return made("noise", self.noise, trusted=True)
+        if self.sigma is not None:
+            return Gaussian(self.sigma) if self.normal else SubGaussian(self.sigma)
+        if self.value_range is not None:
+            return Bounded(*self.value_range)
+        return Binary() if self.binary else Poisson() if self.counts else UnknownVariance()
+
+
+def deviations_from(sigmas: str) -> Deviations:
+    """Normal rewards with a deviation for each arm."""
+    return Deviations(tuple(numbers(sigmas, "--sigmas").tolist()))
 
 
 def numbers(text: str | None, what: str = "--means") -> Floats:

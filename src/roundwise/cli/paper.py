@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from roundwise.cli.app import RESEARCH, app
-from roundwise.cli.files import check_output
 from roundwise.cli.options import Json
-from roundwise.cli.output import print_json, print_table, progress
+from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.cli.simulate import print_summaries
 
 

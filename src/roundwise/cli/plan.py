@@ -11,38 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roundwise.cli.app import PLANNING, app
-from roundwise.cli.files import check_output, write_file
-from roundwise.cli.options import (
-    Against,
-    Control,
-    Delta,
-    EventCounts,
-    FeaturesFile,
-    FormsFile,
-    Futility,
-    Json,
-    Level,
-    Margin,
-    MarginIs,
-    NoiseName,
-    NoiseSigma,
-    Normal,
-    Sigmas,
-    Tolerance,
-    TopSize,
-    TwoSided,
-    ValueRange,
-    ZeroOne,
-)
-from roundwise.cli.output import console_width, print_json, say
-from roundwise.cli.reading import ArmColumn, IdColumn, ItemColumn, OutcomeColumn, TimeColumn, columns_of
-from roundwise.cli.study.common import Storage
-from roundwise.cli.study.new import _arm_list, _noise, _question
+from roundwise.cli import options
+from roundwise.cli.app import PLANNING, app, spread
+from roundwise.cli.output import check_output, console_width, print_json, say, write_file
+from roundwise.cli.study.common import ColumnNames, Storage
+from roundwise.cli.study.new import arm_list
 from roundwise.errors import InputError
-from roundwise.fields import quantity
 from roundwise.noise import items_of, with_items
-from roundwise.spec import made
+from roundwise.spec import made, quantity
 
 if TYPE_CHECKING:
     from roundwise.planning import StudyPlan
@@ -52,13 +28,13 @@ ENDINGS = (".json", ".html", ".txt", ".svg", ".png", ".pdf")
 
 
 @app.command(rich_help_panel=PLANNING)
+@spread
 def plan(
+    *,
     name: Annotated[str, typer.Argument(help="What the study is to be called.", metavar="[NAME]")] = "study",
-    question: Annotated[
-        str | None, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")
-    ] = None,
-    arms: Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")] = None,
-    arms_file: Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")] = None,
+    question: options.AnyQuestion = None,
+    arms: options.ArmNames = None,
+    arms_file: options.ArmsFile = None,
     around: Annotated[
         str | None, typer.Option("--around", help="What results are like: 30%. Leads are chosen, or see --leads.")
     ] = None,
@@ -85,38 +61,19 @@ def plan(
         typer.Option("--shared", help="With items: correlation of two equally good arms on one item (30%)."),
     ] = None,
     power: Annotated[str, typer.Option("--power", help="Power of the fixed design beside it.")] = "90%",
-    k: TopSize = None,
-    level: Level = None,
-    file: FormsFile = None,
-    tolerance: Tolerance = None,
-    features: FeaturesFile = None,
-    control: Control = None,
-    margin: Margin = None,
-    futility: Futility = None,
-    two_sided: TwoSided = False,
-    margin_is: MarginIs = "difference",
-    sigma: NoiseSigma = None,
-    sigmas: Sigmas = None,
-    normal: Normal = False,
-    value_range: ValueRange = None,
-    binary: ZeroOne = False,
-    counts: EventCounts = False,
-    noise: NoiseName = None,
-    delta: Delta = 0.05,
+    asked: options.Asked,
+    features: options.FeaturesFile = None,
+    against: options.Against,
+    assumed: options.Assumed,
+    delta: options.Delta = 0.05,
     policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
-    max_batch: Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")] = None,
-    min_per_arm: Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")] = 0.0,
+    max_batch: options.MaxBatch = None,
+    min_per_arm: options.MinPerArm = 0.0,
     budget: Annotated[str | None, typer.Option("--budget", help="No more than so many results in all.")] = None,
-    round_: Annotated[int | None, typer.Option("--round", help="So many results make a round.")] = None,
-    split: Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")] = None,
-    arm_column: ArmColumn = None,
-    outcome_column: OutcomeColumn = None,
-    id_column: IdColumn = None,
-    time_column: TimeColumn = None,
-    item_column: ItemColumn = None,
-    items: Annotated[
-        bool, typer.Option("--items", help="Arms are tried on the same items; files have one column an arm.")
-    ] = False,
+    round_: options.WholeRound = None,
+    split: options.Shares = None,
+    named: ColumnNames,
+    items: options.SameItems = False,
     runs: Annotated[int, typer.Option("--runs", help="Simulated studies for each row.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same plan.")] = 1,
     study: Annotated[
@@ -126,7 +83,7 @@ def plan(
     out: Annotated[
         Path | None, typer.Option("--out", help="Write it: .json (for `new --from-plan`), .html, .txt, .svg, .png.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """What a study will take: results, rounds, days and cost, and the settings to use.
 
@@ -144,18 +101,16 @@ def plan(
     check_output(out)
     if question is None:
         raise InputError("Give --question (for a new study), or --study NAME (for one that is running).")
-    names = arm_names(_arm_list(arms, arms_file))
-    against = Against(control, margin, futility, two_sided, margin_is)
-    asked = _question(question, names, k, level, file, tolerance, against, features)
-    assumed = _noise(sigma, normal, value_range, binary, counts, noise, sigmas)
-    assumed = with_items(assumed) if items else assumed
-    if shared is not None and item_column is None and items_of(assumed) is None:
+    names = arm_names(arm_list(arms, arms_file))
+    goal = options.study_question(question, asked, against, names, features)
+    noise = with_items(assumed.model) if items else assumed.model
+    if shared is not None and named.item_column is None and items_of(noise) is None:
         raise InputError("--shared goes with --items or --item-column.")
     with _refined() as progress:
         found = planned(
-            asked,
+            goal,
             arms=names,
-            noise=assumed,
+            noise=noise,
             delta=delta,
             policy=None if policy is None else made("policy", policy, trusted=True),
             max_batch=max_batch,
@@ -163,7 +118,7 @@ def plan(
             budget=None if budget is None else int(quantity(budget, "--budget")),
             round=round_,
             split=split,
-            columns=columns_of(arm_column, outcome_column, id_column, time_column, item_column),
+            columns=named.columns,
             around=around,
             leads=leads,
             means=means,
@@ -208,7 +163,7 @@ def _from_here(
     study: str, storage: str | None, runs: int, seed: int, prices: tuple[str | None, str, str | None], as_json: bool
 ) -> None:
     from roundwise.planning import replan
-    from roundwise.planning.costs import costs_of
+    from roundwise.planning.quantities import costs_of
     from roundwise.studies import load_study
 
     with load_study(study, storage) as loaded:

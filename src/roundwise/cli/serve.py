@@ -66,7 +66,9 @@ def serve(
             if storage is not None:
                 raise InputError("--example has a storage of its own: leave --storage out.")
             storage = stack.enter_context(_example())
-        if stack.enter_context(open_store(storage)).server is not None:
+        store = open_store(storage)
+        stack.callback(store.close)
+        if store.server is not None:
             raise InputError(
                 "A server keeps its studies in a database: give --storage sqlite:///... or postgresql://..., and not "
                 "another server. Nothing was started."
@@ -79,7 +81,7 @@ def _served(application: Application, host: str, listening: socket.socket, open_
     """Answer until somebody ends it."""
     import uvicorn
 
-    from roundwise.web.warming import ready, warmed
+    from roundwise.web.app import ready, warmed
 
     config = uvicorn.Config(
         application,

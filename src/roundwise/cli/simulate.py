@@ -10,42 +10,34 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from roundwise.cli.app import PLANNING, app
-from roundwise.cli.files import check_output
+from roundwise.cli.app import PLANNING, app, spread
 from roundwise.cli.options import (
     Against,
+    Asked,
     Budget,
-    Control,
     Delta,
     FeaturesFile,
-    FormsFile,
-    Futility,
     Json,
-    Level,
-    Margin,
-    MarginIs,
     Means,
     QuestionName,
     RoundSize,
     Sigmas,
     Split,
-    Tolerance,
-    TopSize,
-    TwoSided,
+    deviations_from,
     numbers,
     question_from,
     shares_from,
 )
-from roundwise.cli.output import console_width, number, print_json, print_table, progress, ratio
+from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
-from roundwise.noise import Deviations, Noise, SubGaussian
+from roundwise.noise import NOISES, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms, assumed
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
-from roundwise.spec import NOISES, made
+from roundwise.spec import made
 
 Policies = Annotated[
     list[str] | None,
@@ -65,7 +57,9 @@ Cluster = Annotated[
 
 
 @app.command(rich_help_panel=PLANNING)
+@spread
 def simulate(
+    *,
     question: QuestionName,
     means: Means = None,
     data: Annotated[Path | None, typer.Option("--data", help="Replay a table arm,outcome,count instead.")] = None,
@@ -82,16 +76,9 @@ def simulate(
             metavar="NAME[:SETTINGS]",
         ),
     ] = None,
-    k: TopSize = None,
-    level: Level = None,
-    file: FormsFile = None,
-    tolerance: Tolerance = None,
+    asked: Asked,
     features: FeaturesFile = None,
-    control: Control = None,
-    margin: Margin = None,
-    futility: Futility = None,
-    two_sided: TwoSided = False,
-    margin_is: MarginIs = "difference",
+    against: Against,
     policy: Policies = None,
     budget: Budget = None,
     round_: RoundSize = None,
@@ -120,14 +107,13 @@ def simulate(
     Example: roundwise simulate --question best-arm --means 1,0.9,0.8 --policy pet --policy track-and-stop
     """
     world, known = _world(means, data, instance, without_replacement, binary, noise, sigma, sigmas)
-    against = Against(control, margin, futility, two_sided, margin_is)
-    asked = question_from(question, k, level, file, tolerance, against, world.names, features)
-    asked.check(world.arms)
-    chosen = {text: made("policy", text, trusted=True) for text in policy or [usual_policy(asked).name]}
+    goal = question_from(question, asked, against, world.names, features)
+    goal.check(world.arms)
+    chosen = {text: made("policy", text, trusted=True) for text in policy or [usual_policy(goal).name]}
     check_output(out)
     with progress(runs * len(chosen), "simulating") as advance:
         results = run(
-            asked,
+            goal,
             world,
             chosen,
             runs=runs,
@@ -151,11 +137,11 @@ def simulate(
     if as_json:
         print_json([each.plain() for each in summaries])
         return
-    truth = asked.answer(world.world(np.random.default_rng(0), 1).means)[0]
-    print(f"Truth: {asked.words(truth, world.names)}.")
+    truth = goal.answer(world.world(np.random.default_rng(0), 1).means)[0]
+    print(f"Truth: {goal.words(truth, world.names)}.")
     print_summaries(summaries, delta)
-    if one_by_one(asked):
-        print_claims(summaries, line_words(asked, world.names))
+    if one_by_one(goal):
+        print_claims(summaries, line_words(goal, world.names))
     if out is not None:
         print(f"Every run is in {out}.")
 
@@ -239,7 +225,7 @@ def _world(
     if sigmas is not None:
         if data is not None or binary or noise is not None or sigma is not None:
             raise InputError("--sigmas goes with --means, and says all of the noise: leave out the other options.")
-        return FamilyArms(numbers(means), Deviations(tuple(numbers(sigmas, "--sigmas").tolist()))), None
+        return FamilyArms(numbers(means), deviations_from(sigmas)), None
     if data is not None:
         world: Environment = Replay.from_csv(data, instance, not without_replacement)
     elif binary:

@@ -12,9 +12,8 @@ import typer
 
 from roundwise.arrays import Plain
 from roundwise.cli.app import RESEARCH, app
-from roundwise.cli.files import check_output
 from roundwise.cli.options import Json
-from roundwise.cli.output import console_width, number, print_json, print_table, progress, ratio
+from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.cli.simulate import Cluster
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def sweep(
 
     Cells that are already in the folder are not run again, so an interrupted sweep goes on where it was.
     """
-    from roundwise.simulation.lockstep import check_place
+    from roundwise.simulation.run import check_place
     from roundwise.simulation.sweep import is_finished, read_grid
 
     grid = read_grid(file)

@@ -22,7 +22,11 @@ from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, wi
 from roundwise.noise.poisson import Poisson
 from roundwise.noise.unknown_variance import UnknownVariance
 
+_KINDS = (Binary, Bounded, Deviations, Gaussian, PairedBinary, PairedBounded, PairedNormal, Poisson, SubGaussian)
+NOISES: dict[str, type[Noise]] = {each.name: each for each in (*_KINDS, UnknownVariance)}
+
 __all__ = [
+    "NOISES",
     "Binary",
     "Bounded",
     "Deviations",

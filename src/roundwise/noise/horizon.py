@@ -122,7 +122,9 @@ def hypergeometric_horizon_bet(
         return up
 
     shape_of = Shape(mean, np.sqrt(variance), bent * variance**1.5)
-    return lattice_bet(ratios, shape_of, won_a, low, high, log_bar, share, good, eta).reshape(shape)
+    return lattice_bet(
+        ratios, [all_won, n_a, n_b, odds], shape_of, won_a, low, high, log_bar, share, good, eta
+    ).reshape(shape)
 
 
 @np.errstate(all="ignore")
@@ -147,7 +149,7 @@ def binomial_horizon_bet(
     rate = times / (1.0 + times)
     deviation = np.sqrt(n * rate * (1.0 - rate))
     shape_of = Shape(n * rate, deviation, (1.0 - 2.0 * rate) / deviation)
-    return lattice_bet(ratios, shape_of, won, np.zeros_like(n), n, log_bar, share, good, eta).reshape(shape)
+    return lattice_bet(ratios, [n, odds], shape_of, won, np.zeros_like(n), n, log_bar, share, good, eta).reshape(shape)
 
 
 @np.errstate(all="ignore")

@@ -6,7 +6,7 @@ stake.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,8 +19,9 @@ from .mixture import added
 
 SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 WIDE = 3.0  # how far y may be above that of one look at the end
-_LATTICE = 60_000  # values times elements that are computed at once: what fits the cache; at least so many elements
+_LATTICE = 400_000  # values times elements that are computed at once: what fits the cache; at least so many elements
 _FEWEST = 64
+_LONGER = 1.1  # how far values are looked at first, in normal reaches: laws are skewed
 _LEFT_OUT = 14.0  # values whose probability, in logs, is so far below the stake and a central one are not looked at
 _CLOSE = 4e-3  # how near the target, in logs, what is paid must come before it is scaled up to it
 _NEWTON = 24  # steps in which it does; 1 or 2 are usual
@@ -46,36 +47,6 @@ class Shape(NamedTuple):
         return Shape(*(each[elements] for each in self))
 
 
-def lattice_bet(
-    ratios: Ratios,
-    shape: Shape,
-    x: Floats,
-    low: Floats,
-    high: Floats,
-    need: Floats,
-    rho: Floats,
-    good: Bools,
-    eta: float,
-) -> Floats:
-    """The bet for a law on low..high with these ratios of successive probabilities, in lots of similar length."""
-    logs = np.zeros(x.shape)
-    where = np.flatnonzero(good & (high > low))
-    shape = shape.at(where)
-    middle = np.clip(np.floor(shape.mean), low[where], high[where])
-    reach = np.ceil(np.sqrt(2.0 * (need[where] + _LEFT_OUT)) * shape.deviation + 2.0)
-    length = np.minimum(middle - low[where], reach) + np.minimum(high[where] - middle, reach) + 1.0
-    order = np.argsort(length, kind="stable")
-    start = 0
-    while start < order.size:
-        sizes = length[order[start:]] * np.arange(1, order.size - start + 1)
-        lot = order[start : start + max(_FEWEST, int(np.searchsorted(sizes, _LATTICE)))]
-        at = where[lot]
-        law = _law(ratios, middle[lot], low[at], high[at], reach[lot], need[at], at)
-        logs[at] = _paid(law, shape.at(lot), middle[lot], x[at], need[at], rho[at], eta)
-        start += lot.size
-    return logs
-
-
 class Law(NamedTuple):
     """The law of each element; values on the first axis."""
 
@@ -86,50 +57,138 @@ class Law(NamedTuple):
 
     def at(self, elements: Index) -> Law:
         """Of some elements."""
-        return Law(self.steps, self.weights[:, elements], self.total[elements], self.rest[elements])
+        return Law(
+            self.steps, self.weights.take(elements, axis=1, mode="clip"), self.total[elements], self.rest[elements]
+        )
 
 
-def _law(ratios: Ratios, middle: Floats, low: Floats, high: Floats, reach: Floats, need: Floats, at: Index) -> Law:
-    """Products of the ratios up and down from the middle, where the weight is 1, as long as they are above a floor.
+def lattice_bet(
+    ratios: Ratios,
+    settings: Sequence[Floats],
+    shape: Shape,
+    x: Floats,
+    low: Floats,
+    high: Floats,
+    need: Floats,
+    rho: Floats,
+    good: Bools,
+    eta: float,
+) -> Floats:
+    """The bet for a law on low..high with these ratios of successive probabilities.
 
-    Ratios fall, so a weight exp(-c) that is j from the middle is followed by others that fall by exp(-c/j) each at
-    least: all beyond the floor have exp(-c) / (1 - exp(-c/j)) <= exp(-c) (1 + j/c) together, and j <= high - low.
+    Elements with the same `settings` have the same law.
     """
-    floor = np.exp(-need - _LEFT_OUT)
-    longer = 1.0
-    while True:
-        down = int(np.minimum(middle - low, np.ceil(longer * reach)).max())
-        up = int(np.minimum(high - middle, np.ceil(longer * reach)).max())
-        steps = np.arange(-down, up + 1.0)[:, None]
-        weights = np.empty((down + up + 1, middle.size))
-        weights[down] = 1.0
-        each = ratios(steps[:-1] + middle, at)
-        np.cumprod(each[down:], axis=0, out=weights[down + 1 :])
-        np.divide(1.0, each[:down], out=each[:down])
-        np.cumprod(each[:down][::-1], axis=0, out=weights[:down][::-1])
-        np.copyto(weights, 0.0, where=~(weights >= floor))
-        short = (weights[0] > 0) & (middle - down > low) | (weights[-1] > 0) & (middle + up < high)
-        if not short.any():
-            total = added(weights)
-            return Law(steps, weights, total, 2.0 * floor * (1.0 + (high - low) / (need + _LEFT_OUT)) / total)
-        longer *= 1.5
+    logs, at = np.zeros(x.shape), np.flatnonzero(good & (high > low))
+    if not at.size:
+        return logs
+    settings = [each[at] for each in settings]
+    bets = Bets(ratios, at, _alike(settings), shape.at(at), *(each[at] for each in (low, high, need, rho)))
+    last = bets.rho >= 1.0
+    paid = np.ones(at.size)
+    for lot, law in bets.lots(np.flatnonzero(last)):
+        paid[lot] = _at_the_end(law, bets.target[lot], x[at[lot]] - bets.middle[lot])
+    some = np.flatnonzero(~last)
+    if some.size:
+        paid[some] = _before_the_end(bets, some, x[at[some]], eta)
+    logs[at] = bets.need + np.log(paid)
+    return logs
 
 
-def _paid(law: Law, shape: Shape, middle: Floats, x: Floats, need: Floats, rho: Floats, eta: float) -> Floats:
-    """log of what is paid at x."""
-    target = np.exp(-need) * (1.0 - SLACK)
-    paid, last = np.ones(x.size), rho >= 1.0
-    if last.any():
-        end = np.flatnonzero(last)
-        here = np.clip(x - middle - law.steps[0], 0, len(law.steps) - 1).astype(np.intp)[None, end]
-        chances = law.weights[:, end] / law.total[end]
-        paid[end] = np.take_along_axis(_at_the_end(chances, target[end] - law.rest[end]), here, axis=0)[0]
-    if not last.all():
-        some = np.flatnonzero(~last)
-        if some.size < last.size:
-            law, shape = law.at(some), shape.at(some)
-        paid[some] = _before_the_end(law, shape, middle[some], x[some], target[some], rho[some], eta)
-    return np.asarray(need + np.log(paid))
+def _alike(settings: Sequence[Floats]) -> Index:
+    """A number for each element, the same just where all settings are."""
+    mixed = np.zeros(settings[0].shape, dtype=np.uint64)
+    for each in settings:
+        mixed = (mixed ^ (each + 0.0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)  # + 0.0: one zero
+        mixed ^= mixed >> np.uint64(29)
+    different, found = np.unique(mixed, return_inverse=True)
+    one = np.empty(different.size, dtype=np.intp)
+    one[found] = np.arange(found.size)
+    alike = all((each == each[one][found]).all() for each in settings)
+    return found if alike else np.arange(found.size)  # else two settings have the same mixture of bits
+
+
+def _distinct(numbers: Index) -> tuple[Index, Index]:
+    """Where each of the numbers is found once, and which of these every one is."""
+    one = np.full(int(numbers.max()) + 1, -1)
+    one[numbers] = np.arange(numbers.size)
+    found = one >= 0
+    return one[found], (np.cumsum(found) - 1)[numbers]
+
+
+class Bets:
+    """Elements on which there is something to bet, their laws, and what must be won."""
+
+    def __init__(
+        self,
+        ratios: Ratios,
+        at: Index,
+        which: Index,
+        shape: Shape,
+        low: Floats,
+        high: Floats,
+        need: Floats,
+        rho: Floats,
+    ) -> None:
+        self.ratios, self.at, self.which, self.shape = ratios, at, which, shape
+        self.low, self.high, self.need, self.rho = low, high, need, rho
+        self.target = np.exp(-need) * (1.0 - SLACK)
+        self.middle = np.clip(np.floor(shape.mean), low, high)
+        self.reach = np.ceil(np.sqrt(2.0 * (need + _LEFT_OUT)) * shape.deviation + 2.0)
+
+    def different(self, some: Index) -> tuple[Index, Index]:
+        """Those that differ in their law or in what is needed, and which of these each is."""
+        if (self.need[some] == self.need[some[0]]).all() and (self.rho[some] == self.rho[some[0]]).all():
+            one, which = _distinct(self.which[some])
+            return some[one], which
+        return some, np.arange(some.size)
+
+    def lots(self, some: Index) -> Iterator[tuple[Index, Law]]:
+        """Elements of similar length, and their laws."""
+        middle, reach = self.middle[some], self.reach[some]
+        length = np.minimum(middle - self.low[some], reach) + np.minimum(self.high[some] - middle, reach) + 1.0
+        order = np.argsort(length)
+        length, start = length[order], 0
+        while start < order.size:
+            sizes = length[start:] * np.arange(1, order.size - start + 1)
+            lot = some[order[start : start + max(_FEWEST, int(np.searchsorted(sizes, _LATTICE)))]]
+            yield lot, self.law(lot)
+            start += lot.size
+
+    def law(self, lot: Index) -> Law:
+        """Products of the ratios up and down from the middle, where the weight is 1, while they are above a floor.
+
+        Ratios fall, so a weight exp(-c) that is j from the middle is followed by others that fall by exp(-c/j) each at
+        least: all beyond the floor have exp(-c) / (1 - exp(-c/j)) <= exp(-c) (1 + j/c) together, and j <= high - low.
+        """
+        low, high, middle, need, reach = (
+            each[lot] for each in (self.low, self.high, self.middle, self.need, self.reach)
+        )
+        floor = np.exp(-need - _LEFT_OUT)
+        one, which = _distinct(self.which[lot])
+        one = lot[one]
+        longer = _LONGER
+        while True:
+            down = int(np.minimum(middle - low, np.ceil(longer * reach)).max())
+            up = int(np.minimum(high - middle, np.ceil(longer * reach)).max())
+            steps = np.arange(-down, up + 1.0)[:, None]
+            weights = np.empty((down + up + 1, one.size))
+            weights[down] = 1.0
+            each = self.ratios(steps[:-1] + self.middle[one], self.at[one])
+            for i in range(down, down + up):
+                np.multiply(weights[i], each[i], out=weights[i + 1])
+            np.divide(1.0, each[:down], out=each[:down])
+            for i in range(down, 0, -1):
+                np.multiply(weights[i], each[i - 1], out=weights[i - 1])
+            weights = weights.take(which, axis=1, mode="clip")
+            np.copyto(weights, 0.0, where=~(weights >= floor))  # also what is beyond the last value
+            short = (weights[0] > 0) & (middle - down > low) | (weights[-1] > 0) & (middle + up < high)
+            if not short.any():
+                seen = np.flatnonzero(weights.any(axis=1))
+                some = slice(max(int(seen[0]) - 1, 0), int(seen[-1]) + 2)  # one value that nobody has is kept
+                steps, weights = steps[some], weights[some]
+                total = added(weights)
+                return Law(steps, weights, total, 2.0 * floor * (1.0 + (high - low) / (need + _LEFT_OUT)) / total)
+            longer *= 1.5
 
 
 class Test(NamedTuple):
@@ -144,29 +203,37 @@ class Test(NamedTuple):
         """Of some elements."""
         return Test(*(each[elements] for each in self))
 
-    def entries(self, steps: Floats, y: Floats, table: Floats) -> Index:
-        """Where in the table of Phi each value is, so many steps from the middle: at the nearest entry."""
+    def entries(self, steps: Floats, y: Floats) -> Index:
+        """Where in the table of Phi each value is, so many steps from the middle: at the nearest entry, if inside."""
         a = steps * (self.slope * _PHI_STEPS)
         a += (self.start - y / self.width + _PHI_LEAST) * _PHI_STEPS + 0.5
-        np.maximum(a, 0.0, out=a)
-        np.minimum(a, table.size - 1.0, out=a)
         return a.astype(np.intp)
 
 
-def _before_the_end(
-    law: Law, shape: Shape, middle: Floats, x: Floats, target: Floats, rho: Floats, eta: float
-) -> Floats:
+def _before_the_end(bets: Bets, some: Index, x: Floats, eta: float) -> Floats:
     """What is paid at x, as a share of the bar: min(s f, 1), where s is the target over the mean of f.
 
     So its mean is the target at most, whatever f is. f is the test at the budget for a y at which its mean is near the
     target and not above it, so that s is near 1 and what f pays in full is paid in full. Phi is taken from a table, for
     the mean as for what is paid.
     """
-    width, table = np.sqrt(1.0 - rho), _tests(eta)
-    slope = np.sqrt(rho) / shape.deviation
-    test = Test(slope / width, (middle - shape.mean) * (slope / width), width, slope)
-    y, mean = _critical(law, test, shape.skew, np.sqrt(rho), target, eta, table)
-    return np.minimum(table.take(test.entries(x - middle, y, table)) * (target / mean), 1.0)
+    from scipy.special import ndtri
+
+    one, back = bets.different(some)
+    shape, rho, target, table = bets.shape.at(one), bets.rho[one], bets.target[one], _tests(eta)
+    width, slope = np.sqrt(1.0 - rho), np.sqrt(rho) / shape.deviation
+    test = Test(slope / width, (bets.middle[one] - shape.mean) * (slope / width), width, slope)
+    start = -ndtri(target) - 1.0
+    y = _guess(start, shape.skew, np.sqrt(rho), width, np.log(target) - _CLOSE / 4, eta)
+    mean = np.empty(y.size)
+    place = np.empty(bets.at.size, dtype=np.intp)
+    place[one] = np.arange(one.size)
+    for lot, law in bets.lots(one):
+        here = place[lot]
+        y[here], mean[here] = _critical(law, test.at(here), y[here], start[here], target[here], eta, table)
+    test, y, share = test.at(back), y[back], (target / mean)[back]
+    entries = test.entries(x - bets.middle[some], y)
+    return np.minimum(table.take(entries, mode="clip") * share, 1.0)
 
 
 @lru_cache(maxsize=64)
@@ -181,24 +248,21 @@ def _tests(eta: float) -> Floats:
 
 
 def _critical(
-    law: Law, test: Test, skew: Floats, slope: Floats, target: Floats, eta: float, table: Floats
+    law: Law, test: Test, y: Floats, start: Floats, target: Floats, eta: float, table: Floats
 ) -> tuple[Floats, Floats]:
-    """A y near the least at which what is paid, F, is the target at most, and F there.
+    """A y near the least at which what is paid, F, is the target at most, and F there; y is a first guess.
 
     F falls in y, and jumps down where a value is no longer paid in full. Newton's steps on log F cross jumps with their
     mean slope; one that crosses a single jump is cut there, and both sides of it are tried.
     """
-    from scipy.special import ndtri
-
-    q, start = (table.size - 1.5) / _PHI_STEPS - _PHI_LEAST, -ndtri(target) - 1.0
+    q = (table.size - 1.5) / _PHI_STEPS - _PHI_LEAST
     low, high = start.copy(), start + 1.0 + WIDE  # more is paid than the target at the one, less at the other
     at, aim = np.arange(start.size), np.log(target) - _CLOSE / 4
-    y = _guess(start, skew, slope, test.width, aim, eta)
     found, means = np.full(y.size, np.nan), np.full(y.size, np.nan)
     steps = law.steps
     for number in range(_NEWTON):
         place = y[at]
-        entries = test.entries(steps, place, table)
+        entries = test.entries(steps, place)
         share = table.take(entries, mode="clip")
         share *= law.weights
         paid = added(share) / law.total + law.rest
@@ -212,19 +276,26 @@ def _critical(
             break
         if not keep.all():
             kept = np.flatnonzero(keep)
-            at, law, test, entries = at[kept], law.at(kept), test.at(kept), entries[:, kept]
+            at, law, test, entries = at[kept], law.at(kept), test.at(kept), entries.take(kept, axis=1, mode="clip")
             target, aim, place = target[kept], aim[kept], place[kept]
             over, excess, paid = over[kept], excess[kept], paid[kept]
-        a = steps * test.slope + (test.start - place / test.width)
-        full = entries == table.size - 1
-        dense = np.where(full, 0.0, np.exp(-0.5 * a * a))
-        fall = added(law.weights * dense) / (law.total * test.width * _ROOT)
-        last = len(steps) - 1 - (law.weights[::-1] > 0).argmax(axis=0)
-        below = (~full).sum(axis=0)
+        last = len(steps) - 1 - (law.weights[::-1] > 0).argmax(axis=0)  # the highest value that there is
+        a = steps * test.slope
+        a += test.start - place / test.width
+        dense = -0.5 * a
+        dense *= a
+        np.exp(dense, out=dense)
+        below = np.full(at.size, len(steps))
+        if entries[-1].max() >= table.size - 1:
+            full = entries >= table.size - 1
+            np.copyto(dense, 0.0, where=full)
+            below = len(steps) - np.add.reduce(full, axis=0, dtype=np.intp)
+        dense *= law.weights
+        fall = added(dense) / (law.total * test.width * _ROOT)
         first, some = np.minimum(below, last), below <= last  # the first value that is paid in full
         up = (steps[first, 0] * test.slope + test.start - q) * test.width  # to here it is
         down, up = np.where(some, up - test.jump, up), np.where(some, up, np.inf)
-        drop = np.take_along_axis(law.weights, first[None], axis=0)[0] / law.total * eta / test.jump
+        drop = law.weights[first, np.arange(at.size)] / law.total * eta / test.jump
         excess *= paid
         step, coarse = excess / fall, excess / (fall + drop)
         right = np.where(place >= up - 2 * _NEAR, up + _NEAR, np.minimum(place + step, up - _NEAR))
@@ -251,11 +322,14 @@ def _guess(start: Floats, skew: Floats, slope: Floats, width: Floats, aim: Float
     return np.where((y > start + 0.5) & (y < start + 1.0 + WIDE), y, start + 1.2)
 
 
-def _at_the_end(law: Floats, target: Floats) -> Floats:
-    """The last bet: all beyond a value, and at the value below it what is left of the stake."""
-    beyond = np.cumsum(law[::-1], axis=0)[::-1]  # P(X >= x)
+def _at_the_end(law: Law, target: Floats, away: Floats) -> Floats:
+    """The last bet, so far away from the middle: all beyond a value, at the one below it what is left of the stake."""
+    chances, target = law.weights / law.total, target - law.rest
+    beyond = np.cumsum(chances[::-1], axis=0)[::-1]  # P(X >= x)
     full = beyond <= target
-    after = np.concatenate([beyond[1:], np.zeros((1, law.shape[1]))])
+    after = np.concatenate([beyond[1:], np.zeros((1, target.size))])
     edge = ~full & (after <= target)
-    left = np.where(edge, (target - after) / np.maximum(law, 1e-300), 0.0)
-    return np.where(full, 1.0, np.where(edge, np.clip(left, 0.0, 1.0), 0.0))
+    left = np.where(edge, (target - after) / np.maximum(chances, 1e-300), 0.0)
+    paid = np.where(full, 1.0, np.where(edge, np.clip(left, 0.0, 1.0), 0.0))
+    here = np.clip(away - law.steps[0], 0, len(law.steps) - 1).astype(np.intp)
+    return np.asarray(paid[here, np.arange(here.size)])

@@ -90,9 +90,14 @@ class Seen:
 class Form:
     """Forms of the means before each part, one for each bet: sum_s factors_s means[places_s] > offset."""
 
-    places: list[Index]  # (P, c) each, in an array (P, K, n) as one row
+    found: list[Index] | Callable[[], list[Index]]  # the places, or how they are found
     factors: list[Floats] | None  # (P, c) each; None for pairs: 1 and -1
     offsets: Floats  # (P, c)
+
+    @cached_property
+    def places(self) -> list[Index]:
+        """Of each arm in an array (P, K, n) as one row. (P, c) each"""
+        return self.found() if callable(self.found) else self.found
 
     def of(self, values: Floats) -> Floats:
         """The form of values (P, K, n). (P, c)"""
@@ -131,10 +136,16 @@ def _added(arrays: list[Floats]) -> Floats:
 
 
 class Places(Protocol):
-    """Where arms of bets are found: places in an array (P, K, n) as one row."""
+    """Where arms of bets are found: places in an array (P, K, n) as one row. It may know their columns (`runs`)."""
 
     def __call__(self) -> tuple[Index, Index]:
         """Of the first arm of each bet and of its second. (P, c)"""
+
+
+def runs_of(places: Places, size: int) -> Index:
+    """Which of so many columns each bet is about, the same in all parts. (c)"""
+    own: Callable[[], Index] | None = getattr(places, "runs", None)
+    return places()[0][0] % size if own is None else own()
 
 
 class Tilts(Protocol):

@@ -21,7 +21,7 @@ from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singl
 from .gaussian import standardised
 from .horizon import MOST_NEED, normal_horizon_bet
 from .mixture import HUGE, added, flat, log_gaussian_mixture, log_total
-from .parts import Form, Index, Places, Seen, Tilt, Tilts
+from .parts import Form, Index, Places, Seen, Tilt, Tilts, runs_of
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
@@ -139,12 +139,11 @@ class StudentTilts:
 
     def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """From the difference in each part, over the part's pooled deviation."""
-        arm, _ = places()
-        return self._tilt(difference, leverage, *(each.reshape(-1).take(arm) for each in self._pooled))
+        return self._tilt(difference, leverage, *self._pooled(runs_of(places, self.seen.counts.shape[-1])))
 
     def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
         """From the form of the means of each part, over the part's pooled deviation, or the one arm's own."""
-        pooled = [each.reshape(-1).take(form.places[0]) for each in self._pooled]
+        pooled = self._pooled(form.places[0][0] % self.seen.counts.shape[-1])
         if form.factors is None:
             return self._tilt(value, leverage, *pooled)
         used = np.stack([each != 0 for each in form.factors])
@@ -153,9 +152,9 @@ class StudentTilts:
         single = used.sum(axis=0) == 1
         return self._tilt(value, leverage, *(np.where(single, a, b) for a, b in zip(own, pooled, strict=True)))
 
-    @cached_property
-    def _pooled(self) -> list[Floats]:
-        return [np.broadcast_to(_over_arms(each), self.seen.counts.shape) for each in self._within]
+    def _pooled(self, run: Index) -> list[Floats]:
+        """Scatter and degrees of freedom of all arms, in these columns. (c)->(P, c)"""
+        return [_over_arms(each)[:, 0].take(run, axis=1) for each in self._within]
 
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
         """From the distance in each part, over the arm's own deviation."""

@@ -22,13 +22,14 @@ from roundwise.policies.rounds import as_rounds, round_of
 from roundwise.problem import Problem
 from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import Environment, Now
-from roundwise.simulation.lockstep import drawn
+from roundwise.simulation.run import drawn
 from roundwise.state import Batch, Plan, Trial, joined
 from roundwise.stopping import exacting
 from roundwise.trial import advance, begin, conclusion, stuck
 
 Places = NDArray[np.intp]
 
+TYPICAL, NEARLY_ALWAYS = 0.5, 0.95
 MOST_ROUNDS = 400  # a run that is not over by then is taken as endless,
 MOST_RESULTS = 1e12  # and so is one with so many results
 
@@ -276,3 +277,27 @@ class _Book:
             truth=self.truth,
             steps=steps,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """A number that varies: half of the runs need no more than is typical, 19 of 20 no more than p95."""
+
+    typical: float
+    p95: float
+
+    def plain(self) -> dict[str, float]:
+        """As JSON."""
+        return {"typical": self.typical, "p95": self.p95}
+
+
+def spread(values: Floats) -> Spread:
+    """Typical and nearly always."""
+    typical, p95 = quantile(values, np.array([TYPICAL, NEARLY_ALWAYS]))
+    return Spread(typical=float(typical), p95=float(p95))
+
+
+def quantile(values: Floats, levels: NDArray[np.float64]) -> Floats:
+    """The smallest value that at least this share of the runs does not exceed."""
+    places = np.ceil(levels * len(values) - 1e-9).astype(np.intp) - 1
+    return np.sort(values)[np.maximum(places, 0)]

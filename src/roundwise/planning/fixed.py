@@ -1,8 +1,9 @@
-"""What a fixed design of the same error needs: results dealt out in fixed shares, one look at the end, no betting.
+"""Beside a plan: what a fixed design needs, and what no method can stay below.
 
-Normal approximations, as in every textbook of sample sizes. For each comparison j that the right answer consists of,
-with gap_j > 0 between what is compared and its offset, and N results in all, the estimate has the variance v_j/N (at
-the offset v0_j/N), and the comparison is shown if it exceeds z sqrt(v0_j/N). So one is shown with this `power` if
+Of a fixed design results are dealt out in fixed shares, with one look at the end and no betting. Normal approximations,
+as in every textbook of sample sizes. For each comparison j that the right answer consists of, with gap_j > 0 between
+what is compared and its offset, and N results in all, the estimate has the variance v_j/N (at the offset v0_j/N), and
+the comparison is shown if it exceeds z sqrt(v0_j/N). So one is shown with this `power` if
 
     N = (z sqrt(v0) + z_power sqrt(v))^2 / gap^2.
 
@@ -32,6 +33,7 @@ from roundwise.noise import Noise, family_of, items_of
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
 from roundwise.questions import besides
+from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 
 DRAWS = 40_000  # of the estimates, for the power of several comparisons together
 
@@ -266,3 +268,31 @@ def ndtri(p: float) -> float:
     from scipy.special import ndtri as found
 
     return float(found(p))
+
+
+def lower_bound(problem: Problem, means: Sequence[float], deviation: float | None = None) -> float | None:
+    """Results that no method can stay below on average at these means; None where nothing can be said.
+
+    It cannot where arms are tried on the same items: fewer may do.
+
+    T* kl(delta, 1 - delta), for 0/1 results and counts with their own divergences (docs/bounds.md). With an unknown
+    deviation no alternative is dearer than with a known one, so the bound of normal results holds.
+
+    >>> from roundwise.noise import Gaussian
+    >>> from roundwise.questions import BestArm
+    >>> round(lower_bound(Problem(BestArm(), 2, 0.05, Gaussian()), [0.2, 0.0]) or 0)
+    530
+    """
+    if items_of(problem.noise) is not None:
+        return None
+    mu = np.asarray(means, dtype=np.float64)
+    family = family_of(problem.noise)
+    if family is None and problem.noise.outcome.limited:  # means do not say all of such results
+        return None
+    if family is None:
+        sigma = float(deviations(problem.noise, mu, deviation).min())
+        value = float(lower_bound_at(problem.question, mu, problem.delta, sigma))
+    else:
+        own = own_lower_bound(problem.question, mu, problem.delta, family)
+        value = 0.0 if own is None else float(own[1])
+    return value if np.isfinite(value) and value > 0 else None

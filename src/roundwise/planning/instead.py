@@ -11,12 +11,10 @@ import numpy as np
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise
-from roundwise.planning.ahead import Ends, ahead, without_budget
-from roundwise.planning.candidates import guessed
-from roundwise.planning.expected import Expected
+from roundwise.planning.ahead import Ends, Spread, ahead, spread, without_budget
+from roundwise.planning.front import guessed
 from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.rows import Spread, spread
-from roundwise.planning.wish import Wish
+from roundwise.planning.wish import Expected, Wish
 from roundwise.questions import BestArm, Question, TopK
 from roundwise.questions.besides import cells_of, features_of, level_of, open_to_arms, seeks_best, tolerance_of
 from roundwise.studies.writing import asked_in_words

@@ -11,22 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from roundwise.errors import InputError, whole_number
-from roundwise.fields import quantity
 from roundwise.noise import Noise, with_items
-from roundwise.planning.candidates import guessed
-from roundwise.planning.costs import costs_of
-from roundwise.planning.expected import Expected, given, ladder, scenarios
-from roundwise.planning.front import Setting, front_of, settled
+from roundwise.planning.front import Setting, front_of, guessed, settled
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.items import SHARED
-from roundwise.planning.lots import FIRST, Lots, answerable, first_lots
-from roundwise.planning.quantities import quantities
+from roundwise.planning.quantities import costs_of, quantities
+from roundwise.planning.rows import FIRST, Lots, answerable, first_lots
 from roundwise.planning.study_plan import StudyPlan
-from roundwise.planning.wish import Wish
+from roundwise.planning.wish import Expected, Wish, given, ladder, scenarios
 from roundwise.policies import Policy, usual_policy
 from roundwise.questions import Question
 from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
+from roundwise.spec import quantity
 from roundwise.studies.results.columns import Columns
 from roundwise.studies.settings import arm_names, shares, within_limits
 

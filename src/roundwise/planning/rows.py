@@ -1,35 +1,23 @@
-"""One row of a plan: what a study takes if these were the means, in numbers."""
+"""The rows of a plan: what a study takes if these were the means, in numbers, from runs that come lot after lot."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roundwise.arrays import Floats, Plain
-from roundwise.planning.ahead import Ends
-from roundwise.planning.expected import Expected
-from roundwise.planning.fixed import FixedDesign
-from roundwise.planning.wish import Wish
+from roundwise.planning.ahead import ROUGH, Ends, Spread, ahead, every, joined_ends, quantile, spread, without_budget
+from roundwise.planning.fixed import FixedDesign, fixed_design, lower_bound
+from roundwise.planning.wish import Expected, Wish
+from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.questions.besides import line_words, one_by_one
 
-TYPICAL, NEARLY_ALWAYS = 0.5, 0.95
 LEVELS = np.linspace(0.01, 0.99, 99)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """A number that varies: half of the runs need no more than is typical, 19 of 20 no more than p95."""
-
-    typical: float
-    p95: float
-
-    def plain(self) -> dict[str, float]:
-        """As JSON."""
-        return {"typical": self.typical, "p95": self.p95}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,18 +144,141 @@ def powers(
     return claims, one, every, float(ends.shown[:, ~right].any(axis=-1).mean())
 
 
-def spread(values: Floats) -> Spread:
-    """Typical and nearly always."""
-    typical, p95 = quantile(values, np.array([TYPICAL, NEARLY_ALWAYS]))
-    return Spread(typical=float(typical), p95=float(p95))
-
-
-def quantile(values: Floats, levels: NDArray[np.float64]) -> Floats:
-    """The smallest value that at least this share of the runs does not exceed."""
-    places = np.ceil(levels * len(values) - 1e-9).astype(np.intp) - 1
-    return np.sort(values)[np.maximum(places, 0)]
-
-
 def _rounds(batches: Floats) -> tuple[tuple[int, float], ...]:
     values, times = np.unique(batches[np.isfinite(batches)], return_counts=True)
     return tuple((int(value), float(each) / len(batches)) for value, each in zip(values, times, strict=True))
+
+
+FIRST = 40  # runs of the first numbers
+FOLLOWED = 150  # runs at least, however many rounds there are
+CHEAP = 15  # rounds up to which all runs are followed past the budget
+WORK = 40_000  # runs times rounds of a row: where rounds are many, fewer runs must do,
+FEW_ARMS = 30  # and where arms are more than these
+ITEMS = 0.05  # as many where arms share items: these are drawn one by one
+
+
+class Lots:
+    """The runs of one row: within the budget, and as if there were none."""
+
+    def __init__(self, wish: Wish, expected: Expected) -> None:
+        self.wish, self.expected = wish, expected
+        self.limited: list[Ends] = []
+        self.needed: list[Ends] = []
+        self.rough = False  # whether these are first numbers only
+        self.endless = not answerable(wish, expected)
+        self.claims = one_by_one(wish.question) and wish.budget is not None  # they end with the budget
+        self.bound = lower_bound(wish.problem, expected.means, wish.deviation)
+        self.fixed = self._fixed()
+        one = self.fixed is not None and self.fixed.comparisons == 1
+        self.sequential = one or one_by_one(wish.question)  # designs with several looks are standard there
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to run: no end without a budget, and there is none."""
+        return self.wish.budget is None and self.endless
+
+    @property
+    def open(self) -> bool:
+        """Whether some runs have no answer within the budget, but may have one beyond it."""
+        if self.wish.budget is None or self.claims or self.endless:
+            return False
+        return not joined_ends(self.limited).decided.all()
+
+    def run(self, runs: int) -> None:
+        """So many more, or fewer where rounds are many."""
+        steps = max((each.steps for each in [*self.limited, *self.needed]), default=1)
+        number = min(runs, max(int(WORK * self._ease / steps), FOLLOWED))
+        if number <= 0 or self.idle:
+            return
+        if self.rough:
+            self.limited, self.needed, self.rough = [], [], False
+        self.limited.append(self._ahead(self.wish.acting, number, len(self.limited)))
+        if self.open:
+            followed = number if steps <= CHEAP else min(number, max(FOLLOWED, number // 4))
+            self.needed.append(self._ahead(without_budget(self.wish.acting), followed, len(self.needed)))
+
+    @property
+    def _ease(self) -> float:
+        """The work of a step against that of a usual one: many arms, and bets towards a budget of many 0/1 results."""
+        ease = min(1.0, FEW_ARMS / len(self.wish.names)) * (ITEMS if self.wish.of_items else 1.0)
+        if not one_by_one(self.wish.question):
+            return ease
+        if self.wish.budget is None:
+            return ease / 3
+        events = self.wish.budget * max(1.0, *self.expected.means) if self.wish.noise.needs == "sums" else 0.0
+        return ease / (1 + events / 2000)
+
+    def _ahead(self, policy: Policy, runs: int, block: int) -> Ends:
+        world = self.wish.world(self.expected.means)
+        return ahead(self.wish.problem, policy, world, runs=runs, seed=self.wish.seed, block=block)
+
+    @property
+    def row(self) -> Row:
+        """The numbers so far."""
+        limited = joined_ends(self.limited) if self.limited else no_end(self.wish)
+        needed = joined_ends(self.needed) if self.needed else limited
+        if not self.claims:
+            needed = needed.until_decided
+        if self.endless:
+            needed = no_end(self.wish)
+        row = row_of(self.wish, self.expected, needed, limited, self.bound, None)
+        typical = row.batches.typical
+        looks = int(typical) if math.isfinite(typical) and typical >= 2 else None
+        fixed = self.fixed if looks is None or not self.sequential else self._fixed(looks)
+        return dataclasses.replace(row, fixed=fixed)
+
+    def _fixed(self, looks: int | None = None) -> FixedDesign | None:
+        wish = self.wish
+        found = fixed_design(
+            wish.problem,
+            self.expected.means,
+            power=wish.power,
+            shares=wish.split,
+            looks=looks,
+            deviation=wish.deviation,
+        )
+        return None if found is None else found.scaled(1 / (1 - wish.missing))
+
+
+def first_lots(lots: Sequence[Lots], runs: int) -> None:
+    """A few runs of every row, all rows at once and many rounds taken together: it is steps that take time.
+
+    They are forgotten as soon as a row is run by itself.
+    """
+    rows = [each for each in lots if not each.idle]
+    if rows:
+        wish = rows[0].wish
+        for row, ends in zip(rows, _together(wish, wish.acting, rows, runs), strict=True):
+            row.limited, row.rough = [ends], True
+        beyond = [row for row in rows if row.open]
+        if beyond:
+            for row, ends in zip(beyond, _together(wish, without_budget(wish.acting), beyond, runs), strict=True):
+                row.needed = [ends]
+
+
+def _together(wish: Wish, policy: Policy, rows: Sequence[Lots], runs: int) -> list[Ends]:
+    world = wish.worlds([row.expected.means for row in rows])
+    ends = ahead(wish.problem, policy, world, runs=runs * len(rows), seed=wish.seed, detail=ROUGH)
+    return [every(ends, i, len(rows)) for i in range(len(rows))]
+
+
+def no_end(wish: Wish) -> Ends:
+    """One run that goes on for ever."""
+    arms, no = len(wish.names), np.zeros(1, dtype=np.bool_)
+    lines = np.zeros((1, len(line_words(wish.question, wish.names))), dtype=np.bool_)
+    return Ends(
+        counts=np.full((1, arms), np.inf),
+        batches=np.full(1, np.inf),
+        decided=no,
+        correct=~no,
+        shown=lines,
+        truth=np.zeros((1, arms)),
+        steps=1,
+    )
+
+
+def answerable(wish: Wish, expected: Expected) -> bool:
+    """Whether these means have an answer that results can show: no ties, nothing on a level."""
+    if one_by_one(wish.question):
+        return bool(wish.question.answer(np.asarray(expected.means)).any()) or wish.budget is not None
+    return bool(np.isfinite(wish.question.complexity(np.asarray(expected.means)).value))

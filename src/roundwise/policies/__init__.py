@@ -8,9 +8,8 @@ from roundwise.policies.batch_racing import BatchRacing
 from roundwise.policies.chances import Chances
 from roundwise.policies.classic_track_and_stop import ClassicTrackAndStop
 from roundwise.policies.elimination import Elimination
-from roundwise.policies.hillel import Hillel
+from roundwise.policies.halving import Hillel, Karpov
 from roundwise.policies.jin_2019 import Jin2019
-from roundwise.policies.karpov import Karpov
 from roundwise.policies.lucb import LUCB
 from roundwise.policies.opt_bbai import OptBBAI
 from roundwise.policies.pet import PET

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.chances import counted_arms, shares_of, squares_of
 from roundwise.betting.claims import Claiming
-from roundwise.betting.purses import Kept, claims_of
+from roundwise.betting.purses import Kept, claims_of, open_of
 from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.noise import items_of
 from roundwise.noise.horizon import ETA
@@ -100,7 +100,7 @@ class Chances:
         """
         question = claims_of(problem)
         sides = kept.shown.reshape(*kept.shown.shape[:-1], -1, question.number)
-        unfinished = np.asarray(~sides.any(axis=-2))
+        unfinished = open_of(problem, kept)
         need = np.where(np.isfinite(kept.gains), self.stopping.bars(problem, kept) - kept.gains, np.inf)
         limits = (np.maximum(kept.value, kept.error) ** 2 / (2 * need)).reshape(sides.shape).max(axis=-2)
         order = np.argsort(np.where(unfinished, -limits, np.inf), axis=-1, kind="stable")

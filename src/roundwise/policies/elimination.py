@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.policies.base import checked, everywhere, undeclared
-from roundwise.policies.racing import Race, check_racing, leading, outcome, placed, ranked, ranking, started
+from roundwise.policies.base import checked
+from roundwise.policies.racing import Race, check_racing, first_round, leading, next_round, outcome, ranked, ranking
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.questions.besides import tolerance_of
@@ -49,30 +50,26 @@ class Elimination:
 
     def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
         """n_1 pulls of every arm."""
-        pulls = everywhere(runs, problem.arms, math.ceil(self.first_pulls))
-        never = np.ones(runs, dtype=np.bool_)
-        return Plan(pulls, never, started(problem, runs), declared=undeclared(problem, runs))
+        return first_round(problem, runs, math.ceil(self.first_pulls))
 
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """Place who can be placed; pull the others up to the next round's number."""
-        race: Race = trial.plan.memory
-        means, reach = trial.record.means, self.reach(problem, race.round)
-        after = placed(problem, race, means - reach[..., None] / 2, means + reach[..., None] / 2)
-        done = self._near(problem, after, means, reach)
-        after = after._replace(round=race.round + 1)
-        goal = np.ceil(self.first_pulls * self.growth ** (after.round - 1))
-        pulls = np.where(after.racing, np.maximum(goal[..., None] - trial.record.counts, 1.0), 0.0)
-        return Plan(pulls, trial.plan.may_stop, after, declared=done)
+        reach = self.reach(problem, trial.plan.memory.round)
+        near = partial(self._near, problem, trial.record.means, reach)
+        return next_round(problem, trial, reach, self._goal, near)
+
+    def _goal(self, r: Floats) -> Floats:
+        """n_r."""
+        return np.asarray(np.ceil(self.first_pulls * self.growth ** (r - 1)))
 
     def reach(self, problem: Problem, r: Floats) -> Floats:
         """x_r."""
         places = ranking(problem).places
         pairs = places * (problem.arms - places)
-        pulls = np.ceil(self.first_pulls * self.growth ** (r - 1))
-        return np.asarray(2 * problem.sigma * np.sqrt(np.log(pairs * r * (r + 1) / problem.delta) / pulls))
+        return np.asarray(2 * problem.sigma * np.sqrt(np.log(pairs * r * (r + 1) / problem.delta) / self._goal(r)))
 
     @quiet
-    def _near(self, problem: Problem, race: Race, means: Floats, reach: Floats) -> Declaration:
+    def _near(self, problem: Problem, means: Floats, reach: Floats, race: Race) -> Declaration:
         """The outcome, or the leaders if by the same bounds nobody left is better by more than the tolerance."""
         found = outcome(problem, race)
         if not tolerance_of(problem.question):

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Floats
 from roundwise.policies.base import checked, everywhere, undeclared
-from roundwise.policies.racing import check_racing, ranking
+from roundwise.policies.racing import check_racing, leading, ranking
 from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
@@ -52,7 +52,7 @@ class LUCB:
         """The weakest of the top and the strongest of the others; done when their intervals are apart."""
         means, counts = trial.record.means, trial.record.counts
         radius = self.radius(problem, counts, trial.record.samples)
-        top = _top(means, ranking(problem).places)
+        top = leading(means, np.array(ranking(problem).places))
         lower = np.where(top, means - radius, np.inf)
         upper = np.where(top, -np.inf, means + radius)
         weakest, strongest = lower.argmin(axis=-1), upper.argmax(axis=-1)
@@ -66,10 +66,3 @@ class LUCB:
         """2 sigma sqrt(ln(5 K t^4 / (4 delta)) / (2 u)) after u pulls of an arm, and t of all. (K),()->(K)"""
         level = np.log(1.25 * problem.arms / problem.delta) + 4 * np.log(np.maximum(samples, 1.0))
         return np.asarray(2 * problem.sigma * np.sqrt(level[..., None] / (2 * np.maximum(counts, 0.5))))
-
-
-def _top(means: Floats, number: int) -> Bools:
-    order = np.argsort(-means, axis=-1, kind="stable")
-    found = np.zeros(means.shape, dtype=np.bool_)
-    np.put_along_axis(found, order[..., :number], True, axis=-1)
-    return found

@@ -7,6 +7,7 @@ race, would have a U below its L; likewise for rejected arms.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
@@ -18,7 +19,7 @@ from roundwise.policies.base import check_sigma, checked, everywhere, undeclared
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Question
 from roundwise.questions.besides import seeks_best, tolerance_of
-from roundwise.state import Declaration, Plan
+from roundwise.state import Declaration, Plan, Trial
 
 
 @runtime_checkable
@@ -54,6 +55,22 @@ def first_round(problem: Problem, runs: tuple[int, ...], each: float) -> Plan[Ra
     """So many pulls of every arm, with nothing declared."""
     pulls, asked = everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_)
     return Plan(pulls, asked, started(problem, runs), declared=undeclared(problem, runs))
+
+
+def next_round(
+    problem: Problem,
+    trial: Trial[Race],
+    reach: Floats,
+    goal: Callable[[Floats], Floats],
+    declared: Callable[[Race], Declaration] | None = None,
+) -> Plan[Race]:
+    """Place who can be placed with differences known to `reach`; pull the others up to the goal of the next round."""
+    race, means = trial.plan.memory, trial.record.means
+    after = placed(problem, race, means - reach[..., None] / 2, means + reach[..., None] / 2)
+    found = outcome(problem, after) if declared is None else declared(after)
+    after = after._replace(round=race.round + 1)
+    pulls = np.where(after.racing, np.maximum(goal(after.round)[..., None] - trial.record.counts, 1.0), 0.0)
+    return Plan(pulls, trial.plan.may_stop, after, declared=found)
 
 
 def placed(problem: Problem, race: Race, lower: Floats, upper: Floats) -> Race:

@@ -104,6 +104,18 @@ class Rounds:
         before = cut & (own.pulls == plan.pulls).all(axis=-1)  # if this one was cut, none was before it
         return self._within(own, record, np.asarray(before))
 
+    def asked(self, plan: Plan, record: Record, pulls: Floats) -> Plan:
+        """A plan whose batch was asked for with these pulls: what is left after them, and whether they are the last.
+
+        Only for rules that look ahead: what others make of a batch has nothing to do with what is left.
+        """
+        if self.budget is None or not (self.told and looks_ahead(self.stopping)):
+            return plan
+        after = np.maximum(self.budget - record.samples - pulls.sum(axis=-1), 0.0)
+        own = round_of(plan).plan.last
+        last = np.asarray(after <= 0 if own is None else own | (after <= 0))
+        return plan._replace(pulls=pulls, left=after, last=last)
+
     def _within(self, plan: Plan, record: Record, cut: Bools) -> Plan:
         """A plan of the policy, kept within all this."""
         left = np.full(record.samples.shape, np.inf)

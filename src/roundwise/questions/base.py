@@ -89,6 +89,10 @@ class Wording(NamedTuple):
     value: Callable[[float], str] = "{:g}".format
     gap: Callable[[float], str] = "{:g}".format
 
+    def near(self, tolerance: float) -> str:
+        """How far off an answer may be, if it may."""
+        return f", give or take {self.gap(tolerance)}" if tolerance else ""
+
 
 class Question(Protocol):
     """Something to find out about the means of K arms; one that may have several right answers is `Tolerant`, too."""

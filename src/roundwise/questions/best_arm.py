@@ -180,8 +180,7 @@ class BestArm:
 
     def asks(self, names: Sequence[str], wording: Wording) -> str:
         """'Which of 4 arms has the highest mean?'"""
-        near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
-        return f"Which of {len(names)} arms has the highest {wording.mean}{near}?"
+        return f"Which of {len(names)} arms has the highest {wording.mean}{wording.near(self.tolerance)}?"
 
     def plain(self, answer: Answer) -> object:
         """The index."""

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import FEW, Bools, Floats, total
 from roundwise.questions.base import quiet
 
 _STEPS = 60  # of Newton's method: 3 or 4 are usual
 _NEAR = 1e-6  # a step of this share of t leaves an error of its square
+_FEWER = 0.75  # share of the runs of which more limits may be better, below which the others are left out
 
 
 class Centre(NamedTuple):
@@ -40,7 +41,7 @@ def centre_of(forms: Floats) -> Centre | None:
     if shared.size == 0 or not (used.sum(axis=-1) == 2).all():
         return None
     arm = int(shared[0])
-    others = np.array([int(np.flatnonzero(row)[np.flatnonzero(row) != arm][0]) for row in used], dtype=np.intp)
+    others = (used & (np.arange(forms.shape[-1]) != arm)).argmax(axis=-1)
     return Centre(arm, others) if np.unique(others).size == others.size else None
 
 
@@ -59,42 +60,60 @@ def cheapest(
     Limits are those of the variances of the forms. An infinite one costs nothing, and one of 0 cannot be kept.
     `(J, K),(K),(J),(J),(J)->(),(K)`
     """
-    rows, spread = order.transpose(), variances.transpose()
-    factors = [forms[:, centre.arm] ** 2, forms[np.arange(len(forms)), centre.others] ** 2]
-    shape = (-1, *(1,) * (rows.ndim - 1))
-    a = factors[0].reshape(shape) * spread[centre.arm]
-    b = factors[1].reshape(shape) * spread[centre.others]
-    c, a, b = (np.take_along_axis(each, rows, axis=0) for each in (limits.transpose(), a, b))
+    number, runs = len(forms), order.shape[:-1][::-1]
+    spread = variances.transpose().reshape(variances.shape[-1], -1)
+    factors = [forms[:, centre.arm] ** 2, forms[np.arange(number), centre.others] ** 2]
+    a = factors[0][:, None] * spread[centre.arm]
+    b = factors[1][:, None] * spread[centre.others]
+    rows = order.transpose().reshape(number, -1)
+    places = rows * rows.shape[-1] + np.arange(rows.shape[-1])
+    c, a, b = (each.reshape(-1).take(places) for each in (limits.transpose(), a, b))
     d, e = a / c, b / c
-    g = d * e
-    many = np.asarray(open_.sum(axis=-1).transpose())
-    runs = many.shape
-    many, (c, d, e, g) = many.reshape(-1), (each.reshape(len(c), -1) for each in (c, d, e, g))
-    t, best, number, place = (np.zeros(many.size) for _ in range(4))
-    left = np.arange(many.size)  # the runs of which more may be better
+    many = np.asarray(open_.sum(axis=-1).transpose()).reshape(-1)
+    best, place = _sought(many, d, e, d * e, every)
+    each = np.empty_like(c)
+    each.reshape(-1)[places] = np.where(np.arange(number)[:, None] < best, e * (place / (place - d)), 0.0)
+    pulls = np.zeros((forms.shape[-1], rows.shape[-1]))
+    pulls[centre.arm], pulls[centre.others] = place, each
+    return Cheapest(best.reshape(runs).transpose(), pulls.reshape(-1, *runs).transpose())
+
+
+def _sought(many: NDArray[np.intp], d: Floats, e: Floats, g: Floats, every: bool) -> tuple[Floats, Floats]:
+    """The number k of limits with the largest k / T_k, and t there. (n),(J, n),(J, n),(J, n)->(n),(n)"""
+    number, place = np.zeros(many.size), np.zeros(many.size)
+    t, best, most, at = np.zeros(many.size), np.zeros(many.size), place, number
+    here, going = np.arange(many.size), np.ones(many.size, dtype=np.bool_)  # of which more limits may be better
     for k in range(1, int(many.max(initial=0)) + 1):
         # one more limit costs e_k at least, and each after it no less: if that is above the mean, it is no better
-        going = (many[left] >= k) & (every | ~(e[k - 1, left] * best[left] >= 1.0))
-        if not going.all():
-            left = left[going]
-        if not left.size:
+        going = going & (many >= k)
+        if not every:
+            going &= ~(e[k - 1] * best >= 1.0)
+        left = np.count_nonzero(going)
+        if not left:
             break
-        here = slice(None) if left.size == many.size else left
-        t[here] = _solved(
-            np.maximum(np.maximum(t[here], d[k - 1, here] + np.sqrt(g[k - 1, here])), 1e-150), d[:k, here], g[:k, here]
-        )
-        amount = t[here] + total((e[:k, here] * (t[here] / (t[here] - d[:k, here]))).transpose())
-        good = np.isfinite(amount) & (amount > 1e-140) & (k == many[here] if every else True)
+        if left < _FEWER * going.size:
+            number[here], place[here] = at, most
+            some = np.flatnonzero(going)
+            d, e, g = (each.take(some, axis=1) for each in (d, e, g))
+            here, going, many = here[some], going[some], many[some]
+            t, best, at, most = (each[some] for each in (t, best, at, most))
+        t = _solved(np.maximum(np.maximum(t, d[k - 1] + np.sqrt(g[k - 1])), 1e-150), d[:k], g[:k])
+        amount = t + _added(e[:k] * (t / (t - d[:k])))
+        good = going & np.isfinite(amount) & (amount > 1e-140)
+        if every:
+            good &= many == k
         rate = np.where(good, k / amount, 0.0)
-        better = rate > best[here]
-        best[here], number[here] = np.where(better, rate, best[here]), np.where(better, k, number[here])
-        place[here] = np.where(better, t[here], place[here])
-    each = np.where(np.arange(len(c))[:, None] < number, e * (place / (place - d)), 0.0)
-    pulls = np.zeros((forms.shape[-1], *runs))
-    pulls[centre.arm] = place.reshape(runs)
-    back = np.argsort(rows, axis=0, kind="stable")
-    pulls[centre.others] = np.take_along_axis(each.reshape(len(c), *runs), back, axis=0)
-    return Cheapest(number.reshape(runs).transpose(), pulls.transpose())
+        better = rate > best
+        best, at, most = np.where(better, rate, best), np.where(better, k, at), np.where(better, t, most)
+    number[here], place[here] = at, most
+    return number, place
+
+
+def _added(rows: Floats) -> Floats:
+    """The sum over the first axis, as `total` adds arms."""
+    if len(rows) <= FEW and rows.shape[-1] > 1:
+        return np.asarray(np.add.reduce(rows, axis=0))
+    return total(rows.transpose())
 
 
 def _solved(t: Floats, d: Floats, g: Floats) -> Floats:
@@ -104,9 +123,12 @@ def _solved(t: Floats, d: Floats, g: Floats) -> Floats:
         x = 1.0 / (t - d)
         power = g * x
         power *= x
-        second = total(power.transpose())
+        second = _added(power)
         power *= x
-        step = (second * np.sqrt(second) - second) / total(power.transpose())
+        step = np.sqrt(second)
+        step *= second
+        step -= second
+        step /= _added(power)
         active &= step > 0
         t = np.where(active, t + step, t)
         active &= step > _NEAR * t

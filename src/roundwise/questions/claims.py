@@ -14,8 +14,16 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Facts, Floats
 from roundwise.errors import InputError, unknown
 from roundwise.questions.base import Answer, Wording
-from roundwise.questions.claim_lines import Lines
-from roundwise.questions.claim_words import SCALES, Scale, claim_words, index_of, named, opposite_words, read_fields
+from roundwise.questions.claim_lines import (
+    SCALES,
+    Lines,
+    Scale,
+    claim_words,
+    index_of,
+    named,
+    opposite_words,
+    read_fields,
+)
 from roundwise.questions.linear import Statements
 
 

@@ -162,8 +162,7 @@ class Largest:
 
     def asks(self, names: Sequence[str], wording: Wording) -> str:
         """'Which of 2 scores (x, y) is the largest?'"""
-        near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
-        return f"Which of {numbered(self.names, 'score')} is the largest{near}?"
+        return f"Which of {numbered(self.names, 'score')} is the largest{wording.near(self.tolerance)}?"
 
     def plain(self, answer: Answer) -> object:
         """The index."""

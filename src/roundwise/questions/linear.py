@@ -175,11 +175,10 @@ class Statements:
     def asks(self, names: Sequence[str], wording: Wording) -> str:
         """'Which of 3 arms beat placebo by more than 0.5?', or which statements hold."""
         control, margins = self.control, np.unique(self.levels)
-        near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
         if control is None or len(margins) > 1:
-            return f"Which of {numbered(self.names, 'statement')} hold{near}?"
+            return f"Which of {numbered(self.names, 'statement')} hold{wording.near(self.tolerance)}?"
         by = f" by more than {wording.gap(float(margins[0]))}" if margins[0] else ""
-        return f"Which of {len(names) - 1} arms beat {names[control]}{by}{near}?"
+        return f"Which of {len(names) - 1} arms beat {names[control]}{by}{wording.near(self.tolerance)}?"
 
     @property
     def control(self) -> int | None:

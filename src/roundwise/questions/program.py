@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -239,6 +240,10 @@ class _Bipartite:
     left: _Array  # (R, k, l), entry of arm a in limit (a, b)
     right: _Array  # (R, k, l), entry of arm b in limit (a, b)
 
+    @cached_property
+    def _products(self) -> tuple[_Array, _Array, _Array]:
+        return self.left * self.right, self.left**2, self.right**2
+
     def rows(self, v: _Array) -> _Array:
         k = self.left.shape[1]
         return (self.left * v[:, :k, None] + self.right * v[:, None, k:]).reshape(len(v), -1)
@@ -256,9 +261,9 @@ class _Bipartite:
 
     def newton(self, h: _Array, d: _Array) -> _Newton:
         k, grid = self.left.shape[1], d.reshape(self.left.shape)
-        across = self.left * self.right * grid
-        smaller = h[:, :k] + np.add.reduce(self.left**2 * grid, axis=-1)
-        larger = h[:, k:] + np.add.reduce(self.right**2 * grid, axis=-2)
+        across, left, right = (each * grid for each in self._products)
+        smaller = h[:, :k] + np.add.reduce(left, axis=-1)
+        larger = h[:, k:] + np.add.reduce(right, axis=-2)
         solve = _solver(-(across / larger[:, None, :]) @ across.swapaxes(1, 2), smaller)
 
         def direction(a: _Array, b: _Array) -> tuple[_Array, _Array]:

@@ -27,11 +27,11 @@ from roundwise.questions.base import (
     quiet,
     spread_over,
 )
-from roundwise.questions.sets import strongest_set
 from roundwise.questions.several import (
     MOST,
     halfspace_complexities,
     listed,
+    strongest_set,
     top_sets,
     ways_of_top,
 )
@@ -184,8 +184,7 @@ class TopK:
 
     def asks(self, names: Sequence[str], wording: Wording) -> str:
         """'Which 2 of 4 arms have the highest means?'"""
-        near = f", give or take {wording.gap(self.tolerance)}" if self.tolerance else ""
-        return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s{near}?"
+        return f"Which {self.k} of {len(names)} arms have the highest {wording.mean}s{wording.near(self.tolerance)}?"
 
     def plain(self, answer: Answer) -> object:
         """The indices of the top arms."""

@@ -1,26 +1,271 @@
-"""Many runs of policies in a fake or replayed world.
+"""Many runs of policies in a fake or replayed world: in lockstep, in blocks.
+
+Runs come in blocks of a fixed size, each with random generators of its own that depend on the seed and the number of
+the block only. No arithmetic mixes runs, so blocks may be stacked to be computed faster: the numbers are the same
+however many are computed at once, and where.
 
 All policies see the same instances and the same stream of noise, so adding a policy changes nothing for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roundwise.noise import Noise
+from roundwise.arrays import Array, stacked, take
+from roundwise.dealing import FIRST_PARTS
+from roundwise.errors import InputError, whole_number
+from roundwise.noise import Noise, deviations_of, family_of, items_of, known_sigma
 from roundwise.policies import Policy
-from roundwise.policies.rounds import in_rounds
+from roundwise.policies.rounds import in_rounds, within
 from roundwise.problem import Problem
 from roundwise.questions import Question
-from roundwise.simulation.environments import Environment
-from roundwise.simulation.lockstep import Watch, blocks, check_place, computed
+from roundwise.questions.besides import check_means, complexity_at, true_shown
+from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
+from roundwise.simulation.environments import Environment, Now, mismatch, pulled_in_parts
 from roundwise.simulation.summary import Runs, joined_runs
+from roundwise.state import Batch, Plan, Trial
+from roundwise.trial import advance, begin, conclusion, stuck
 
 if TYPE_CHECKING:
     from roundwise.simulation.workers import Cluster
+
+
+Watch = Mapping[str, Callable[[Trial], Array]]
+
+LOT = 160_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
+FIRST_DEALINGS, DEALINGS = 4, 1  # of the first batch, and of later ones: live studies deal more often
+
+
+class Setting(NamedTuple):
+    """What the blocks of the same runs share."""
+
+    problem: Problem
+    environment: Environment
+    name: str
+    policy: Policy
+    seed: int
+    keep_counts: bool
+    limits: tuple[float, float]  # of samples and batches
+    watch: Watch
+
+
+class Job(NamedTuple):
+    """One block of runs, not yet computed."""
+
+    setting: Setting
+    block: int
+    size: int
+
+
+def check_place(workers: int, cluster: Cluster | None) -> None:
+    """Raise an InputError unless it is clear where to compute."""
+    if whole_number("workers", workers, 1) > 1 and cluster is not None:
+        raise InputError("Give either `workers` or `cluster`: a cluster has workers of its own.")
+
+
+def blocks(
+    problem: Problem,
+    environment: Environment,
+    name: str,
+    policy: Policy,
+    *,
+    runs: int,
+    seed: int,
+    keep_counts: bool = False,
+    max_samples: float = np.inf,
+    max_batches: float = np.inf,
+    watch: Watch | None = None,
+) -> Iterator[Job]:
+    """The blocks that make up these runs, not yet computed: `computed` does that, wherever it is told to."""
+    runs, seed = whole_number("runs", runs, 1), whole_number("seed", seed, 0)
+    if not (max_samples > 0 and max_batches > 0):
+        raise InputError("`max_samples` and `max_batches` must be positive.")
+    limits = (min(max_samples, 2.0**53), max_batches)
+    policy = within(policy, max_samples)
+    size = block_size(load(problem))
+    setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
+    number = number_of_blocks(problem, runs)
+    return (Job(setting, block, min(size, runs - block * size)) for block in range(number))
+
+
+def number_of_blocks(problem: Problem, runs: int) -> int:
+    """How many blocks these runs are computed in."""
+    return -(-runs // block_size(load(problem)))
+
+
+def load(problem: Problem) -> int:
+    """What one run takes, in arms: where they share items, every two of them count."""
+    return problem.arms if items_of(problem.noise) is None else 40 * problem.arms**2
+
+
+def block_size(load: int) -> int:
+    """How many runs share random generators: few enough to be small."""
+    return max(1, min(1000, 2_000_000 // load))
+
+
+def computed(jobs: Iterable[Job], number: int, workers: int, cluster: Cluster | None) -> Iterator[tuple[int, Runs]]:
+    """The blocks of these jobs as they are done, each with the place of its job: here, or wherever there is help."""
+    if cluster is None and (workers == 1 or number <= 1):
+        yield from enumerate(part for lot in _lots(jobs) for part in _together(lot))
+        return
+    from roundwise.simulation.workers import done  # slow to import, so only here
+
+    yield from done(_all, jobs, number, workers, cluster)
+
+
+def _all(jobs: Iterable[Job]) -> list[Runs]:
+    return [part for lot in _lots(jobs) for part in _together(lot)]
+
+
+def _lots(jobs: Iterable[Job]) -> Iterator[list[Job]]:
+    """Blocks of the same setting that follow each other, as many as are fast to compute at once."""
+    lot: list[Job] = []
+    for job in jobs:
+        size = sum(each.size for each in lot) + job.size
+        if lot and (job.setting is not lot[0].setting or size * load(job.setting.problem) > LOT):
+            yield lot
+            lot = []
+        lot.append(job)
+    if lot:
+        yield lot
+
+
+def _together(lot: Sequence[Job]) -> list[Runs]:
+    """Blocks of runs in lockstep; a run that is done is dropped."""
+    _keep_memory()
+    problem, environment, name, policy, seed, keep_counts, limits, watch = lot[0].setting
+    rngs = [
+        [np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(job.block, stream))) for stream in (0, 1)]
+        for job in lot
+    ]
+    worlds = [environment.world(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
+    truth = stacked([world.means for world in worlds])
+    assumed = known_sigma(problem.noise)
+    sigma = environment.sigma if assumed is None else assumed
+    question = problem.question
+    check_means(question, truth)
+    apart = deviations_of(problem.noise)
+    complexity = complexity_at(question, truth, sigma) if apart is None else problem.complexity(truth).value
+    least = sigma if apart is None else min(apart)  # of all arms: then it is a bound, too, where several are right
+    bound = lower_bound_at(problem.question, truth, problem.delta, least, complexity)
+    exact = environment.noise.outcome.normal and sigma == environment.sigma
+    family = family_of(environment.noise)
+    if family is not None and (own := own_lower_bound(question, truth, problem.delta, family)) is not None:
+        (complexity, bound), exact = own, True
+    ends = np.cumsum([job.size for job in lot])
+    size = int(ends[-1])
+    samples, batches = np.empty(size), np.empty(size)
+    decided = np.zeros(size, dtype=np.bool_)
+    answer = np.zeros_like(problem.question.answer(truth))
+    counts = np.empty((size, problem.arms)) if keep_counts else None
+    watched: dict[str, list[Array]] = {key: [] for key in watch}
+    ended: list[NDArray[np.intp]] = []
+
+    alive = np.arange(size)
+    trial = begin(problem, policy, (size,))
+    while alive.size:
+        pulled = []
+        for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
+            if start < end:
+                plan = trial.plan._replace(pulls=trial.plan.pulls[start:end])
+                batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], plan)
+                pulled.append(batch)
+        batch = stacked(pulled)
+        before = trial.record.batches
+        trial = advance(problem, policy, trial, batch)
+        record = trial.record
+        used_up = record.batches == before
+        over = (
+            trial.done
+            | used_up
+            | stuck(problem, policy, trial)
+            | (record.samples >= limits[0])
+            | (record.batches >= limits[1])
+        )
+        if not over.any():
+            continue
+        who, last = alive[over], take(trial, np.flatnonzero(over))
+        samples[who], batches[who] = last.record.samples, last.record.batches
+        decided[who] = last.done
+        answer[who] = conclusion(problem, policy, last)
+        if counts is not None:
+            counts[who] = last.record.counts
+        ended.append(who)
+        for key, look in watch.items():
+            watched[key].append(_looked(key, look(last), len(who)))
+        for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
+            worlds[i] = take(worlds[i], np.flatnonzero(~over[start:end]))
+        rest = np.flatnonzero(~over)
+        trial = trial._replace(batch=Batch(record.counts, record.totals))  # it has had its use; these are taken anyway
+        alive, trial = alive[rest], take(trial, rest)
+    seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
+    correct = decided & problem.question.correct(answer, truth)
+    shown = true_shown(question, answer, truth)
+    doubt = policy.stopping.doubt(problem) or mismatch(problem.noise, environment)
+    bound_for = None if exact else f"normal rewards with sigma {sigma:g}"
+    return [
+        Runs(
+            policy=name,
+            problem=problem,
+            samples=samples[start:end],
+            batches=batches[start:end],
+            decided=decided[start:end],
+            answer=answer[start:end],
+            correct=correct[start:end],
+            complexity=complexity[start:end],
+            lower_bound=bound[start:end],
+            counts=None if counts is None else counts[start:end],
+            watched={key: column[start:end] for key, column in seen.items()},
+            doubt=doubt,
+            bound_for=bound_for,
+            true_shown=None if shown is None else shown[start:end],
+        )
+        for start, end in pairwise([0, *ends])
+    ]
+
+
+def _keep_memory() -> None:
+    """Free a large array: from then on glibc keeps what is freed for the next array.
+
+    Otherwise it may hand it back to the system each time, and page faults take up to a tenth of a simulation.
+    """
+    np.empty(3_000_000)  # 24 MB, never touched
+
+
+def _looked(key: str, seen: object, runs: int) -> Array:
+    values = np.asarray(seen)
+    if values.shape[:1] != (runs,):
+        raise InputError(f"The watch '{key}' must return one value for each run, {runs} now.")
+    return values
+
+
+def drawn(
+    problem: Problem,
+    environment: Environment[Now],
+    rng: np.random.Generator,
+    world: Now,
+    plan: Plan,
+    dealings: int | None = None,
+) -> tuple[Batch, Now]:
+    """What comes back for a plan, in the detail and the parts that are asked for.
+
+    It is dealt into parts so often; unless that is said, the first batch a few times (of rows once), later ones once.
+    """
+    needs = problem.noise.needs
+    shared = items_of(problem.noise) is not None
+    if shared and not hasattr(environment, "pull_items"):
+        raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
+    if plan.parts == 1:
+        return environment.pull(rng, world, plan.pulls, needs)
+    if dealings is None:
+        first = plan.parts == FIRST_PARTS and (needs == "sums" or shared)
+        dealings = FIRST_DEALINGS if first else DEALINGS
+    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)
 
 
 def simulate(

@@ -1,8 +1,22 @@
-"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, `explained` what else."""
+"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, and what else it may."""
 
-from roundwise.stopping.base import Exacting, Stopping, anytime, carrying, exacting, looks_ahead, rule_words, struck
+from roundwise.stopping.base import (
+    About,
+    Claim,
+    Exacting,
+    Explained,
+    Stopping,
+    anytime,
+    carrying,
+    exacting,
+    explained,
+    final,
+    looks_ahead,
+    prolonged,
+    rule_words,
+    struck,
+)
 from roundwise.stopping.declared import Declared
-from roundwise.stopping.explained import About, Claim, Explained, explained
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold, Volume
 
@@ -26,7 +40,9 @@ __all__ = [
     "carrying",
     "exacting",
     "explained",
+    "final",
     "looks_ahead",
+    "prolonged",
     "rule_words",
     "struck",
 ]

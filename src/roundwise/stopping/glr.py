@@ -13,7 +13,7 @@ from roundwise.noise.paired import DEPENDENT
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.explained import Bounds, Claim, Standing, deviations
+from roundwise.stopping.base import Bounds, Claim, Standing, deviations
 from roundwise.stopping.thresholds import Counts, Mixture, Threshold
 
 

@@ -1,7 +1,8 @@
 """Live studies: named, durable experiments.
 
 `study` has the rules of what may be told, `changing` those of what may change; `replay` reads the log as facts, `count`
-does the mathematics when a batch is complete, `verify` does all of it again.
+does the mathematics when a batch is complete, `keeping` has audits, exports and lists. `results/` reads files, `store/`
+keeps the log, `report/` says what there is to say.
 """
 
 from roundwise.studies.opening import create_study, load_study

@@ -14,16 +14,17 @@ from typing import Literal
 
 import numpy as np
 
-from roundwise.arrays import Facts, Plain
-from roundwise.betting.changes import with_claims
+from roundwise.arrays import Facts, Floats, Plain
+from roundwise.betting.changes import left_out, with_claims
 from roundwise.betting.claims import Claiming
 from roundwise.betting.ledger import changing
-from roundwise.betting.purses import claims_of
+from roundwise.betting.purses import Kept, claims_of
 from roundwise.betting.rule import ledger_of
 from roundwise.errors import InputError, said
 from roundwise.estimates import Past
+from roundwise.policies.limited import without_limits
 from roundwise.questions.besides import one_by_one, open_to_arms
-from roundwise.state import Batch, Trial
+from roundwise.state import Batch, Trial, left_before
 from roundwise.stopping import carrying
 from roundwise.studies.rounds import of_arms
 from roundwise.studies.settings import Settings, arm_names
@@ -157,7 +158,7 @@ def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) 
     if one_by_one(settings.question):
         if change.kind == "added":
             return _with_claim(settings, trial, change)
-        return dataclasses.replace(settings, left_out=(*settings.left_out, change.arm)), trial
+        return _without_arm(settings, trial, change)
     after = with_arms(settings, names_after(settings, change))
     problem, rule, ledger = after.problem, after.policy.stopping, changing(ledger_of(settings.problem))
     assert carrying(rule)  # it was checked
@@ -185,11 +186,31 @@ def _with_claim(settings: Settings, trial: Trial, change: Change) -> tuple[Setti
     assert isinstance(rule, Claiming)
     counts, totals = (np.append(each, 0.0) for each in (trial.record.counts, trial.record.totals))
     start = begin(problem, after.acting)
-    kept = with_claims(rule, settings.problem, trial.kept, problem)
-    trial = start._replace(record=trial.record._replace(counts=counts, totals=totals), kept=kept)
+    left = left_before(trial.plan)
+    kept = with_claims(rule, settings.problem, trial.kept, problem, left=left)
+    plan = start.plan._replace(left=left)
+    trial = start._replace(record=trial.record._replace(counts=counts, totals=totals), kept=kept, plan=plan)
     if trial.record.samples > 0:
         trial = trial._replace(plan=after.acting.next(problem, trial))
     return after, trial._replace(done=rule.stops(problem, trial))
+
+
+def _without_arm(settings: Settings, trial: Trial, change: Change) -> tuple[Settings, Trial]:
+    """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
+    after = dataclasses.replace(settings, left_out=(*settings.left_out, change.arm))
+    left = left_before(trial.plan)
+    trial = trial._replace(kept=not_fed(after, trial.kept, left))
+    if trial.record.samples > 0 and without_limits(after.policy)[1] is None:
+        pulled = trial._replace(plan=trial.plan._replace(left=left))
+        trial = trial._replace(plan=after.acting.next(after.problem, pulled))
+    return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))
+
+
+def not_fed(settings: Settings, kept: Kept, left: Floats | None) -> Kept:
+    """What a rule of claims keeps, without results for the arms that are left out."""
+    rule = settings.policy.stopping
+    assert isinstance(rule, Claiming)
+    return left_out(rule, settings.problem, kept, np.isin(settings.arms, settings.left_out), left)
 
 
 def names_after(settings: Settings, change: Change) -> list[str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from roundwise.errors import InputError, said, whole_number
+from roundwise.errors import InputError, said, unknown, whole_number
 from roundwise.questions.besides import one_by_one
-from roundwise.stopping import carrying
+from roundwise.stopping import carrying, final
 from roundwise.studies import change
 from roundwise.studies.change import Change
+from roundwise.studies.count import evidence
 from roundwise.studies.results import read_results
 from roundwise.studies.state import State
 from roundwise.studies.writing import New, Written, reasoned
@@ -54,7 +57,7 @@ class Changing(Written):
                 file=len(state.taught) + 1,
                 columns=settings.columns,
             )
-            slim = results.slim
+            slim = dataclasses.replace(results, lots=None, codes=None)  # ids, so that no row is told again
             if slim.digest in {each.digest for _, each in state.taught}:
                 raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
             return [("past", {"results": slim.payload()})], self._report
@@ -94,6 +97,7 @@ class Changing(Written):
             return change.effect(state.settings, self._change(state, what, **words))
         if what == "extend":
             self._extension(state, words["budget"])
+            return EFFECTS[what] if state.decided is None else _going_on(state)
         if what == "import_past":
             self._teachable(state)
         if what == "reopen":
@@ -102,6 +106,8 @@ class Changing(Written):
             self._removable(state)
         if what == "end":
             return _ending(state)
+        if what not in EFFECTS:
+            raise unknown("change", what, ("drop", "add", "end", *EFFECTS))
         return EFFECTS[what]
 
     def _arms(self, kind: str, arm: str, why: str, unrelated: bool) -> Report:
@@ -134,7 +140,7 @@ class Changing(Written):
     def _extension(self, state: State, budget: int) -> None:
         self._not_closed(state)
         if state.decided is not None:
-            raise InputError(f"The study '{self.name}' is decided. Nothing was changed.")
+            self._goes_on(state)
         if state.waiting is not None:
             raise InputError(
                 f"Round {state.waiting.batch} is open and has results, and what is still to come must be said before "
@@ -146,6 +152,18 @@ class Changing(Written):
             raise InputError(f"The study '{self.name}' has no budget to extend. Nothing was changed.")
         if budget < came:
             raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
+
+    def _goes_on(self, state: State) -> None:
+        """Raise an InputError unless a study that has ended may go on with a larger budget."""
+        settings = state.settings
+        why = final(settings.policy.stopping, settings.problem, state.trial.kept)
+        if why is not None:
+            raise InputError(f"The study '{self.name}' is decided for good: {why}. Nothing was changed.")
+        if state.later:
+            raise InputError(
+                f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
+                "Nothing was changed."
+            )
 
     def _reopenable(self, state: State) -> None:
         if state.closed is None:
@@ -169,11 +187,26 @@ class Changing(Written):
                 f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
                 "them. Nothing was changed."
             )
+        if one_by_one(state.settings.question):
+            raise InputError(
+                "Earlier data do not teach claims: let them set margins, weights, the split and the budget when the "
+                "study is created. Nothing was changed."
+            )
         if not carrying(state.settings.policy.stopping):
             raise InputError(
                 f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
                 f"alike. Nothing was changed; use {said('`policy=Wager()`', '--policy wager')}."
             )
+
+
+def _going_on(state: State) -> str:
+    """What another budget does after the end of the first."""
+    won, _, shown = evidence(state.settings, state.trial)
+    left = math.exp(min(won[~shown].max(), 700.0))
+    return (
+        "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, at most "
+        f"{left:.2g} : 1. Had this budget been said at first, more might be shown."
+    )
 
 
 def _ending(state: State) -> str:

@@ -18,10 +18,10 @@ from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.estimates import Past
 from roundwise.policies.rounds import as_rounds
-from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping import carrying
-from roundwise.stopping.explained import evidence_of
-from roundwise.studies.change import Change, changed, first_arms
+from roundwise.state import Batch, Plan, Record, Trial, left_before
+from roundwise.stopping import carrying, looks_ahead, prolonged
+from roundwise.stopping.base import evidence_of
+from roundwise.studies.change import Change, changed, first_arms, not_fed
 from roundwise.studies.drift import Agreement, agreement
 from roundwise.studies.packing import Unreadable, packed, unpacked, unpacked_as
 from roundwise.studies.results import Results, batch_of
@@ -55,7 +55,8 @@ def begun(settings: Settings) -> SoFar:
 def counted(settings: Settings, trial: Trial, so_far: SoFar, asked: Asked) -> tuple[Trial, SoFar]:
     """The trial and the facts after one more batch."""
     problem = settings.problem
-    after = advance(problem, settings.acting, trial, of_arms(asked.batch, asked.arms, settings.arms))
+    batch = of_arms(asked.batch, asked.arms, settings.arms)
+    after = advance(problem, settings.acting, as_asked(settings, trial, asked), batch)
     return after, so_far.plus(problem, settings.arms, asked)
 
 
@@ -64,8 +65,12 @@ def folded(
     rounds: Sequence[Asked],
     changes: Sequence[Change] = (),
     taught: Sequence[tuple[tuple[str, ...], Results]] = (),
+    budget: int | None = None,
 ) -> tuple[Settings, Trial, SoFar]:
-    """All batches that are complete, counted by the present rules, with every change at its place."""
+    """All batches that are complete, counted by the present rules, with every change at its place.
+
+    Each is bet on with the budget that was said before its results; after the last, `budget` is what is said now.
+    """
     settings = first_arms(first, changes)
     trial, so_far = started(settings, taught), begun(settings)
     gone = {each.arm for each in changes if each.unrelated and each.kind == "dropped"}
@@ -75,12 +80,16 @@ def folded(
             done = [each for each in rounds if each.complete and each.number < asked.number]
             settings, trial = changed(settings, trial, waiting.pop(0), past_of(done))
             so_far = replace(so_far, agreement=agreed(settings, done))
+        if asked.complete and asked.budget != settings.budget:
+            settings, trial = extended(settings, trial, asked.budget)
         if asked.complete and not trial.done:
             trial, so_far = counted(settings, trial, so_far, asked)
     for each in waiting:
         done = [asked for asked in rounds if asked.complete]
         settings, trial = changed(settings, trial, each, past_of(done))
         so_far = replace(so_far, agreement=agreed(settings, done))
+    if budget != settings.budget:
+        settings, trial = extended(settings, trial, budget)
     return settings, trial, so_far
 
 
@@ -97,11 +106,37 @@ def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
     return found
 
 
-def recut(settings: Settings, trial: Trial) -> Trial:
-    """The trial with its next plan kept within another budget."""
-    acting = settings.acting
+def extended(
+    settings: Settings, trial: Trial, budget: int | None, open_: Asked | None = None
+) -> tuple[Settings, Trial]:
+    """The study with another budget: its next plan kept within it, or what follows for a batch that is asked for.
+
+    A rule that looks ahead goes on with what it has, also where the budget had ended it (Proposition 18, 6).
+    """
+    settings = replace(settings, budget=budget)
+    problem, rule, acting = settings.problem, settings.policy.stopping, settings.acting
     rounds = as_rounds(acting)
-    return trial._replace(plan=rounds.again(trial.plan, trial.record)) if rounds is acting else trial
+    if budget is None or rounds is not acting:
+        return settings, trial
+    if looks_ahead(rule) and trial.record.samples > 0:
+        left = np.maximum(budget - trial.record.samples, 0.0)
+        trial = trial._replace(kept=prolonged(rule, problem, trial.kept, left), plan=trial.plan._replace(left=left))
+        trial = trial._replace(plan=rounds.next(problem, trial), done=np.asarray(False))
+        if open_ is None:
+            return settings, trial._replace(done=rule.stops(problem, trial))
+    else:
+        trial = trial._replace(plan=rounds.again(trial.plan, trial.record))
+    return settings, trial if open_ is None else as_asked(settings, trial, open_)
+
+
+def as_asked(settings: Settings, trial: Trial, asked: Asked) -> Trial:
+    """The trial whose next plan is what was asked for, with the budget that was said before its results."""
+    acting = replace(settings, budget=asked.budget).acting
+    rounds = as_rounds(acting)
+    if rounds is not acting:
+        return trial
+    pulls = of_arms(Batch(asked.pulls, asked.pulls), asked.arms, settings.arms).counts
+    return trial._replace(plan=rounds.asked(trial.plan, trial.record, pulls))
 
 
 def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
@@ -150,6 +185,8 @@ def restored(settings: Settings, payload: Facts) -> Trial:
             raise Unreadable("numbers that are none")
         if hasattr(kept, "known") and not well_formed(kept.known.past):
             raise Unreadable("no past")
+        if settings.left_out and kept.out is None:  # written before rules knew of arms that are left out
+            kept = not_fed(settings, kept, left_before(plan))
         nothing = np.zeros(arms)
         return Trial(record, Batch(nothing, nothing), plan, kept, np.asarray(bool(state["done"])))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

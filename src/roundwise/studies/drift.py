@@ -1,10 +1,14 @@
-"""Do the batches agree? A check of what the guarantee assumes, for a warning; it proves nothing.
+"""Do the batches agree, and are results split and missing as chance has it? Checks of what the guarantee assumes, for
+warnings; they prove nothing.
 
 If the results of an arm have the same law in every batch (up to a shift common to all arms, where the question compares
 arms), a batch lies about what the batches before it lead one to expect as chance has it: the residual d of its means,
 with its covariance V, has d'V^-1 d about chi-squared, and these squares add up, batch after batch, to the sum of
 squares about the common fit. Shifts of single arms, and rows that depend on each other within a batch (clusters), make
 it larger. What is kept between batches does not grow with their number.
+
+Whether arms differ in what is missing, or in how many there are, are chi-squared tests, too; where few are expected the
+chance is found by drawing (with a fixed seed), which is exact up to the number of draws.
 """
 
 from __future__ import annotations
@@ -22,7 +26,27 @@ from roundwise.noise import variances
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Batch
-from roundwise.studies.tails import chi_squared_tail
+
+
+def chi_squared_tail(freedom: int, square: float) -> float:
+    """The chance that chi-squared with so many degrees of freedom is at least `square`.
+
+    With h = square/2 it is exp(-h) (1 + h + ... + h^(m-1)/(m-1)!) for 2m degrees of freedom, and erfc(sqrt h) +
+    exp(-h) (h^(1/2)/Gamma(3/2) + ... + h^(m-1/2)/Gamma(m+1/2)) for 2m + 1 (Abramowitz & Stegun, 26.4.4 and 26.4.5).
+
+    >>> round(chi_squared_tail(1, 3.841458820694124), 12), round(chi_squared_tail(2, 5.991464547107979), 12)
+    (0.05, 0.05)
+    """
+    if not square > 0:
+        return 1.0 if square <= 0 else math.nan
+    if math.isinf(square):
+        return 0.0
+    h, odd = 0.5 * square, freedom % 2
+    first = -h + (0.5 * math.log(h) - math.lgamma(1.5) if odd else 0.0)  # the logarithm of the first term
+    steps = math.log(h) - np.log(np.arange(1, freedom // 2) + 0.5 * odd)  # from each term to the next
+    terms = np.exp(np.concatenate([[first], first + np.cumsum(steps)])[: freedom // 2])
+    return min(1.0, float(terms.sum()) + (math.erfc(math.sqrt(h)) if odd else 0.0))
+
 
 Places = NDArray[np.intp]
 
@@ -94,14 +118,6 @@ def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement |
     return Disagreement(float(chance), apart.arm, apart.batch) if math.isfinite(chance) else None
 
 
-def disagreement(problem: Problem, batches: Sequence[Batch], shifts: bool) -> Disagreement | None:
-    """The same of a list of batches."""
-    found = Agreement.none(problem.arms)
-    for number, batch in enumerate(batches, 1):
-        found = agreement(problem, found, batch, number)
-    return differs(problem, found, shifts)
-
-
 def _further(past: Past, batch: Batch, unit: float, number: int, shifts: bool, apart: Apart) -> Apart:
     """With the residual of one more batch, whose weights have variance `unit`."""
     arms = np.flatnonzero((batch.counts > 0) & (past.counts > 0))
@@ -144,3 +160,88 @@ def _usable(problem: Problem, variance: Floats, batch: Batch) -> tuple[Floats, F
     unit = 1.0 if outcome.whole else width**2 / 4 if math.isfinite(width) else 0.0
     enough = (batch.counts > 0) & (batch.counts * variance >= ENOUGH * unit)
     return np.where(enough, batch.counts, 0.0), np.where(enough, batch.totals, 0.0)
+
+
+EXPECTED = 5.0  # in every cell, for the chi-squared law to be near
+DRAWS = 9999
+
+
+def missing_differs(counts: Floats, missing: Floats) -> float:
+    """How likely chance alone makes the shares of missing outcomes differ so much; 1 if none is missing.
+
+    `counts` came back with an outcome, `missing` without one. (K), (K)
+
+    >>> import numpy as np
+    >>> missing_differs(np.array([90.0, 99.0]), np.array([10.0, 1.0])) < 0.01
+    True
+    >>> missing_differs(np.array([90.0, 93.0]), np.array([10.0, 7.0])) > 0.4
+    True
+    """
+    counts, missing = counts[counts + missing > 0], missing[counts + missing > 0]
+    sizes = counts + missing
+    lost = missing.sum()
+    if len(sizes) < 2 or not 0 < lost < sizes.sum():
+        return 1.0
+    expected = sizes * lost / sizes.sum()
+    kept = sizes - expected
+
+    def distance(drawn: Floats) -> Floats:
+        return np.asarray(((drawn - expected) ** 2 * (1 / expected + 1 / kept)).sum(axis=-1))
+
+    if min(expected.min(), kept.min()) >= EXPECTED or sizes.sum() > 10**9:
+        return chi_squared_tail(len(sizes) - 1, float(distance(missing)))
+    rng = np.random.default_rng(0)
+    drawn = rng.multivariate_hypergeometric(sizes.astype(np.int64), int(lost), DRAWS, method="marginals")
+    return _share(distance(drawn.astype(np.float64)), float(distance(missing)))
+
+
+def split_differs(shares: Floats, counts: Floats) -> float:
+    """How likely chance alone splits the results so differently from what was asked (sample-ratio mismatch).
+
+    `shares` are of any size, such as what was asked for; `counts` came, missing ones included. (K), (K)
+
+    >>> import numpy as np
+    >>> split_differs(np.array([1.0, 1.0]), np.array([5000.0, 5300.0])) < 0.01
+    True
+    >>> split_differs(np.array([2.0, 1.0, 0.0]), np.array([61.0, 33.0, 0.0])) > 0.5
+    True
+    """
+    if (counts[shares <= 0] > 0).any():
+        return 0.0
+    wanted, came = shares[shares > 0], counts[shares > 0]
+    total = came.sum()
+    if len(wanted) < 2 or not total:
+        return 1.0
+    chances = wanted / wanted.sum()
+    expected = total * chances
+
+    def distance(drawn: Floats) -> Floats:
+        return np.asarray(((drawn - expected) ** 2 / expected).sum(axis=-1))
+
+    if expected.min() >= EXPECTED or total > 10**9:
+        return chi_squared_tail(len(wanted) - 1, float(distance(came)))
+    drawn = np.random.default_rng(0).multinomial(int(total), chances, DRAWS)
+    return _share(distance(drawn.astype(np.float64)), float(distance(came)))
+
+
+def splits_differ(rounds: Sequence[tuple[Floats, Floats]]) -> float:
+    """The same of several rounds, each with the shares it was asked with: rounds too small for the law are left out.
+
+    >>> import numpy as np
+    >>> equal, other = np.array([1.0, 1.0]), np.array([3.0, 1.0])
+    >>> splits_differ([(equal, np.array([520.0, 480.0])), (other, np.array([760.0, 240.0]))]) > 0.2
+    True
+    >>> splits_differ([(equal, np.array([560.0, 440.0])), (other, np.array([690.0, 310.0]))]) < 1e-6
+    True
+    """
+    square, freedom = 0.0, 0
+    for shares, counts in rounds:
+        wanted, came = shares[shares > 0], counts[shares > 0]
+        expected = came.sum() * wanted / max(wanted.sum(), 1e-300)
+        if len(wanted) > 1 and expected.min() >= EXPECTED:
+            square, freedom = square + float(((came - expected) ** 2 / expected).sum()), freedom + len(wanted) - 1
+    return chi_squared_tail(freedom, square) if freedom else 1.0
+
+
+def _share(drawn: Floats, seen: float) -> float:
+    return float((1 + (drawn >= seen * (1 - 1e-9)).sum()) / (1 + len(drawn)))

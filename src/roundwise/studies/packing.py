@@ -1,7 +1,8 @@
-"""Named tuples of arrays as JSON, and back: the same bits, whatever the numbers (also inf, nan and -0.0).
+"""Numbers as JSON, and back: the same bits, whatever they are (also inf, nan and -0.0). Few are readable, many packed.
 
-What is kept between batches (`state.Trial`) is such a tree. A class is written down by its place in the package; a
-version that has no such class, or other fields without defaults, says `Unreadable`, and goes on from what it can read.
+What is kept between batches (`state.Trial`) is a tree of named tuples of arrays. A class is written down by its place
+in the package; a version that has no such class, or other fields without defaults, says `Unreadable`, and goes on from
+what it can read. What files bring are plain lists of numbers, and hashes of ids.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import binascii
 import importlib
 import math
 import sys
+import zlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Plain, Tree
+from roundwise.arrays import Array, Floats, Plain, Tree
 
 READABLE = 64  # so many numbers are written out; more are packed
 PACKAGE = "roundwise"
@@ -115,13 +118,19 @@ def _numbers(flat: Array, kind: str) -> Any:
         return f"bits:{_text(np.packbits(flat))}"
     if kind == "i":
         return f"<i8:{_text(flat.astype('<i8'))}"
+    size, small = _smallest(flat)
+    return f"{size}:{_text(small)}"
+
+
+def _smallest(flat: Array) -> tuple[str, Array]:
+    """Numbers in the smallest size that holds all of them exactly."""
     bits = flat.astype("<f8").view("<u8")
     for size in _FLOATS:
         with np.errstate(over="ignore", invalid="ignore"):
             small = flat.astype(size)
         if np.array_equal(small.astype("<f8").view("<u8"), bits):
             break
-    return f"{size}:{_text(small)}"
+    return size, small
 
 
 def _text(array: Array) -> str:
@@ -157,3 +166,70 @@ def _from_array(written: Plain) -> Any:
             raise ValueError(f"numbers of size {how!r}")
     array = flat.reshape([int(each) for each in shape])
     return array[()] if written.get("single") else array
+
+
+# --- what files bring
+
+
+Hashes = NDArray[np.uint64]
+
+LISTED = 100  # so many numbers are written out; more are packed
+LARGEST = 1 << 31  # bytes that a packed string may unfold to
+
+
+def packed_numbers(array: Floats) -> list[float | int] | str:
+    """Numbers for JSON: a list of a few, a string of many (such as "<f8z:" and base64 of zlib)."""
+    if array.size <= LISTED:
+        return [_shortest(number) for number in array.tolist()]
+    size, small = _smallest(array)
+    return f"{size}z:{_squeezed(small.tobytes())}"
+
+
+def unpacked_numbers(written: list[float | int] | str) -> Floats:
+    """The numbers that were packed."""
+    if isinstance(written, list):
+        return np.array(written, dtype=np.float64)
+    size, _, text = written.partition("z:")
+    if size not in _FLOATS:
+        raise ValueError(f"numbers of size {size!r}")
+    return np.frombuffer(_unfolded(text), dtype=size).astype(np.float64)
+
+
+def packed_hashes(hashes: Hashes) -> str:
+    """Different hashes, sorted: their steps, first all highest bytes, which are mostly 0, and so on.
+
+    >>> import numpy as np
+    >>> unpacked_hashes(packed_hashes(np.array([5, 2**63, 7], dtype=np.uint64))).tolist()
+    [5, 7, 9223372036854775808]
+    """
+    steps = np.diff(np.sort(hashes), prepend=np.uint64(0)).astype(">u8")
+    return _squeezed(np.ascontiguousarray(steps.view(np.uint8).reshape(-1, 8).T).tobytes())
+
+
+def unpacked_hashes(written: str) -> Hashes:
+    """The hashes that were packed, in ascending order."""
+    planes = np.frombuffer(_unfolded(written), dtype=np.uint8)
+    if planes.size % 8:
+        raise ValueError("hashes that were cut")
+    steps = np.ascontiguousarray(planes.reshape(8, -1).T).view(">u8").ravel()
+    return np.cumsum(steps.astype(np.uint64), dtype=np.uint64)
+
+
+def _squeezed(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 6)).decode()
+
+
+def _unfolded(text: str) -> bytes:
+    unfolding = zlib.decompressobj()
+    try:
+        data = unfolding.decompress(base64.b64decode(text, validate=True), LARGEST)
+    except zlib.error as error:
+        raise ValueError(f"packed numbers that were damaged ({error})") from None
+    if not unfolding.eof:
+        raise ValueError("packed numbers that were cut")
+    return data
+
+
+def _shortest(number: float) -> float | int:
+    whole = number.is_integer() and abs(number) < 2**53 and str(number) != "-0.0"
+    return int(number) if whole else number

@@ -11,12 +11,11 @@ halves.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from roundwise.arrays import Plain
+from roundwise.arrays import Bools, Floats, Plain
 from roundwise.errors import DataError, InputError, whole_number
 from roundwise.noise import Noise
 from roundwise.questions.besides import answer_names
@@ -102,6 +101,7 @@ def _asked(state: State, payload: Plain, entry: Entry) -> None:
             planned=None if planned is None else pulls_of(planned, arms),
             by_number=bool(payload.get("by_number", False)),
             since=str(entry.at),
+            budget=state.settings.budget,
         )
     )
 
@@ -132,7 +132,7 @@ def _counted(state: State, payload: Plain, entry: Entry) -> None:
     for asked in state.recent:
         asked.counted = asked.number <= last and (asked.counted or asked.complete)  # what was complete stays so
     if payload["open"] is not None and (not state.recent or state.recent[-1].number < payload["open"]["number"]):
-        state.recent.append(Asked.from_payload(payload["open"], state.settings.arms))
+        state.recent.append(Asked.from_payload(payload["open"], state.settings.arms, state.settings.budget))
     state.returns(payload)
 
 
@@ -175,6 +175,8 @@ def _amended(state: State, payload: Plain, entry: Entry) -> None:
                 asked.amended |= complete  # what was complete stays so
                 state.stale |= complete
                 state.files_since += corrected is not None
+    for asked in state.recent:
+        asked.files = [each.settled(payload["replaces"]) for each in asked.files]
     kept = {key: payload[key] for key in ("name", "batch", "replaces", "why")}
     state.amendments.append({**kept, "withdrawn": corrected is None})
     state.decided = None
@@ -189,12 +191,26 @@ def _changed(state: State, payload: Plain, entry: Entry) -> None:
     if (asked := state.outstanding) is not None:  # nothing was told of it
         names = with_arms(state.settings, names_after(state.settings, change)).arms
         pulls = of_arms(Batch(asked.pulls, asked.pulls), asked.arms, names).counts
+        if change.kind == "dropped" and change.arm in names:
+            pulls = _without(pulls, np.array(names) == change.arm, np.isin(names, state.settings.left_out))
         asked.pulls, asked.arms, asked.planned = pulls, names, None
 
 
+def _without(pulls: Floats, gone: Bools, left_out: Bools) -> Floats:
+    """Of an open batch what is asked without an arm; if only one arm is left, the others get what it had."""
+    others = np.where(gone, 0.0, pulls)
+    if np.count_nonzero(others) > 1:
+        return others
+    back = ~gone & ~left_out & (others == 0)
+    return others + np.where(back, np.ceil(pulls[gone].sum() / max(np.count_nonzero(back), 1)), 0.0)
+
+
 def _extended(state: State, payload: Plain, entry: Entry) -> None:
-    settings = dataclasses.replace(state.settings, budget=payload["budget"])
-    state.becomes(settings, count.recut(settings, state.trial), state.so_far)
+    asked = state.outstanding
+    if asked is not None and not asked.files:
+        asked.budget = payload["budget"]
+    state.becomes(*count.extended(state.settings, state.trial, payload["budget"], asked), state.so_far)
+    state.decided = None  # what was shown stays shown, and what is open goes on
 
 
 def _past(state: State, payload: Plain, entry: Entry) -> None:

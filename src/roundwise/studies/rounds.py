@@ -27,6 +27,7 @@ class Asked:
     planned: Floats | None = None  # (K), the plan where the budget cut it short
     by_number: bool = False  # a round of so many results: complete when they are there, whatever the split
     since: str = ""  # when it was asked for
+    budget: int | None = None  # of the study, as it was last said before any result of this batch
 
     @property
     def table(self) -> list[tuple[str, int]]:
@@ -99,11 +100,12 @@ class Asked:
             "planned": None if self.planned is None else _whole(self.planned),
             "by_number": self.by_number,
             "since": self.since,
+            "budget": self.budget,
         }
 
     @classmethod
-    def from_payload(cls, payload: Facts, arms: tuple[str, ...]) -> Asked:
-        """The batch that `payload` was made of."""
+    def from_payload(cls, payload: Facts, arms: tuple[str, ...], budget: int | None = None) -> Asked:
+        """The batch that `payload` was made of; `budget` is that of the study, where the batch does not say its own."""
         planned = payload["planned"]
         return cls(
             int(payload["number"]),
@@ -115,6 +117,7 @@ class Asked:
             planned=None if planned is None else pulls_of(planned, len(arms)),
             by_number=bool(payload["by_number"]),
             since=str(payload["since"]),
+            budget=payload.get("budget", budget),
         )
 
 

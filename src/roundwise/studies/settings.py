@@ -14,6 +14,7 @@ from roundwise.policies.limited import Limited, without_limits
 from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.spec import made, plain
+from roundwise.stopping import looks_ahead
 from roundwise.studies.results.columns import NAMELESS, Columns
 
 
@@ -51,6 +52,12 @@ class Settings:
     def alone(self) -> Settings:
         """The same as if every arm had items of its own: forecasts are made for that."""
         return replace(self, noise=without_items(self.noise))
+
+    @property
+    def towards_a_budget(self) -> bool:
+        """Whether every batch is bet on as a whole, as claims are within a budget, unless they are multiplied."""
+        multiplied = getattr(self.question, "independent", False)
+        return self.budget is not None and looks_ahead(self.policy.stopping) and not multiplied
 
     @property
     def by_number(self) -> bool:
@@ -142,6 +149,8 @@ def shares(split: Sequence[float] | str | None, arms: int) -> tuple[float, ...] 
         except ValueError:
             raise InputError(f"The split is '{text}', but must be 'equal' or shares such as 2:1:1.") from None
     found = tuple(float(each) for each in split)
+    if any(each == 0 for each in found):
+        raise InputError("The split leaves an arm without any result: give every arm a share above 0.")
     if len(found) != arms:
         raise InputError(f"The split has {len(found)} shares, but there are {arms} arms: give one for each.")
     return found

@@ -40,6 +40,7 @@ class SoFar:
     ends: tuple[Facts, ...] = ()  # what the first and the last file brought, and their arms
     starts: tuple[Start, ...] = ()  # the rows of the last files, as marks
     shared: bool = False  # whether several arms were tried on the same items
+    beyond: tuple[int, int] = (0, 0)  # results, and the rounds of them, that count no more: an earlier one decides now
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
         """With one more batch."""
@@ -81,6 +82,7 @@ class SoFar:
             "ends": [dict(each) for each in self.ends],
             **({"starts": [list(each) for each in self.starts]} if self.starts else {}),
             "shared": self.shared,
+            **({"beyond": list(self.beyond)} if any(self.beyond) else {}),
         }
 
     @classmethod
@@ -105,6 +107,7 @@ class SoFar:
             tuple(having(each, ("arms", "results")) for each in payload["ends"]),
             tuple(Start(int(rows), str(mark), bool(telling)) for rows, mark, telling in payload.get("starts", ())),
             bool(payload["shared"]),
+            (int(payload.get("beyond", (0, 0))[0]), int(payload.get("beyond", (0, 0))[1])),
         )
 
 
@@ -212,7 +215,9 @@ def sums_only(asked: Asked) -> bool:
 
 
 def shares_items(asked: Asked) -> bool:
-    """Whether some item stands in several rows: arms that were tried on the same one."""
+    """Whether some item stands in several rows, or seems to: arms that were tried on the same one."""
+    if any(each.shared for each in asked.files):
+        return True
     items = [each.lots.items for each in asked.files if each.lots is not None and each.lots.items is not None]
     if not items:
         return False

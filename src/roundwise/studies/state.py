@@ -75,7 +75,9 @@ class State:
                 self._trial = count.restored(self.settings, self.checkpoint)
             except Unreadable:  # of a version whose state this one does not know: its batches are facts
                 done = [each for each in self.asked if each.counted]
-                self.settings, self._trial, so_far = count.folded(self.first, done, self.changes, self.taught)
+                self.settings, self._trial, so_far = count.folded(
+                    self.first, done, self.changes, self.taught, self.settings.budget
+                )
                 self._so_far = dataclasses.replace(so_far, files=self.so_far.files, refolded=True)
         return self._trial
 
@@ -111,6 +113,13 @@ class State:
             self.recent = [*(each for each in before.recent if each.number not in known), *self.recent]
             self.taught = before.taught
         return self.recent
+
+    @property
+    def lessons(self) -> Sequence[tuple[tuple[str, ...], Results]]:
+        """Earlier data, also if they lie before the checkpoint."""
+        if self.checkpoint is not None and self.checkpoint.get("taught") and not self.taught:
+            self.asked  # noqa: B018 (reads the log)
+        return self.taught
 
     @property
     def number(self) -> int:
@@ -151,8 +160,12 @@ class State:
         """Count what is complete (all anew, where that is needed), and what to record of it."""
         files = self.files
         if self.stale:
-            found = count.folded(self.first, self.asked, self.changes, self.taught)
-            self.becomes(found[0], found[1], dataclasses.replace(found[2], refolded=self.so_far.refolded))
+            found = count.folded(self.first, self.asked, self.changes, self.taught, self.settings.budget)
+            late = [each for each in self.asked if each.complete and each.number > found[2].batches]
+            results = [of_arms(each.whole, each.arms, found[0].arms).counts.sum() for each in late]
+            beyond = (int(sum(results)), len(late)) if found[1].done else (0, 0)
+            so_far = dataclasses.replace(found[2], refolded=self.so_far.refolded, beyond=beyond)
+            self.becomes(found[0], found[1], so_far)
         for change in self.pending:
             done = [each for each in self.asked if each.counted]
             settings, trial = changed(self.settings, self.trial, change, count.past_of(done))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -14,11 +15,11 @@ from roundwise._version import RULES
 from roundwise.arrays import Plain
 from roundwise.dealing import PARTS
 from roundwise.errors import InputError, said
+from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
 from roundwise.studies.changing import Changing
-from roundwise.studies.earlier import earlier_of
 from roundwise.studies.replay import replayed
-from roundwise.studies.results import Options, Results, Words, read_results
+from roundwise.studies.results import Amounts, Earlier, Options, Results, Words, read_results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State
 from roundwise.studies.store import Untimely
@@ -26,7 +27,7 @@ from roundwise.studies.writing import New, reasoned
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.report.records import Frame
+    from roundwise.studies.report.files import Frame
 
 
 class Study(Changing):
@@ -183,17 +184,15 @@ class Study(Changing):
 
     def batches(self) -> Frame:
         """All batches as a data frame: batch, arm, asked, count, total, mean (needs pandas)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("Data frames need the extra 'frames': pip install 'roundwise[frames]'.") from None
-        rows = []
+        from roundwise.studies.report.files import frame_of
+
+        rows: list[tuple[object, ...]] = []
         for asked in self.state.asked:
             batch = asked.whole
             for arm, pulls, count, total in zip(asked.arms, asked.pulls, batch.counts, batch.totals, strict=True):
                 mean = total / count if count else np.nan
                 rows.append((asked.number, arm, int(pulls), int(count), float(total), mean))
-        return pd.DataFrame(rows, columns=["batch", "arm", "asked", "count", "total", "mean"])
+        return frame_of(("batch", "arm", "asked", "count", "total", "mean"), rows)
 
     def _open(self, state: State) -> Asked:
         if state.over is not None:
@@ -224,6 +223,7 @@ class Study(Changing):
             arms or settings.arms,
             settings.noise,
             parts=parts,
+            whole=settings.towards_a_budget,
             seed=settings.seed,
             file=file,
             columns=settings.columns,
@@ -233,14 +233,16 @@ class Study(Changing):
         recorded = self._held(state, results.digest)
         if recorded is None:
             return results
+        if results.ids is not None and results.rows:  # ids say what is new, as when a file before it was withdrawn
+            return _renamed(results, file)
         if not options.again:
+            new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
             raise Untimely(
-                f"{results.name} was already recorded {recorded} (same contents). Nothing was changed. If "
-                f"these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
+                f"{results.name} was already recorded {recorded} (same contents). Nothing was changed."
+                f"{new if results.ids is None else ' No id counts twice.'}"
             )
         note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
-        digest = hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest()  # a name of its own
-        return dataclasses.replace(results, digest=digest, notes=(*results.notes, note))
+        return dataclasses.replace(_renamed(results, file), notes=(*results.notes, note))
 
     def _held(self, state: State, digest: str) -> str | None:
         """Where a file of these contents is recorded and not replaced, in words."""
@@ -270,3 +272,47 @@ class Study(Changing):
                 "Nothing was changed."
             )
         return found[0]
+
+
+def _renamed(results: Results, file: int) -> Results:
+    """With a digest of its own, where another file has the same contents."""
+    return replace(results, digest=hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest())
+
+
+def earlier_of(
+    state: State, arms: Sequence[str], options: Options, before: Sequence[Results], replaces: Results | None
+) -> Earlier:
+    """The files that are recorded, and those read `before` in the same call, without the one that is replaced.
+
+    Ids and running totals need every file. Otherwise the first and the last one, marks of some more, and the sums of
+    all tell whether a file goes on with them.
+    """
+    paired = items_of(state.settings.noise) is not None
+    columns = (options.columns or state.settings.columns).over(state.settings.columns)
+    every = options.cumulative or columns.id is not None or columns.item is not None or replaces is not None or paired
+    files: list[tuple[Sequence[str], Results]]
+    files = [(asked.arms, each) for asked in (state.asked if every else state.recent) for each in asked.files]
+    files += state.later
+    if not every:
+        ends = [(tuple(each["arms"]), Results.from_payload(each["results"])) for each in state.so_far.ends]
+        files = [*ends, *files]
+    files = [(names, each) for names, each in files if each is not replaces]
+    files += [(arms, each) for each in before]
+    waiting = None if state.outstanding is None or replaces is not None else state.outstanding.outstanding
+    if state.decided is not None and replaces is None:
+        waiting = np.zeros(len(arms))  # nothing was asked for
+    fresh = waiting is not None and not before and state.waiting is None
+    found = Earlier.of(files, arms, waiting)
+    if paired and replaces is None:
+        now = state.number + 1 if state.outstanding is None else state.outstanding.number
+        lots = [each.lots for asked in state.asked if asked.number < now for each in asked.files]
+        used = [each.items for each in lots if each is not None and each.items is not None]
+        found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
+    past = Earlier.of(state.lessons, arms).told
+    if every:
+        return replace(found, fresh=fresh, past=past)
+    total = Amounts(state.record.counts, state.record.totals)
+    uncounted = [each for asked in state.recent if not asked.counted for each in asked.files]
+    for each in [*uncounted, *before]:
+        total = total.plus(Amounts(each.counts, each.totals))
+    return Earlier(found.told, waiting, total, fresh, state.so_far.starts, past=past)

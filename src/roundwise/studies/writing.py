@@ -20,7 +20,7 @@ from roundwise.studies.store.log import Head, extended, user, written
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
-    from roundwise.studies.store.records import Records
+    from roundwise.studies.store import Records
 
 Made = TypeVar("Made")
 New = Sequence[tuple[str, Plain]]
@@ -141,7 +141,7 @@ class Written:
 
 def overview(state: State) -> Plain:
     """A line about a study, for lists of them."""
-    verdict, waiting = state.decided, state.outstanding
+    verdict, waiting = state.decided, state.outstanding if state.closed is None else None
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
     if stands == "over" and state.over is None:
         stands = "waiting" if waiting is not None else "open"
@@ -165,7 +165,7 @@ def overview(state: State) -> Plain:
 
 def asked_in_words(settings: Settings) -> str:
     """The question of a study in plain words, in the units of its results."""
-    from roundwise.studies.report.words import units_of
+    from roundwise.studies.words import units_of
 
     units = units_of(settings.noise)
     return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))

@@ -9,19 +9,15 @@ from fastapi.responses import Response
 
 from roundwise.arrays import Plain
 from roundwise.spec import made
-from roundwise.studies.listing import list_studies
-from roundwise.studies.report.events import events_of
-from roundwise.studies.report.sheets import TABLES
+from roundwise.studies.keeping import list_studies, verified
+from roundwise.studies.report.files import TABLES
+from roundwise.studies.report.model import events_of
 from roundwise.studies.results import Columns
-from roundwise.studies.store.files import entry_lines, first_line
-from roundwise.studies.store.log import stamp
-from roundwise.studies.verify import verified
-from roundwise.web.bodies import Problem, Wished
-from roundwise.web.depends import HAND_IN, LOOK, Name
-from roundwise.web.files import KINDS, attached, written
-from roundwise.web.reports import kept
-from roundwise.web.roles import study_of
+from roundwise.studies.store.log import entry_lines, first_line, stamp
+from roundwise.web.bodies import HAND_IN, LOOK, Name, Problem, Wished
+from roundwise.web.reports import KINDS, attached, kept, written
 from roundwise.web.threads import CLIENTS, SLOW, by
+from roundwise.web.who import study_of
 
 SAID: dict[int | str, Plain] = {
     status: {"description": words, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}

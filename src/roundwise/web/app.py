@@ -6,8 +6,13 @@ requests) is imported when it is first asked for, or when the server has nothing
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+import gc
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from functools import partial
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,19 +24,19 @@ from starlette.staticfiles import StaticFiles
 
 from roundwise.arrays import Plain
 from roundwise.studies.store import open_store
-from roundwise.web import change_pages, hand_in, pages, study_pages
-from roundwise.web.answers import HANDLERS
-from roundwise.web.jobs import Jobs
+from roundwise.web import changes, hand_in, pages, study_pages
 from roundwise.web.names import Segments
+from roundwise.web.rendering import ENVIRONMENT, HANDLERS
 from roundwise.web.reports import Kept
 from roundwise.web.routes import Later
 from roundwise.web.security import Doors, Guard
 from roundwise.web.staged import Staged
-from roundwise.web.threads import few_lookers
+from roundwise.web.threads import Jobs, few_lookers
 from roundwise.web.who import Writers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
 
 HERE = Path(str(files("roundwise.web")))
 
@@ -53,7 +58,7 @@ class Application(Starlette):
         self.planner = Later(("/plan", "/new"), self._planner)
         self.lab = Later(("/lab",), self._lab)
         self.api = Later(("/api",), self._api)
-        now = [route for each in (pages, study_pages, hand_in, change_pages) for route in each.router.routes]
+        now = [route for each in (pages, study_pages, hand_in, changes) for route in each.router.routes]
         checks = [
             Middleware(Segments),  # before the guard
             Middleware(Guard, doors=doors),
@@ -74,15 +79,15 @@ class Application(Starlette):
         return self.api.found().openapi()
 
     def _planner(self) -> Router:
-        from roundwise.web import forecasts, plan_pages
+        from roundwise.web import plan_pages
 
-        self.state.forecasts = forecasts.Forecasts()
+        self.state.forecasts = plan_pages.Forecasts()
         return Router(plan_pages.router.routes)
 
     def _lab(self) -> Router:
-        from roundwise.web import lab_pages
+        from roundwise.web import lab
 
-        return Router(lab_pages.router.routes)
+        return Router(lab.router.routes)
 
     def _api(self) -> FastAPI:
         from roundwise.web import service
@@ -93,3 +98,45 @@ class Application(Starlette):
 def application(storage: str | None, doors: Doors) -> Application:
     """Pages and API for the studies of a storage."""
     return Application(storage, doors)
+
+
+QUIET = 0.3  # seconds without a request, before each step
+
+PAGES = ("base", "macros", "headline", "option", "stands", "study")  # what a study is shown with
+NEEDED = ("scipy.special", "roundwise.planning")  # by the first result, and by the first forecast
+
+
+def ready() -> None:
+    """What is done before a server listens, so that the first page is as quick as any."""
+    for each in PAGES:
+        ENVIRONMENT.get_template(f"{each}.html")
+
+
+@contextmanager
+def warmed(app: Application) -> Iterator[None]:
+    """Get an application ready beside its work, a step at a time, each when it has been quiet for a while."""
+    over = threading.Event()
+    app.state.doors.answered = time.monotonic()  # it begins to listen
+    thread = threading.Thread(target=_warm, args=(app, over), name="warming", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def steps(app: Application) -> Iterator[Callable[[], object]]:
+    """What can be done beforehand, the most likely first."""
+    yield from (partial(import_module, each) for each in NEEDED)
+    yield from (app.planner.found, app.api.found, app.lab.found)
+    yield from (partial(ENVIRONMENT.get_template, each) for each in ENVIRONMENT.list_templates(["html"]))
+
+
+def _warm(app: Application, over: threading.Event) -> None:
+    for step in steps(app):
+        while not over.is_set() and (left := QUIET - app.state.doors.quiet()) > 0:
+            over.wait(left)
+        if over.is_set():
+            return
+        step()
+    gc.freeze()  # none of it is ever rubbish

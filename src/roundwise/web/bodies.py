@@ -1,17 +1,22 @@
-"""What requests to the API hold. What is not known is refused, so that a misspelt word does not go unheard."""
+"""What requests to the API hold and depend on. What is not known is refused, so that no misspelt word goes unheard."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from fastapi import Depends, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.studies.results import Columns
-from roundwise.studies.results.options import Words
-from roundwise.studies.results.words import shown
+from roundwise.studies.results.columns import Words
+from roundwise.studies.words import shown
+from roundwise.web.names import decoded
+from roundwise.web.security import ROLES
+from roundwise.web.who import check
 
 Given = TypeVar("Given", bound="Body")
 
@@ -214,3 +219,18 @@ def sentence_of(found: Any) -> str:
     where = " ".join(str(each) for each in found["loc"][1:] if each != "body")
     said = str(found["msg"])
     return f"{where or 'the request'}: {said[:1].lower()}{said[1:]}."
+
+
+Name = Annotated[str, AfterValidator(decoded)]  # of a study
+
+
+def allowed(role: str) -> Callable[[Request], Awaitable[None]]:
+    """A dependency: the request must have this role at least."""
+
+    async def checked(request: Request) -> None:
+        check(request, role)
+
+    return checked
+
+
+LOOK, HAND_IN, CHANGE = (Depends(allowed(role)) for role in ROLES)

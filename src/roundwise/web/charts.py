@@ -1,4 +1,4 @@
-"""Charts of the page as SVG without styles of its own: classes say what is what, the style sheet says how it looks."""
+"""Charts and bars of the page without styles of their own: classes say what is what, the style sheet how it looks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roundwise.errors import visible
-from roundwise.studies.report.charts import Axis, drawn_of
-from roundwise.studies.report.model import Facts
+from roundwise.studies.report.model import Facts, Shown
+from roundwise.studies.report.page import Axis, drawn_of
+from roundwise.studies.words import odds
 
 LINES = 8  # options whose means are followed
 HEIGHT, TOP, BOTTOM, LEFT = 200.0, 10.0, 26.0, 12.0  # the last in per cent of the width
@@ -41,10 +42,10 @@ def means_by_round(report: Facts) -> str:
         last = report.units.value(each.points[-1][1], "near")
         swatch = f'<rect class="dot {each.kind}" width="18" height="4" y="2"/>'
         swatch = f'<svg class="swatch" width="18" height="8">{swatch}</svg>'
-        legend.append(f"<li>{swatch}{_esc(_short(each.name))}: {_esc(last)}</li>")
+        legend.append(f"<li>{swatch}{esc(short(each.name))}: {esc(last)}</li>")
     more = len({each.arm for each in report.cells}) - len(lines)
     legend = [*reversed(legend), *([f"<li>{more} more options are not drawn</li>"] if more > 0 else [])]
-    label = _esc(f"{report.units.mean} of each option by round")
+    label = esc(f"{report.units.mean} of each option by round")
     size = f'width="100%" height="{HEIGHT:g}"'
     chart = f'<svg class="by-round" {size} role="img" aria-label="{label}">{"".join(parts)}</svg>'
     return f'{chart}<ul class="legend">{"".join(legend)}</ul>'
@@ -86,7 +87,7 @@ def _y(axis: Axis, value: float) -> float:
 def _grid(axis: Axis, report: Facts) -> str:
     return "".join(
         f'<line class="grid" x1="{LEFT}%" x2="100%" y1="{_y(axis, tick)}" y2="{_y(axis, tick)}"/>'
-        f'<text x="{LEFT - 1}%" y="{_y(axis, tick) + 4}" text-anchor="end">{_esc(report.units.given(tick))}</text>'
+        f'<text x="{LEFT - 1}%" y="{_y(axis, tick) + 4}" text-anchor="end">{esc(report.units.given(tick))}</text>'
         for tick in axis.ticks
     )
 
@@ -100,9 +101,73 @@ def _rounds(rounds: Sequence[int]) -> str:
     )
 
 
-def _short(name: str, longest: int = 40) -> str:
+def short(name: str, longest: int = 40) -> str:
+    """A name, cut where it is too long."""
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
-def _esc(text: str) -> str:
+def esc(text: str) -> str:
+    """A text as it may stand in a page."""
     return html.escape(visible(text))
+
+
+MARK = 80.0  # where the odds that are needed stand, of 100
+
+
+class Bar(NamedTuple):
+    """A bar of 100 units."""
+
+    filled: float
+    kind: str  # done, open, given-up: its colour
+    words: str
+
+
+def bar_of(report: Facts, claim: Shown, done: str) -> Bar:
+    """The bar of a claim; `done` is what a claim that is shown is called."""
+    won, needed = odds(claim.log_evidence), odds(claim.log_bar)
+    part = 0.0 if claim.log_bar <= 0 else claim.log_evidence / claim.log_bar
+    if claim.shown:
+        at = "" if claim.shown_at is None else f", round {claim.shown_at}"
+        return Bar(100.0, "done", f"{done}{at}")
+    if claim.arm is not None and report.status == "decided":
+        return Bar(0.0, "open", "the only one left")
+    filled = round(min(max(part, 0.0), 1.0) * MARK, 1)
+    almost = "almost " if won == needed else ""
+    words = f"{almost}{won.removesuffix(' : 1')} of {needed}"
+    return Bar(filled, "given-up", f"given up at {words}") if claim.given_up else Bar(filled, "open", words)
+
+
+def title_of(report: Facts) -> str:
+    """The question that the bars beside the options answer; empty where what must be shown is not about one option."""
+    if not report.claim_rows:
+        return ""
+    first = report.claim_rows[0]
+    return "is it out?" if first.arm is not None else "is it shown?" if first.compares is not None else ""
+
+
+def bars_by_arm(report: Facts) -> dict[str, Bar]:
+    """The bar of each option; of two claims about one the first that is shown, else the first."""
+    found: dict[str, Bar] = {}
+    for each in sorted(report.claim_rows, key=lambda claim: (not claim.shown, claim.below)):
+        name, done = (each.arm, "out") if each.arm is not None else (each.compares, "shown")
+        if name is not None and name not in found:
+            words = "shown not to" if each.below and each.arm is None else done
+            found[name] = bar_of(report, each, words)
+    return found
+
+
+def legend_of(report: Facts) -> str:
+    """How to read the bars."""
+    if not report.claim_rows:
+        return ""
+    bars = {odds(each.log_bar) for each in report.claim_rows if not each.shown}
+    needed = bars.pop() if len(bars) == 1 else "the odds below each bar" if bars else odds(report.claim_rows[0].log_bar)
+    if report.claim_rows[0].arm is not None:
+        return (
+            f"The bar is the evidence that this option is not the best. It is out at the mark ({needed}); evidence "
+            "moves when a round is complete."
+        )
+    return (
+        f"The bar is the evidence for a claim. It is shown at the mark ({needed}); evidence moves when a round is "
+        "complete."
+    )

@@ -11,17 +11,17 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.studies import Study
 from roundwise.studies.report import Report
-from roundwise.studies.report.words import count, sentence
 from roundwise.studies.results import Columns, Options, Results
+from roundwise.studies.results.columns import Words
 from roundwise.studies.results.looking import Looked, looked_at
-from roundwise.studies.results.options import Words
 from roundwise.studies.store import Conflict
+from roundwise.studies.words import count, sentence
 from roundwise.web.rendering import page, texts
-from roundwise.web.roles import HAND_IN, study_of
 from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
 from roundwise.web.staged import Staged, Upload
 from roundwise.web.study_pages import address
+from roundwise.web.who import HAND_IN, study_of
 
 router = Pages()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.errors import visible
 from roundwise.simulation.summary import Runs, Summary
-from roundwise.studies.report.words import count
+from roundwise.studies.words import count
+from roundwise.web.charts import esc, short
 
+LONGEST = 22  # letters of the name of a policy
 WIDTH, LEFT, RIGHT, STEP, TOP = 500.0, 145.0, 24.0, 30.0, 6.0
 
 
@@ -64,10 +64,10 @@ def boxes(runs: Sequence[Runs], what: str) -> str:
     for i, (each, found) in enumerate(zip(runs, values, strict=True)):
         at = [axis.place(float(q), LEFT, WIDTH - RIGHT) for q in np.quantile(found, (0.05, 0.25, 0.5, 0.75, 0.95))]
         y = TOP + STEP * i + STEP / 2
-        name = _esc(_short(each.policy))
+        name = esc(short(each.policy, LONGEST))
         said = f"{each.policy}: median {count(float(np.median(found)))}, mean {count(float(found.mean()))}"
         parts.append(
-            f'<g><title>{_esc(said)}</title><text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{name}'
+            f'<g><title>{esc(said)}</title><text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{name}'
             f'</text><line class="whisker" x1="{at[0]}" x2="{at[4]}" y1="{y}" y2="{y}"/><rect class="half" x="{at[1]}" '
             f'y="{y - 8}" width="{max(at[3] - at[1], 1):.1f}" height="16" rx="2"/><line class="median" x1="{at[2]}" '
             f'x2="{at[2]}" y1="{y - 8}" y2="{y + 8}"/></g>'
@@ -97,8 +97,8 @@ def front(summaries: Sequence[Summary]) -> str:
         said = f"{each.policy}: {count(each.samples_mean)} samples in {each.batches_mean:.1f} batches"
         beside = f'x="{x - 10}" text-anchor="end"' if x > WIDTH / 2 else f'x="{x + 10}"'
         parts.append(
-            f'<g class="{"best" if _best(each, summaries) else "other"}"><title>{_esc(said)}</title>'
-            f'<circle cx="{x}" cy="{y}" r="6"/><text {beside} y="{y + 4}">{_esc(_short(each.policy))}</text></g>'
+            f'<g class="{"best" if _best(each, summaries) else "other"}"><title>{esc(said)}</title>'
+            f'<circle cx="{x}" cy="{y}" r="6"/><text {beside} y="{y + 4}">{esc(short(each.policy, LONGEST))}</text></g>'
         )
     parts.append(
         f'<text class="tick" x="{(WIDTH - 40) / 2}" y="{bottom + 34}" text-anchor="middle">batches on average</text>'
@@ -116,14 +116,6 @@ def _best(one: Summary, every: Sequence[Summary]) -> bool:
 
 def _svg(parts: Sequence[str], height: float, label: str) -> str:
     return (
-        f'<svg class="chart lab" viewBox="0 -12 {WIDTH:g} {height + 12:g}" role="img" aria-label="{_esc(label)}">'
+        f'<svg class="chart lab" viewBox="0 -12 {WIDTH:g} {height + 12:g}" role="img" aria-label="{esc(label)}">'
         f"{''.join(parts)}</svg>"
     )
-
-
-def _short(name: str, longest: int = 22) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
-
-
-def _esc(text: str) -> str:
-    return html.escape(visible(text))

@@ -1,31 +1,80 @@
-"""A new study: a short form, and beside it what the study will take."""
+"""A new study: a short form, and beside it what it will take, as one types: first numbers at once, then finer ones."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+import threading
+from collections import OrderedDict
+from typing import Any, NamedTuple
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from roundwise.errors import InputError, RoundwiseError
-from roundwise.planning import StudyPlan
-from roundwise.planning.candidates import policy_words
+from roundwise.errors import InputError, RoundwiseError, said
+from roundwise.planning import StudyPlan, plan
+from roundwise.planning.ahead import Spread
+from roundwise.planning.front import policy_words
 from roundwise.planning.page import fixed_words, page_of, power_table
 from roundwise.planning.quantities import exact, share, whole
-from roundwise.planning.rows import Row, Spread
+from roundwise.planning.rows import Row
 from roundwise.studies import create_study
-from roundwise.studies.report.tables import Table
-from roundwise.web.files import attached
-from roundwise.web.forecasts import Forecasts, OutOfDateError
+from roundwise.studies.report.claims import Table
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
-from roundwise.web.roles import CHANGE, LOOK
+from roundwise.web.reports import attached
 from roundwise.web.routes import Pages
 from roundwise.web.said import on_the_page
 from roundwise.web.study_pages import address
 from roundwise.web.threads import TYPING
+from roundwise.web.who import CHANGE, LOOK
+
+FINE = 400  # runs of each row, once nobody types any more
+MOST = 100  # plans that are kept
+ARMS = 200  # options up to which a forecast is made while one waits
+
+
+class OutOfDateError(Exception):
+    """Somebody has typed on: nobody waits for this forecast any more."""
+
+
+class Forecasts:
+    """Plans by what was asked, and the last question of each browser."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Form, bool], StudyPlan] = OrderedDict()
+        self._asked: OrderedDict[str, object] = OrderedDict()
+        self._lock = threading.Lock()
+        self._working = threading.Semaphore(2)
+
+    def made(self, form: Form, who: str, quick: bool) -> StudyPlan:
+        """The plan of a form; an `OutOfDateError` once the same browser has asked for another."""
+        words = form.plan()
+        if len(words["arms"]) > ARMS:
+            use = said("`plan`", "`roundwise plan`")
+            raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use {use}.")
+        key, mine = (form, quick), object()
+        with self._lock:
+            if key in self._kept:
+                return self._kept[key]
+            self._asked[who] = mine
+            self._asked.move_to_end(who)
+            while len(self._asked) > MOST:
+                self._asked.popitem(last=False)
+
+        def still_wanted(*_: Any) -> None:
+            if self._asked.get(who) is not mine:
+                raise OutOfDateError
+
+        with self._working:
+            still_wanted()
+            found = plan(words.pop("question"), **words, runs=FINE, quick=quick, progress=still_wanted)
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > MOST:
+                self._kept.popitem(last=False)
+        return found
+
 
 router = Pages()
 EXAMPLE = Form(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from roundwise._version import __version__
-from roundwise.errors import visible
-from roundwise.studies.report.words import count, day
+from roundwise.errors import RoundwiseError, visible
+from roundwise.studies.words import count, day
 from roundwise.web.names import segment
-from roundwise.web.problems import TITLES
+from roundwise.web.problems import TITLES, kind_of, problem, status_of
 from roundwise.web.said import of_options
 from roundwise.web.security import COOKIE, ROLES, Doors
 from roundwise.web.who import known_as, name_of
@@ -119,3 +120,40 @@ async def own_form(request: Request, secret: bool) -> AsyncIterator[FormData]:
 def texts(sent: FormData) -> dict[str, str]:
     """The fields of a form that are text."""
     return {key: value for key, value in sent.items() if isinstance(value, str)}
+
+
+WORDS = {  # what the frameworks say, as a sentence
+    "Not Found": "There is nothing under this address; /api/v1/docs lists what there is.",
+    "Method Not Allowed": "This address takes no such request; /api/v1/docs lists what there is.",
+    "There was an error parsing the body": "The body of the request cannot be read.",
+}
+_LOG = logging.getLogger("roundwise.web")
+
+
+def answered(request: Request, status: int, detail: str, error: str = "") -> Response:
+    """One sentence."""
+    if request.url.path.startswith("/api/"):
+        return problem(status, detail, error)
+    return sentence(request, status, detail)
+
+
+async def _refused(request: Request, error: RoundwiseError) -> Response:
+    return answered(request, status_of(error), str(error), kind_of(error))
+
+
+async def _http(request: Request, error: HTTPException) -> Response:
+    found = answered(request, error.status_code, WORDS.get(str(error.detail), str(error.detail)))
+    found.headers.update(error.headers or {})
+    return found
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    _LOG.exception("a request to %s failed", request.url.path)
+    return answered(request, 500, "Something went wrong here, and was written to the server's log.")
+
+
+HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
+    RoundwiseError: _refused,
+    HTTPException: _http,
+    Exception: _unexpected,
+}

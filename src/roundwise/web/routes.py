@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roundwise.web.names import decoded
 from roundwise.web.rendering import own_form
-from roundwise.web.roles import check
 from roundwise.web.threads import WRITERS, run_by
+from roundwise.web.who import check
 
 Page = Callable[..., Response]
 Made = TypeVar("Made", bound=ASGIApp)

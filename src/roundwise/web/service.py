@@ -1,16 +1,129 @@
-"""The API as an application of its own: what looks, what records, events, and its description in words."""
+"""The API as an application of its own: what looks, what records, events; and its description in words, as a page."""
 
 from __future__ import annotations
 
-from fastapi import FastAPI, Request
+import json
+from typing import NamedTuple
+
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import State
 from starlette.responses import Response
 
 from roundwise._version import __version__
-from roundwise.web import api, docs, events, verbs
-from roundwise.web.answers import HANDLERS, answered
-from roundwise.web.bodies import sentence_of
+from roundwise.arrays import Plain
+from roundwise.web import api, events, verbs
+from roundwise.web.bodies import LOOK, sentence_of
+from roundwise.web.rendering import HANDLERS, answered, page
+
+router = APIRouter(prefix="/api/v1", include_in_schema=False)
+
+TITLES = {
+    "studies": "Studies",
+    "rounds": "Rounds: ask and tell",
+    "changes": "Changes",
+    "record": "The record",
+    "events": "Events",
+}
+
+
+class Field(NamedTuple):
+    """A field of a request."""
+
+    name: str
+    kind: str
+    needed: bool
+    words: str
+
+
+class Operation(NamedTuple):
+    """One thing that the API does."""
+
+    method: str
+    path: str
+    summary: str
+    words: str
+    group: str
+    parameters: list[Field]
+    sends: str  # the kind of its body
+    fields: list[Field]
+    example: str
+
+
+@router.get("/docs", dependencies=[LOOK])
+def docs(request: Request) -> Response:
+    """What the API does."""
+    found = operations(request.app.openapi())
+    groups = [(title, [each for each in found if each.group == group]) for group, title in TITLES.items()]
+    return page(request, "api.html", groups=groups)
+
+
+def operations(schema: Plain) -> list[Operation]:
+    """Everything that the description of an API has."""
+    found = []
+    for path, methods in schema["paths"].items():
+        for method, about in methods.items():
+            kind, body = _body(about)
+            model = resolved(schema, body.get("schema", {}))
+            found.append(
+                Operation(
+                    method.upper(),
+                    path,
+                    about["description"].partition("\n\n")[0],
+                    about["description"].partition("\n\n")[2],
+                    about["tags"][0],
+                    [_field(schema, each["name"], each["schema"], each) for each in about.get("parameters", [])],
+                    kind,
+                    [
+                        _field(schema, name, each, {"required": name in model.get("required", ())})
+                        for name, each in model.get("properties", {}).items()
+                    ],
+                    _example(schema, model) if kind == "application/json" else "",
+                )
+            )
+    return found
+
+
+def _body(about: Plain) -> tuple[str, Plain]:
+    """The kind of what is sent, and its description."""
+    content: dict[str, Plain] = about.get("requestBody", {}).get("content", {})
+    return next(iter(content.items()), ("", {}))
+
+
+def resolved(schema: Plain, model: Plain) -> Plain:
+    """A part of a description, followed to where it is described."""
+    for each in (model, *model.get("anyOf", ())):
+        if "$ref" in each:
+            found: Plain = schema["components"]["schemas"][each["$ref"].rpartition("/")[2]]
+            return found
+    return model
+
+
+def _field(schema: Plain, name: str, about: Plain, more: Plain) -> Field:
+    words = more.get("description") or about.get("description") or resolved(schema, about).get("description", "")
+    return Field(name, _kind(schema, about), bool(more.get("required")), words)
+
+
+def _kind(schema: Plain, about: Plain) -> str:
+    if "anyOf" in about:
+        kinds = dict.fromkeys(_kind(schema, each) for each in about["anyOf"] if each.get("type") != "null")
+        return " or ".join(kinds)
+    if "enum" in about:
+        return ", ".join(map(str, about["enum"]))
+    about = resolved(schema, about)
+    if about.get("type") == "array":
+        return f"list of {_kind(schema, about.get('items', {}))}"
+    return "file" if about.get("contentMediaType") or about.get("format") == "binary" else str(about.get("type", "any"))
+
+
+def _example(schema: Plain, model: Plain) -> str:
+    """The fields that are needed, as an example."""
+    shown = {
+        name: about["examples"][0]
+        for name, about in model.get("properties", {}).items()
+        if about.get("examples") and (name in model.get("required", ()) or name == "rows")
+    }
+    return json.dumps(shown, indent=2) if shown else ""
 
 
 def service(state: State) -> FastAPI:
@@ -26,8 +139,8 @@ def service(state: State) -> FastAPI:
     )
     app.state = state
     state.changes = events.Changes(state.storage)
-    for router in (api.router, verbs.router, verbs.verbs, events.router, docs.router):
-        app.include_router(router)
+    for each in (api.router, verbs.router, verbs.verbs, events.router, router):
+        app.include_router(each)
     return app
 
 

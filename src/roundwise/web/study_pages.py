@@ -8,19 +8,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
-from roundwise.studies.report.events import events_of
-from roundwise.studies.report.sheets import csv_text
-from roundwise.studies.report.words import day
-from roundwise.studies.verify import verified
-from roundwise.web.files import KINDS, attached, written
+from roundwise.studies.keeping import verified
+from roundwise.studies.report.files import csv_text
+from roundwise.studies.report.model import events_of
+from roundwise.studies.words import day
 from roundwise.web.names import segment
 from roundwise.web.rendering import ENVIRONMENT, page, shown
-from roundwise.web.reports import kept
-from roundwise.web.roles import HAND_IN, LOOK, study_of
+from roundwise.web.reports import KINDS, attached, kept, written
 from roundwise.web.routes import Pages
-from roundwise.web.shared import key_for, study_for
 from roundwise.web.threads import SLOW
 from roundwise.web.views import next_of, view_of
+from roundwise.web.who import HAND_IN, LOOK, key_for, study_for, study_of
 
 router = Pages()
 

@@ -1,12 +1,20 @@
-"""Who works when many ask: what records has threads of its own, so that it never waits for those who look."""
+"""Who works when many ask: threads for what records, so that it never waits; long work, one at a time, off the loop."""
 
 from __future__ import annotations
 
+import logging
+import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
+
+from roundwise.errors import InputError, RoundwiseError
 
 WRITERS = CapacityLimiter(8)
 CLIENTS = CapacityLimiter(4)  # records for studies elsewhere, which record by what they read
@@ -53,3 +61,95 @@ def by(threads: CapacityLimiter) -> Callable[[Callable[Given, Made]], Callable[G
         return ran
 
     return run
+
+
+MOST = 20  # jobs that are kept
+WAITING = 5  # jobs that may stand in line
+_LOG = logging.getLogger("roundwise.web")
+
+
+class CancelledError(Exception):
+    """Nobody wants the result any more."""
+
+
+@dataclass
+class Job(Generic[Made]):
+    """A piece of work."""
+
+    title: str
+    total: int
+    work: Callable[[Callable[[int], None]], Made]
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    done: int = 0
+    state: str = "waiting"  # running, done, cancelled, failed
+    result: Made | None = None
+    error: str = ""
+    unwanted: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more happens."""
+        return self.state in ("done", "cancelled", "failed")
+
+    @property
+    def share(self) -> int:
+        """How much is done, of 100."""
+        return min(100, round(100 * self.done / max(self.total, 1)))
+
+    def advance(self, number: int) -> None:
+        """So many more are done; here the work ends if it is not wanted any more."""
+        if self.unwanted.is_set():
+            raise CancelledError
+        self.done += number
+
+    def run(self) -> None:
+        """Do it."""
+        try:
+            self.advance(0)
+            self.state = "running"
+            self.result = self.work(self.advance)
+            self.state = "done"
+        except CancelledError:
+            self.state = "cancelled"
+        except RoundwiseError as error:
+            self.state, self.error = "failed", str(error)
+        except Exception:
+            _LOG.exception("the job %s failed", self.title)
+            self.state, self.error = "failed", "Something went wrong here, and was written to the server's log."
+
+
+class Jobs(Generic[Made]):
+    """Jobs by a random key; one is worked on at a time."""
+
+    def __init__(self) -> None:
+        self._jobs: OrderedDict[str, Job[Made]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab")
+
+    def start(self, job: Job[Made]) -> str:
+        """Put a job in line; its key."""
+        with self._lock:
+            if sum(not each.over for each in self._jobs.values()) >= WAITING:
+                raise InputError("Other runs are in line already. Wait until they are done, or cancel one.")
+            self._jobs[job.key] = job
+            for old in [key for key, each in self._jobs.items() if each.over][: max(len(self._jobs) - MOST, 0)]:
+                del self._jobs[old]
+        self._pool.submit(job.run)
+        return job.key
+
+    def get(self, key: str) -> Job[Made] | None:
+        """A job that is still kept."""
+        with self._lock:
+            return self._jobs.get(key)
+
+    @property
+    def every(self) -> list[Job[Made]]:
+        """All that are kept, the last first."""
+        with self._lock:
+            return list(reversed(self._jobs.values()))
+
+    def close(self) -> None:
+        """Give all of them up."""
+        for each in self.every:
+            each.unwanted.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)

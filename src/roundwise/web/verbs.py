@@ -16,19 +16,22 @@ from fastapi import APIRouter, Depends, File, Form, Header, Request, UploadFile
 from fastapi.responses import Response
 
 from roundwise.arrays import Plain
-from roundwise.errors import DataError
+from roundwise.errors import DataError, said
 from roundwise.spec import made
 from roundwise.studies import Asked, Study, create_study
-from roundwise.studies.listing import imported
+from roundwise.studies.keeping import imported
 from roundwise.studies.report import Report
 from roundwise.studies.results import Columns, Results
-from roundwise.studies.results.frames import COLUMNS
-from roundwise.studies.store.files import parsed
+from roundwise.studies.results.opening import COLUMNS
+from roundwise.studies.store.log import parsed
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (
+    CHANGE,
+    HAND_IN,
     Body,
     Budget,
     Corrected,
+    Name,
     NewStudy,
     Nothing,
     OneArm,
@@ -40,11 +43,10 @@ from roundwise.web.bodies import (
     from_text,
     table_from,
 )
-from roundwise.web.depends import CHANGE, HAND_IN, Name
 from roundwise.web.names import segment
-from roundwise.web.roles import study_of
 from roundwise.web.staged import Upload, ending
 from roundwise.web.threads import WRITERS, by
+from roundwise.web.who import study_of
 
 
 async def _repeatable(
@@ -100,7 +102,9 @@ async def take_in(request: Request) -> Plain:
         try:
             lines = content.decode("utf-8-sig").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
-            raise DataError("The request is not text. Send what `roundwise export` wrote.") from None
+            raise DataError(
+                f"The request is not text. Send what {said('`export_study`', '`roundwise export`')} wrote."
+            ) from None
         listing = imported(parsed("The request", lines)[1], request.app.state.storage)
         return {"study": listing.name, "entries": listing.entries}
 

@@ -10,15 +10,13 @@ import numpy as np
 
 from roundwise.policies.base import limited
 from roundwise.studies.report import Report
-from roundwise.studies.report.boss import in_a_hundred, meaning, under_the_headline
-from roundwise.studies.report.charts import evidence_chart, means_chart
-from roundwise.studies.report.markdown import facts_of
-from roundwise.studies.report.tables import Table, arm_table, claim_table, round_table
-from roundwise.studies.report.text import claims_apart, danger_of, extent_of
-from roundwise.studies.report.words import day, sentence
+from roundwise.studies.report.claims import Table, claim_table
+from roundwise.studies.report.headline import in_a_hundred, meaning, under_the_headline
+from roundwise.studies.report.page import evidence_chart, means_chart
+from roundwise.studies.report.text import arm_table, claims_apart, danger_of, extent_of, facts_of, round_table
 from roundwise.studies.state import State
-from roundwise.web.bars import Bar, bar_of, bars_by_arm, legend_of, title_of
-from roundwise.web.charts import means_by_round
+from roundwise.studies.words import day, sentence
+from roundwise.web.charts import Bar, bar_of, bars_by_arm, legend_of, means_by_round, title_of
 
 SHOWN = 25  # options in the table; the rest is folded away
 SPLIT = 12  # options in the table of the next round

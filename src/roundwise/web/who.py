@@ -1,19 +1,55 @@
-"""Who a request is from, in the record: the name that somebody gave, else the account or the kind of token."""
+"""Who a request is from in the record, what it may do, and the links that let whoever has them read one report."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from roundwise.errors import InputError
+from roundwise.studies import Study, load_study
 from roundwise.studies.store.log import user, written_by
-from roundwise.web.security import Doors
+from roundwise.web.security import ROLES, Doors
+
+LOOK, HAND_IN, CHANGE = ROLES
+KEY_LENGTH = 200  # letters of an idempotency key
+
+
+def check(request: Request, role: str | None) -> None:
+    """Refuse a request that does not have this role at least."""
+    mine = request.state.role
+    if role is not None and (mine is None or ROLES.index(mine) < ROLES.index(role)):
+        raise HTTPException(403, f"This needs a token that may {role}; yours may {mine or 'do nothing'}.")
+
+
+def study_of(request: Request, name: str) -> Study:
+    """A study of the server's storage, which records what this request says once, and only if it may."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (1 <= len(key) <= KEY_LENGTH and key.isprintable()):
+        raise InputError(
+            f"The idempotency key must have 1 to {KEY_LENGTH} printable letters. Draw one for each request."
+        )
+    study = load_study(name, request.app.state.storage)
+    study.key = key
+    study.expected = expected(request)
+    return study
+
+
+def expected(request: Request) -> str | None:
+    """How the record must end for the request to be carried out, if it says so."""
+    given = request.headers.get("if-match")
+    return None if given is None or given.strip() == "*" else given.strip().removeprefix("W/").strip('"')
+
 
 COOKIE = "roundwise-name"
 HEADER = "x-roundwise-user"  # for programs
-LONGEST = 60
+LONGEST = 60  # letters of a name
 
 
 def name_of(headers: Headers) -> str:
@@ -64,3 +100,18 @@ class Writers:
             return
         with written_by(known_as(Headers(scope=scope), self.doors, scope.get("state", {}).get("role"))):
             await self.app(scope, receive, send)
+
+
+def key_for(doors: Doors, name: str) -> str:
+    """The key of a link: of the name and the tokens, so that it lasts until they change (or the server ends)."""
+    known = "\n".join(sorted(f"{role}={token}" for role, token in doors.tokens))
+    secret = hashlib.sha256(known.encode()).digest() if known else doors.secret
+    return hmac.new(secret, f"share {name}".encode(), hashlib.sha256).hexdigest()[:40]
+
+
+def study_for(request: Request, name: str, key: str) -> Study:
+    """The study of a link; a wrong key and a study that is not there look the same."""
+    doors: Doors = request.app.state.doors
+    if not hmac.compare_digest(key.encode(), key_for(doors, name).encode()):
+        raise HTTPException(404, "This link does not open anything: it is wrong, or it was withdrawn.")
+    return load_study(name, request.app.state.storage)

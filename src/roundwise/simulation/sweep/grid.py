@@ -21,16 +21,14 @@ from typing import TypeVar
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
-from roundwise.fields import is_number
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.policies.rounds import in_rounds
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment, assumed
-from roundwise.simulation.sweep.instances import Instance, instances
-from roundwise.simulation.sweep.settings import LIMITS, limit, several, shares
-from roundwise.spec import Thing, made, plain, settings
+from roundwise.simulation.sweep.instances import LIMITS, Instance, instances, limit, several, shares
+from roundwise.spec import Thing, is_number, made, plain, settings
 
 Made = TypeVar("Made")
 TABLES = ("question", "instance", "policy", "noise")

@@ -1,8 +1,10 @@
-"""What there is to say about a study."""
+"""What there is to say about a study: facts, how it went round by round, and the report of all that in every form."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from shlex import quote
 
@@ -11,23 +13,86 @@ from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
-from roundwise.stopping import exacting
-from roundwise.studies.guarantee import Guarantee, guarantee_of, standing
-from roundwise.studies.report.course import cells_of as cells_of_rounds
-from roundwise.studies.report.course import courses_of
-from roundwise.studies.report.events import Event, events_of
+from roundwise.stopping import exacting, explained
+from roundwise.studies.count import restored
+from roundwise.studies.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
+from roundwise.studies.packing import Unreadable
+from roundwise.studies.report.files import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
-from roundwise.studies.report.model import Told
-from roundwise.studies.report.notes import conclusion_of, dangers_of, extent, notes_of
-from roundwise.studies.report.report import Report
+from roundwise.studies.report.model import Cell, Course, Event, Facts, Told, events_of
+from roundwise.studies.report.page import card_of, page_of
 from roundwise.studies.report.sizes import measured
-from roundwise.studies.report.words import clause, ends, share, units_of
+from roundwise.studies.report.text import outside, text_of, top_of
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 from roundwise.studies.store.log import stamp
+from roundwise.studies.words import clause, ends, rounds, share, units_of
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Report(Facts):
+    """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
+
+    @property
+    def arms(self) -> Frame:
+        """The arms as a data frame, the best first (needs pandas)."""
+        return frame(self, "arms")
+
+    @property
+    def claims(self) -> Frame:
+        """What must be shown as a data frame (needs pandas)."""
+        return frame(self, "claims")
+
+    @property
+    def by_round(self) -> Frame:
+        """What every round brought of every arm as a data frame (needs pandas)."""
+        return frame(self, "rounds")
+
+    def plain(self) -> Plain:
+        """The report as JSON."""
+        return plain_of(self)
+
+    def json(self) -> str:
+        """The report as JSON text."""
+        return json.dumps(self.plain(), indent=2, allow_nan=False)
+
+    def top(self) -> str:
+        """The headline for a terminal; above it what became of the guarantee, unless it was kept."""
+        return "\n".join(top_of(self))
+
+    def text(self) -> str:
+        """The report for a terminal."""
+        return text_of(self)
+
+    def markdown(self) -> str:
+        """The report as Markdown."""
+        return markdown_of(self)
+
+    def html(self) -> str:
+        """The report as one HTML page that needs nothing else."""
+        return page_of(self)
+
+    def pdf(self) -> bytes:
+        """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
+        return pdf_of(self)
+
+    def xlsx(self) -> bytes:
+        """The report as an Excel workbook: summary, arms, claims, rounds, files (needs openpyxl)."""
+        return workbook_of(self)
+
+    def csv(self, table: str = "arms") -> str:
+        """One table as CSV: arms, claims, rounds or files."""
+        return csv_of(self, table)
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return card_of(self)
+
+    def __repr__(self) -> str:
+        return f"<Report of '{self.study}', {self.status}: {self.headline}>"
 
 
 def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> Report:
@@ -35,7 +100,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
 
     Dates, people and what came before the last checkpoint come from all `entries`; without them nothing old is read.
     """
-    rounds = state.asked if entries or intervals else state.recent
+    asked = state.asked if entries or intervals else state.recent
     settings, record, events = state.settings, state.record, events_of(entries)
     question = settings.question
     verdict = state.decided or state.verdict()
@@ -47,7 +112,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
     units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
     rising = cells_of(question) != "some below a level"
     control = control_of(question)
-    waiting = state.outstanding
+    waiting = state.outstanding if state.closed is None else None
     found = Findings(
         question,
         sorted(rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
@@ -75,8 +140,8 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         still_to_come={} if waiting is None else _by_name(settings.arms, waiting.outstanding),
         arm_rows=tuple(rows),
         claim_rows=tuple(claims),
-        cells=cells_of_rounds(rounds),
-        files=_files(state, rounds, events),
+        cells=cells_of_rounds(asked),
+        files=_files(state, asked, events),
         courses=courses,
         assumed=settings.noise.words,
         units=units,
@@ -86,7 +151,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         ends=ends(settings.delta, standing(state).agrees),
         differences=ends(settings.delta, True),
         dangers=tuple(dangers_of(state, bool(claims) and claims[0].arm is not None)),
-        notes=tuple(notes_of(state, rows)),
+        notes=tuple(notes_of(state, [each.name for each in rows if outside(each)])),
         guarantee=str(guarantee),
         sentence=_sentence(state, found, guarantee),
         next=_next(state, verdict),
@@ -161,10 +226,10 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
         promise = f"an error probability of {share(settings.delta)} was aimed at, but is not guaranteed"
     elif guarantee.conditions:
         promise += f", provided that {guarantee.provided}"
-    what = conclusion_of(found.words, "" if found.words is not None else open_words(found))
+    what = f"has not concluded ({open_words(found)})" if found.words is None else f"concluded that {found.words}"
     return (
-        f"{extent(int(record.samples), len(settings.arms), int(record.batches))}, "
-        f"{_allocated(settings)} (roundwise {__version__}), {what}; {promise}."
+        f"With {int(record.samples)} results of {len(settings.arms)} arms in {rounds(int(record.batches))}, "
+        f"{_allocated(settings)} (roundwise {__version__}), the study {what}; {promise}."
     )
 
 
@@ -173,7 +238,7 @@ def _allocated(settings: Settings) -> str:
     if settings.split is None:
         return f"allocated by {settings.policy.name}"
     shares = "equally" if len(set(settings.split)) == 1 else ":".join(f"{each:g}" for each in settings.split)
-    return f"split {shares} as was fixed beforehand, decided by the rule of {settings.policy.name}"
+    return f"split {shares} as was fixed beforehand, judged by the rule of {settings.policy.name}"
 
 
 def _next(state: State, verdict: Plain | None) -> str:
@@ -206,3 +271,68 @@ def _next(state: State, verdict: Plain | None) -> str:
 
 def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
     return {name: int(value) for name, value in zip(names, values, strict=True) if value > 0}
+
+
+# --- what each round brought, and what it did to the evidence
+
+
+MANY = 200  # claims (or batches) up to which their course is followed
+
+
+def cells_of_rounds(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
+    """What every round brought of every arm that it asked for or had."""
+    found = []
+    for asked in rounds:
+        came = asked.whole
+        for arm, pulls, count, total in zip(asked.arms, asked.pulls, came.counts, came.totals, strict=True):
+            if pulls or count:
+                mean = float(total / count) if count else None
+                found.append(
+                    Cell(
+                        round=asked.number,
+                        arm=arm,
+                        asked=int(pulls),
+                        results=int(count),
+                        mean=mean,
+                        counts=asked.counted,
+                    )
+                )
+    return tuple(found)
+
+
+def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
+    """The evidence after every round, as it was recorded, for each claim that is made now."""
+    rule, problem, names = explained(state.settings.policy.stopping), state.settings.problem, state.settings.arms
+    now = rule.claims(problem, state.trial, names)
+    steps = [entry.payload for entry in entries if entry.kind == "counted"]
+    if not now or len(now) > MANY or len(steps) > MANY:
+        return ()
+    found: dict[str, dict[int, tuple[float, bool]]] = {each.words: {} for each in now}
+    for payload in steps:
+        try:
+            trial = restored(state.settings, payload)
+        except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
+            continue
+        for each in rule.claims(problem, trial, names):
+            if each.words in found:
+                found[each.words][int(payload["batch"])] = (each.evidence, each.shown)
+    return tuple(
+        Course(
+            claim=words,
+            rounds=tuple(steps),
+            log_evidence=tuple(evidence for evidence, _ in steps.values()),
+            shown=bool(steps) and list(steps.values())[-1][1],
+            shown_at=_since([(number, shown) for number, (_, shown) in steps.items()]),
+        )
+        for words, steps in found.items()
+    )
+
+
+def _since(steps: list[tuple[int, bool]]) -> int | None:
+    """The round from which on a claim was shown all the time, if it is."""
+    first = None
+    for number, shown in reversed(steps):
+        if not shown:
+            break
+        first = number
+    return first

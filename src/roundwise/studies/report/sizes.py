@@ -9,14 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, Plain
 from roundwise.questions import Statements
 from roundwise.questions.besides import answers_by_arm, control_of, level_of, tolerance_of
+from roundwise.questions.claim_lines import ODDS
 from roundwise.stopping import Claim, explained
-from roundwise.stopping.explained import About, Bounds, Interval
+from roundwise.stopping.base import About, Bounds, Interval
 from roundwise.studies.report.model import Arm, Course, Shown
-from roundwise.studies.report.words import units_of
 from roundwise.studies.state import State
+from roundwise.studies.words import units_of
 
 MANY = 1000  # arms up to which intervals are computed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
@@ -50,7 +51,7 @@ def measured(state: State, answer: object, courses: Sequence[Course], intervals:
 
 def _arms(state: State) -> list[Arm]:
     """What came back of every arm; also what is recorded and does not count yet."""
-    record, waiting = state.record, state.outstanding
+    record, waiting = state.record, state.outstanding if state.closed is None else None
     open_ = None if waiting is None or not waiting.files else waiting.whole
     later: dict[str, int] = {}
     for names, each in state.later:
@@ -131,6 +132,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
             compared.append(arm)
             continue
         difference = estimates.get(arm.name, arm.mean - base.mean)
+        of = float(state.trial.record.means[control]) if arm.name in estimates else base.mean  # before the same results
         lifts = _lifts(state, base, float(low), float(high))
         compared.append(
             replace(
@@ -138,7 +140,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
                 difference=difference,
                 difference_lower=_known(float(low)),
                 difference_upper=_known(float(high)),
-                lift=difference / base.mean if lifts is not None else None,
+                lift=difference / of if lifts is not None and of > 0 else None,
                 lift_lower=None if lifts is None else _known(lifts[0]),
                 lift_upper=None if lifts is None else _known(lifts[1]),
             )
@@ -186,10 +188,12 @@ def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
         index, factors = list(about.arms), np.array(about.factors)
         if all(counts[index] > 0):
             estimate = float(factors @ means[index])
-        gap = abs(float(factors.sum())) <= 1e-12 * float(np.abs(factors).sum())
+        gap = abs(float(factors.sum())) <= 1e-12 * float(np.abs(factors).sum()) or claim.scale is not None
         if spare is not None:
             lower, upper = (None, about.level - spare) if about.below else (about.level + spare, None)
-    own = {name: getattr(claim, name, None) for name in ("estimate", "lower", "upper", "chance", "shown_at")}
+    own: Plain = {name: getattr(claim, name, None) for name in ("estimate", "lower", "upper", "chance", "shown_at")}
+    if claim.scale == ODDS:
+        own |= {name: math.exp(own[name]) for name in ("estimate", "lower", "upper") if own[name] is not None}
     return Shown(
         claim=_in_units(state, claim),
         shown=claim.shown,
@@ -199,12 +203,13 @@ def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
         estimate=estimate if own["estimate"] is None else own["estimate"],
         lower=lower if own["lower"] is None else own["lower"],
         upper=upper if own["upper"] is None else own["upper"],
+        scale=claim.scale,
         chance=own["chance"],
         given_up=bool(getattr(claim, "given_up", False)),
         spare=spare,
         arm=claim.left,
         gap=gap,
-        below=about is not None and about.below,
+        below=claim.opposite or (about is not None and about.below),
         compares=_other_than_control(state, about),
         label=claim.label,
     )

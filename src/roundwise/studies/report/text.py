@@ -1,14 +1,174 @@
-"""The report for a terminal."""
+"""The tables of a report as cells for people, and the report for a terminal."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from roundwise.errors import visible
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
-from roundwise.studies.report.model import Facts
-from roundwise.studies.report.tables import Table, arm_table, claim_table, waiting_words
-from roundwise.studies.report.words import count, day, few, odds, rounds, sentence, share
+from roundwise.studies.report.claims import MOST, Table, at_least, claim_table
+from roundwise.studies.report.model import Arm, Facts
+from roundwise.studies.words import (
+    TINY,
+    Side,
+    alike,
+    capital,
+    count,
+    day,
+    decimals,
+    few,
+    odds,
+    per_cent,
+    rounds,
+    sentence,
+    share,
+)
+
+
+def arm_table(report: Facts, most: int = MOST) -> Table:
+    """The arms for people, the best first: only the columns that have something to say."""
+    arms, units = report.ranked, report.units
+
+    def any_of(name: str) -> bool:
+        return any(getattr(each, name) is not None for each in arms)
+
+    bounds, behind, trails = any_of("lower") or any_of("upper"), any_of("behind"), any_of("trails_most")
+    places, waiting, compared = any(each.place for each in arms), report.waiting > 0, any_of("difference")
+    head = ["arm", "results", units.mean]
+    head += [report.ends] if bounds else []
+    head += [f"against {report.control}"] if compared else []
+    head += [f"lift over {report.control}"] if compared and any_of("lift") else []
+    head += ["behind the leader by"] if trails else []
+    head += [""] if places or behind else []
+    lost = any(each.missing for each in arms)
+    head += ["missing"] if lost else []
+    head += ["waiting"] if waiting else []
+    table = [head]
+    least = alike([each.mean for each in arms[:most] if each.mean is not None])
+    for each in arms[:most]:
+        digits = max(decimals(each.mean or 0.0), least) if units.rates else None  # the bounds have those of the mean
+        say = partial(per_cent, digits=digits) if units.rates else units.value
+        row = [each.name, count(each.results), "-" if each.mean is None else say(each.mean, "near")]
+        if each.mean is not None and outside(each):
+            row[-1] += " *"
+        row += [_between(say, each.lower, each.upper)] if bounds else []
+        row += [_against(report, each)] if compared else []
+        row += [_lift(each)] if compared and any_of("lift") else []
+        row += [_trailing(report, each)] if trails else []
+        row += [_place(report, each)] if places or behind else []
+        row += [count(each.missing)] if lost else []
+        row += [_waiting(report, each)] if waiting else []
+        table.append([visible(cell) for cell in row])
+    return table
+
+
+def outside(arm: Arm) -> bool:
+    """Whether a mean lies outside its own bounds, which needs a word."""
+    if arm.mean is None:
+        return False
+    slack = TINY * max(1.0, abs(arm.mean))
+    return (arm.lower is not None and arm.mean < arm.lower - slack) or (
+        arm.upper is not None and arm.mean > arm.upper + slack
+    )
+
+
+def file_table(report: Facts) -> Table:
+    """The files, the last first."""
+    rows = [["file", "round", "results", "recorded", "by"]]
+    for each in reversed(report.files[-MOST:]):
+        when = "" if each.at is None else day(each.at)
+        batch = "after the decision" if each.round is None else str(each.round)
+        rows.append([visible(each.name, 80), batch, count(each.results), when, each.by or ""])
+    return rows
+
+
+def round_table(report: Facts) -> Table:
+    """The rounds: what was asked, what came."""
+    rows = [["round", "asked", "results", "arms", ""]]
+    found: dict[int, tuple[int, int, int, bool]] = {}
+    for each in report.cells:
+        asked, came, arms, counts = found.get(each.round, (0, 0, 0, True))
+        found[each.round] = (asked + each.asked, came + each.results, arms + bool(each.results), each.counts)
+    for batch, (asked, came, arms, counts) in list(found.items())[-MOST:]:
+        rows.append([str(batch), count(asked), count(came), str(arms), "" if counts else "still open"])
+    return rows
+
+
+def _between(value: Callable[[float, Side], str], lower: float | None, upper: float | None) -> str:
+    if lower is None:
+        return "no bound yet" if upper is None else f"at most {value(upper, 'up')}"
+    if upper is None:
+        return f"at least {value(lower, 'down')}"
+    return f"{value(lower, 'down').removesuffix(' %')} to {value(upper, 'up')}"
+
+
+def _against(report: Facts, arm: Arm) -> str:
+    if arm.name == report.control:
+        return "-"
+    if arm.difference is None:
+        return "?"
+    gap = report.units.gap
+    text = signed(arm.difference, gap(abs(arm.difference), "near"))
+    if arm.difference_lower is None and arm.difference_upper is None:
+        return text
+
+    def end(value: float | None, side: Side) -> str:
+        return "?" if value is None else signed(value, gap(value, side).lstrip("-").removesuffix(" points"))
+
+    return f"{text} ({end(arm.difference_lower, 'down')} to {end(arm.difference_upper, 'up')})"
+
+
+def _lift(arm: Arm) -> str:
+    if arm.lift is None:
+        return "-"
+    text = f"{100 * arm.lift:+.1f} %"
+    if arm.lift_lower is None or arm.lift_upper is None:
+        return text
+    return f"{text} ({100 * arm.lift_lower:+.1f} to {100 * arm.lift_upper:+.1f})"
+
+
+def signed(value: float, text: str) -> str:
+    """A number with its sign; text is its size."""
+    return text if abs(value) < TINY else f"-{text}" if value < 0 else f"+{text}"
+
+
+def _trailing(report: Facts, arm: Arm) -> str:
+    """How far behind the leader: from what is shown to the bound."""
+    if arm.trails_most == 0.0:
+        return "leads"
+    gap, least = report.units.gap, arm.trails_least if arm.trails_least is not None else arm.behind
+    most = None if arm.trails_most is None else gap(arm.trails_most, "up")
+    if least is not None and least > 0:
+        bound = gap(least, "down").removesuffix(" points")
+        return f"{bound} to {most}" if most is not None else f"at least {gap(least, 'down')}"
+    return "no bound yet" if most is None else f"at most {most}"
+
+
+def _place(report: Facts, arm: Arm) -> str:
+    row = next((each for each in report.claim_rows if each.arm == arm.name), None)
+    if row is None or (not row.shown and report.status == "decided"):
+        return arm.place
+    if row.shown:
+        at = "" if row.shown_at is None else f", round {row.shown_at}"
+        by = "" if arm.behind is None or arm.trails_most is not None else f"; behind by {at_least(report, arm.behind)}"
+        return f"out{at}{by}"
+    return f"{arm.place} ({odds(row.log_evidence).removesuffix(' : 1')} of {odds(row.log_bar)})"
+
+
+def _waiting(report: Facts, arm: Arm) -> str:
+    if not arm.waiting:
+        return "-"
+    mean = "" if arm.waiting_mean is None else f", {report.units.value(arm.waiting_mean, 'near')}"
+    return f"{count(arm.waiting)}{mean}"
+
+
+def waiting_words(report: Facts) -> str:
+    """What is still to come of the open round."""
+    names = [f"{arm} {count(n)}" for arm, n in report.still_to_come.items()]
+    return f"{', '.join(names[:30])}{', ...' if len(names) > 30 else ''}"
+
 
 NUMERIC = re.compile(r"(almost |below )?[-+]?[\d.,^\s]*( to [-+]?[\d.]+)?( %| : 1| \*)*|-")
 
@@ -22,15 +182,16 @@ def text_of(report: Facts) -> str:
     lines += [*aligned(claim_table(report)), ""] if claims_apart(report) else []
     if report.still_to_come:
         lines += [f"Still to come: {waiting_words(report)}.", ""]
-    lines += [f"Danger: {each}" for each in report.dangers] + [f"Note: {each}" for each in report.notes]
+    lines += [f"Note: {each}" for each in report.notes]
     lines += [] if report.forecast is None else [f"Forecast: {report.forecast}."]
     lines += [] if report.digest is None else [f"The record ends with {report.digest}."]
     return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
 
 
 def top_of(report: Facts) -> list[str]:
-    """What became of the guarantee, unless it was kept, and then the headline."""
-    return [visible(each) for each in [*danger_of(report), sentence(report.headline)]]
+    """What became of the guarantee, unless it was kept, what endangers it, and then the headline."""
+    dangers = [f"Danger: {each}" for each in report.dangers]
+    return [visible(each) for each in [*danger_of(report), *dangers, sentence(report.headline)]]
 
 
 def danger_of(report: Facts) -> list[str]:
@@ -79,6 +240,22 @@ def legend_of(report: Facts) -> str:
 def claims_apart(report: Facts) -> bool:
     """Whether claims have a table of their own; those that rule out arms stand with the arms."""
     return bool(report.claim_rows) and report.claim_rows[0].arm is None
+
+
+def facts_of(report: Facts) -> list[tuple[str, str]]:
+    """What was asked, how much came back, and what was promised."""
+    found = [("Question", report.asks), ("Results", extent_of(report)), ("Error", capital(promise_of(report)))]
+    found += [("Assumed", report.assumed), ("Allocation", capital(report.allocated))]
+    found += [("History", history)] if (history := history_of(report)) else []
+    found += [("Still to come", waiting_words(report))] if report.still_to_come else []
+    found += [("Forecast", report.forecast)] if report.forecast is not None else []
+    return [(name, visible(value)) for name, value in found]
+
+
+def foot_of(report: Facts) -> str:
+    """The version, and the last entry of the record."""
+    digest = "" if report.digest is None else f"; the record ends with {report.digest}"
+    return f"roundwise {report.version}{digest}"
 
 
 def aligned(table: Table) -> list[str]:

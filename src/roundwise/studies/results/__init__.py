@@ -1,17 +1,15 @@
 """Results of real experiments as they come in life: text tables, JSON, spreadsheets, Parquet, data frames.
 
-`opening` makes a `sheets.Sheet` of whatever was given (`text`, `objects`, `books`, `frames`); `columns` says which
-column is what, `rowlines` and `sumlines` check every line (`names`, `cells`, `checks`) and put down what is wrong
-(`problems`); `ids`, `marks`, `earlier` and `comparing` see that nothing counts twice, or is contradicted in silence;
-`lots` keeps the rows, `recorded` all that a file brought; `batches` joins files and deals their rows into parts.
-Nothing heavy is imported before it is used.
+`opening` makes a `sheets.Sheet` of whatever was given (`text`, `books`); `columns` says which column is what, `lines`
+checks every line (`names`, `checks`) and puts down what is wrong; `ids` and `earlier` see that nothing counts twice, or
+is contradicted in silence; `lots` keeps the rows, `recorded` all that a file brought; `batches` joins files and deals
+their rows into parts. Nothing heavy is imported before it is used.
 """
 
 from roundwise.studies.results.batches import batch_of, lots_of, parts_of, whole_of
-from roundwise.studies.results.columns import Columns
+from roundwise.studies.results.columns import Columns, Options, Words
 from roundwise.studies.results.earlier import Amounts, Earlier
 from roundwise.studies.results.lots import Lots
-from roundwise.studies.results.options import Options, Words
 from roundwise.studies.results.reading import read_results
 from roundwise.studies.results.recorded import Form, Results, Start
 

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from roundwise.studies.results.cells import blank
-from roundwise.studies.results.frames import digest_of
-from roundwise.studies.results.sheets import Chunk, Sheet, damaged, empty
-from roundwise.studies.results.words import quoted
+from roundwise.studies.results.names import blank
+from roundwise.studies.results.sheets import Chunk, Sheet, damaged, digest_of, empty
+from roundwise.studies.words import quoted
 
 ROWS = 2000  # handed over at once
 LARGEST = 1 << 30  # bytes of a sheet, unpacked

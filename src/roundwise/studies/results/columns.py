@@ -1,15 +1,18 @@
-"""Which column of a table is what: as the user said, by its name, or guessed from what is in it."""
+"""Which column of a table is what: as the user said, by its name, or guessed from what is in it; and what else a user
+may say of a file."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
-from roundwise.arrays import Facts
+from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, InputError
-from roundwise.studies.results.words import listed, quoted, refusal
+from roundwise.studies.results.names import name_in
+from roundwise.studies.words import listed, quoted, refusal, spoken
 
 ACCEPTED = (
     "Give the columns arm,outcome (one row a result), arm,count,total (sums; also squares, the sum of squared values), "
@@ -248,3 +251,99 @@ def _wrong(where: str, titles: Sequence[str], has: Collection[str], arms: Collec
     if near:
         said += f" Did you mean '{missing}' by {quoted(next(t for t in found if t.casefold()[:40] == near[0]))}?"
     return refusal(where, said, f"{hint}{ACCEPTED}")
+
+
+class Words(TypedDict, total=False):
+    """The same as keywords of `Study.tell` and `Study.amend`."""
+
+    columns: Columns | None
+    ignore_arms: str | Sequence[str]
+    missing: str | None
+    cumulative: bool
+    again: bool
+    average_ids: bool
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was said of a file, beside what is fixed in the study."""
+
+    columns: Columns | None = None  # names of columns; those of the study where there is none
+    ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
+    missing: str | None = None  # why rows have no outcome: they are then counted as missing
+    cumulative: bool = False  # it is a running total: what is recorded is taken off
+    again: bool = False  # all of it is new, whatever it looks like
+    average_ids: bool = False  # several rows of one id are one result, their mean
+
+    def __post_init__(self) -> None:
+        if self.missing is not None and not self.missing.strip():
+            raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
+        if self.cumulative and self.again:
+            raise InputError(spoken("A file is a running total (--cumulative) or all new (--new), not both."))
+        if self.columns is not None and not isinstance(self.columns, Columns):
+            raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., time=..., item=...).")
+
+    def plain(self) -> Plain:
+        """What was said, as JSON."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        said = {key: value for key, value in said.items() if value not in (None, (), "", False)}
+        if self.columns is not None:
+            said["columns"] = self.columns.payload()
+        return said | ({"ignore_arms": list(self.ignored)} if self.ignored else {})
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The names that are left out."""
+        names = self.ignore_arms.split(",") if isinstance(self.ignore_arms, str) else self.ignore_arms
+        return tuple(str(name).strip() for name in names if str(name).strip())
+
+
+# --- columns that nobody named and that look like items several arms were tried on: a warning, and nothing more
+
+WATCHED = 8  # columns that are looked at
+_FEWEST = 10  # different values below which nothing is said
+_SHARE = 0.5  # of the values that must come back with another arm
+_TITLE = re.compile(
+    r"(^|[^a-z])(items?|questions?|prompts?|tasks?|quer(y|ies)|examples?|problems?|cases?|images?|documents?|patients?"
+    r"|subjects?|users?|plates?|ids?)([^a-z]|$)|id$",
+    re.IGNORECASE,
+)
+
+
+def could_be_items(title: str) -> bool:
+    """Whether a column of this title may say on what an arm was tried.
+
+    >>> [could_be_items(each) for each in ("question_id", "userid", "Prompt", "date", "side", "score")]
+    [True, True, True, False, False, False]
+    """
+    return _TITLE.search(title) is not None and title.lower() not in ("side", "paid", "valid", "bid", "mid", "grid")
+
+
+def come_back(arms: Sequence[object], cells: Sequence[object]) -> bool:
+    """Whether most values come back with another arm, and none with the same arm.
+
+    >>> come_back(["a", "b"] * 20, [i // 2 for i in range(40)])
+    True
+    >>> come_back(["a", "b"] * 20, range(40))
+    False
+    """
+    of: dict[str, set[str]] = {}
+    for arm, cell in zip(arms, cells, strict=True):
+        value, name = name_in(cell), name_in(arm)
+        if not value:
+            continue
+        known = of.setdefault(value, set())
+        if name in known:
+            return False
+        known.add(name)
+    several = sum(len(each) > 1 for each in of.values())
+    return len(of) >= _FEWEST and several >= _SHARE * len(of)
+
+
+def warning(file: str, title: str) -> str:
+    """What is said of such a column."""
+    return (
+        f"{file}: values of {quoted(title)} come back with other arms. If arms were tried on the same items, their "
+        "results are not independent, and the guarantee holds only if they are: start the study with "
+        f"--item-column {title}."
+    )

@@ -1,4 +1,13 @@
-"""Nothing is counted twice: what a study has recorded, as far as a new file must be compared with it."""
+"""Nothing is counted twice: what a study has recorded, as far as a new file must be compared with it.
+
+New results, or a running total of what is recorded? Let m results with total S be recorded of an arm, and a file have
+n >= m with total T. A running total has r = n - m results that are not recorded, with total t = T - S. Both stories
+predict their total from what is recorded, t by the law of r results and T by that of n. With L the likelihood of a
+running total over that of new results, the true story makes L misleading by a factor c with probability at most 1/c
+(Markov), whichever of the two it is. Where somebody said that files are new, or a file has just what was asked for
+(`fits`), it is taken for a running total if L is above `RARE`: new results are so at most once in `RARE` times. L rests
+on a rate that stays the same, so it is never a reason to let pass what nobody spoke for.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +22,70 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.dealing import mixed
 from roundwise.errors import DataError, said
-from roundwise.noise import Noise
+from roundwise.estimates import Past
+from roundwise.noise import Noise, variances
 from roundwise.state import Batch
+from roundwise.studies.packing import Hashes
+from roundwise.studies.results.ids import marks
 from roundwise.studies.results.lots import Spool
-from roundwise.studies.results.marks import marks
-from roundwise.studies.results.packing import Hashes
 from roundwise.studies.results.recorded import Results, Start
-from roundwise.studies.results.running import RARE, fits, log_ratio
-from roundwise.studies.results.words import refusal
+from roundwise.studies.words import refusal
+
+_NONE: Hashes = np.zeros(0, dtype=np.uint64)
+RARE = 1000.0
+_EQUAL = math.log(RARE)  # what it says that as many results have the same sum: much, if not everything
+
+
+def log_ratio(noise: Noise, zero_one: bool, recorded: Batch, file: Batch) -> float:
+    """The logarithm of L, over all arms; every arm of the file has at least as many results as are recorded.
+
+    1010 results, 101 of them ones, hold 1000 with 100 only too well; 105 ones are just what new results look like.
+
+    >>> import numpy as np
+    >>> from roundwise.noise import Binary
+    >>> old = Batch(np.array([1000.0]), np.array([100.0]))
+    >>> [round(log_ratio(Binary(), True, old, Batch(np.array([1010.0]), np.array([t]))), 1) for t in (101.0, 105.0)]
+    [2.6, -2.8]
+    """
+    some = recorded.counts > 0
+    m, s = recorded.counts[some], recorded.totals[some]
+    n, whole = file.counts[some], file.totals[some]
+    r, t = n - m, whole - s
+    if zero_one:
+        logs = _beta_binomial(t, r, s, m) - _beta_binomial(whole, n, s, m)
+    else:
+        v = np.maximum(variances(noise, Past.none(recorded.counts.shape).plus(recorded)), 1e-300)[some]
+        gap = t - r * (s / m)  # the same for both stories
+        narrow, wide = v * r * n / m, v * n * (m + n) / m  # its variance if t, or T, is predicted
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = 0.5 * (np.log(wide / narrow) - gap**2 * (1.0 / narrow - 1.0 / wide))
+        logs = np.where(r > 0, logs, _EQUAL)
+    return float(logs.sum())
+
+
+def fits(counts: Floats, asked: Floats | None, first: bool) -> bool:
+    """Whether counts are just as many as were asked for; of the `first` file of a round, as a random split has them."""
+    if asked is None:
+        return True
+    some = counts > 0
+    if np.array_equal(counts[some], asked[some]):
+        return True
+    if not first or (counts[asked <= 0] > 0).any() or not asked.any():
+        return False
+    from scipy.special import chdtri
+
+    wanted, came = asked[asked > 0], counts[asked > 0]
+    return bool(((came - wanted) ** 2 / wanted).sum() <= chdtri(len(wanted), 1.0 / RARE))
+
+
+def _beta_binomial(ones: Floats, of: Floats, seen: Floats, among: Floats) -> Floats:
+    """The chance of so many ones among so many, after `seen` ones among others (a uniform prior of the rate)."""
+    from scipy.special import betaln, gammaln
+
+    ways = gammaln(of + 1) - gammaln(ones + 1) - gammaln(of - ones + 1)
+    a, b = seen + 1.0, among - seen + 1.0
+    return np.asarray(ways + betaln(a + ones, b + of - ones) - betaln(a, b))
+
 
 IN_ORDER = (
     "The rows of a running total must come in the order in which they were recorded; name a column of ids "
@@ -38,6 +103,7 @@ class Earlier:
     fresh: bool = False  # whether nothing was told of the open round yet
     starts: Sequence[Start] = ()  # of files that are not here
     items: Hashes | None = None  # of earlier rounds, ascending; None where it does not matter
+    past: Sequence[Results] = ()  # what was imported to teach: never evidence
 
     @classmethod
     def of(
@@ -49,16 +115,15 @@ class Earlier:
     @cached_property
     def ids(self) -> Hashes:
         """Of all rows, ascending."""
-        found = [each.hashes for each in self.told if each.ids is not None]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
+        found = [each.hashes for each in (*self.told, *self.past) if each.ids is not None]
+        return np.unique(np.concatenate([_NONE, *found]))
 
     @cached_property
     def outcomes(self) -> tuple[Hashes, Hashes]:
         """Ids of which it is known what was recorded, and each of them with that."""
         some = [(each.hashes, each.outcomes) for each in self.told if each.codes is not None]
-        none = np.zeros(0, dtype=np.uint64)
-        ids = np.concatenate([none, *(each for each, _ in some)])
-        return ids, np.concatenate([none, *(with_outcome(*each) for each in some)])
+        ids = np.concatenate([_NONE, *(each for each, _ in some)])
+        return ids, np.concatenate([_NONE, *(with_outcome(*each) for each in some)])
 
     def holds(self, digest: str) -> bool:
         """Whether a file of the same contents is among them."""
@@ -69,20 +134,23 @@ class Earlier:
         """Whether somebody said that files bring new results."""
         return bool(self.told) and self.told[-1].new
 
+    @property
+    def running(self) -> bool:
+        """Whether files were running totals so far."""
+        return bool(self.told) and self.told[-1].running
+
+    def not_said(self, name: str) -> None:
+        """Raise an error where files were running totals so far, and nobody said what this one is."""
+        if self.running and self.waiting is not None:
+            raise refusal(name, "the files before it were running totals: is this one, too?", _which())
+
     def has(self, ids: Hashes) -> Bools:
         """Which ids are among them."""
-        known = self.ids
-        if not len(known):
-            return np.zeros(len(ids), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-        return known[at] == ids
+        return _among(self.ids, ids)
 
     def known(self, items: Hashes) -> Bools:
         """Which items were used in an earlier round."""
-        if self.items is None or not len(self.items):
-            return np.zeros(len(items), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(self.items, items), len(self.items) - 1)
-        return self.items[at] == items
+        return _among(_NONE if self.items is None else self.items, items)
 
     @cached_property
     def together(self) -> Amounts:
@@ -127,6 +195,19 @@ class Earlier:
             )
         return skipped
 
+    def reordered(self, name: str, file: Amounts, noise: Noise) -> None:
+        """Raise an error where rows may be all that is recorded in another order, and more.
+
+        0 and 1 are counted by arm and outcome, as sums are; of other values only what is far likelier is asked about.
+        """
+        low, high, whole, *_ = noise.outcome
+        if not self.told or not file.contains(self.together, low, high):
+            return
+        zero_one = whole and (low, high) == (0.0, 1.0)
+        spoken_for = not zero_one or self.believed or fits(file.counts, self.waiting, self.fresh)
+        if not (spoken_for and self._new(file, [self.together], noise, zero_one)):
+            raise refusal(name, "this looks like a running total: it could hold all rows that are recorded.", _which())
+
     # --- sums
 
     def new_sums(self, name: str, file: Amounts, noise: Noise, zero_one: bool, cumulative: bool) -> Amounts:
@@ -149,6 +230,28 @@ class Earlier:
             )
         rest = file.minus(self.together)
         return rest._replace(scatter=None if rest.scatter is None else np.maximum(rest.scatter, 0.0))
+
+    # --- earlier data
+
+    def not_past(self, name: str, digest: str, file: Amounts, noise: Noise) -> None:
+        """Raise an error where a file holds data that were imported to teach, by its contents or its sums."""
+        low, high, whole, *_ = noise.outcome
+        zero_one = whole and (low, high) == (0.0, 1.0)
+        for each in self.past:
+            sums = _amounts(each)
+            likely = each.ids is None and file.contains(sums, low, high)
+            if likely and not np.array_equal(file.counts, sums.counts):
+                likely = log_ratio(noise, zero_one, Batch(*sums), Batch(*file)) > math.log(RARE)
+            if likely or each.digest == digest:
+                raise _imported(name, each)
+
+    def not_past_rows(self, name: str, spool: Spool, arms: Sequence[str], seed: int) -> None:
+        """Raise an error where a file begins with rows that were imported to teach."""
+        starts = {each.start: each for each in self.past if each.start is not None}
+        found = marks(spool.after(), [each.rows for each in starts], arms, seed) if starts else {}
+        for start, each in starts.items():
+            if start.telling and found.get(start.rows) == start.mark:
+                raise _imported(name, each)
 
     def _new(self, file: Amounts, parts: Sequence[Amounts], noise: Noise, zero_one: bool) -> bool:
         """Whether sums that could hold these parts may be new: not the same, and not far likelier to hold them."""
@@ -198,6 +301,11 @@ class Amounts(NamedTuple):
         return self.counts * other.counts / np.maximum(self.counts + other.counts, 1.0) * gap * gap
 
 
+def _imported(name: str, past: Results) -> DataError:
+    held = f"it holds the results of {past.name}, which were imported as earlier data and cannot be evidence, too."
+    return refusal(name, held, "Tell what came after them.")
+
+
 def _which() -> str:
     difference, new = said("cumulative=True", "--cumulative"), said("again=True", "--new")
     return f"Say {difference} to take the difference, or {new} if all of it is new (and later files are believed)."
@@ -212,6 +320,13 @@ def nothing_new(name: str, rows: int, but: str | None = None) -> DataError:
     """All that a file brings is recorded, `but` some of it otherwise."""
     otherwise = "" if but is None else f" {but}."
     return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{otherwise} Nothing was changed.")
+
+
+def _among(known: Hashes, values: Hashes) -> Bools:
+    """Which values are among the known ones, which are ascending, and may be many."""
+    if not len(known):
+        return np.zeros(len(values), dtype=np.bool_)
+    return known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
 
 
 def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:

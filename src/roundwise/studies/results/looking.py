@@ -1,4 +1,4 @@
-"""A look at a table before it is told: its columns, and what they would be taken for."""
+"""A look at the columns of a table, before anything of it is read: for whoever hands it in on a page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 from roundwise.errors import RoundwiseError
 from roundwise.noise import Noise
-from roundwise.studies.results.columns import Columns, known_titles
+from roundwise.studies.results.columns import Columns, Options, known_titles
 from roundwise.studies.results.earlier import Earlier
 from roundwise.studies.results.names import Names
 from roundwise.studies.results.opening import sheet_of
-from roundwise.studies.results.options import Options
 from roundwise.studies.results.reading import Reader
-from roundwise.studies.results.words import shown
+from roundwise.studies.words import shown
 
 
 class Looked(NamedTuple):

@@ -11,25 +11,28 @@ from typing import Any, cast
 
 import numpy as np
 
-from roundwise.arrays import Floats
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Noise, items_of, range_of_means
-from roundwise.studies.results.cells import Numbers, name_in
 from roundwise.studies.results.checks import form_allowed
-from roundwise.studies.results.columns import Columns, known_titles, layout
+from roundwise.studies.results.columns import (
+    WATCHED,
+    Columns,
+    Options,
+    come_back,
+    could_be_items,
+    known_titles,
+    layout,
+    warning,
+)
 from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
-from roundwise.studies.results.lots import Spool, kept, width_for
-from roundwise.studies.results.marks import marks, surprising
-from roundwise.studies.results.names import EVERY, Names
+from roundwise.studies.results.ids import marks, surprising
+from roundwise.studies.results.lines import RowLines, SumLines
+from roundwise.studies.results.lots import Spool, Sums, kept, width_for
+from roundwise.studies.results.names import EVERY, Names, Numbers, name_in
 from roundwise.studies.results.opening import sheet_of
-from roundwise.studies.results.options import Options
 from roundwise.studies.results.recorded import Form, Law, Results, Start
-from roundwise.studies.results.rowlines import RowLines
 from roundwise.studies.results.sheets import Chunk, Sheet, is_path, unreadable
-from roundwise.studies.results.sumlines import SumLines
-from roundwise.studies.results.sums import Sums
-from roundwise.studies.results.undeclared import MOST, come_back, could_be_items, warning
-from roundwise.studies.results.words import listed, quoted, shown, spoken
+from roundwise.studies.words import listed, quoted, shown, spoken
 
 TEACHES = (
     "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"
@@ -42,13 +45,14 @@ def read_results(
     noise: Noise,
     *,
     parts: int = 1,
+    whole: bool = False,
     seed: int = 0,
     file: int = 0,
     columns: Columns | None = None,
     options: Options | None = None,
     earlier: Earlier | None = None,
 ) -> Results:
-    """The results in a file or data frame; its batch is to be dealt into so many `parts`.
+    """The results in a file or data frame; its batch is to be dealt into so many `parts`, or bet on as a `whole`, too.
 
     `seed` is the study's, `file` the number of the file in it: rows are kept in an order drawn from both. `columns` are
     those of the study; `options` say more of this file, and `earlier` what is recorded.
@@ -66,10 +70,11 @@ def read_results(
             sheet.problems.arms = names.arms
             reader = Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
             believed = options.again or (earlier.believed and not options.cumulative)
-            found = replace(reader.results(), parts=parts, seed=seed, new=believed)
+            running = options.cumulative or (earlier.running and not options.again)
+            found = replace(reader.results(), parts=parts, seed=seed, new=believed, running=running)
         except OSError as error:
             raise unreadable(path, error) from None
-    teaches = parts > 1 and not found.deals
+    teaches = parts > 1 and not whole and not found.deals
     return replace(found, notes=(*found.notes, f"{found.name}: {TEACHES}.")) if teaches else found
 
 
@@ -92,6 +97,7 @@ class Reader:
         self.earlier, self.seed, self.file, self.stack = earlier, seed, file, stack
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
+        self._shared = False
         self.plan = layout(sheet.top, sheet.header, names.index, sheet.hint, columns, self._guess)
         form_allowed(sheet, noise, self.plan)
 
@@ -108,7 +114,7 @@ class Reader:
             )
         left_out = self.names.note(self.sheet.name)
         notes = [*self.sheet.notes, *([] if left_out is None else [left_out])]
-        return replace(found, notes=tuple(notes))
+        return replace(found, notes=tuple(notes), shared=self._shared)
 
     # --- columns
 
@@ -131,11 +137,12 @@ class Reader:
         if self.plan.form != "rows" or "item" in self.plan.places or "arm" not in self.plan.places:
             return []
         titles = enumerate(self.sheet.header)
-        return [i for i, each in titles if each.strip() in self.plan.unused and could_be_items(each.strip())][:MOST]
+        return [i for i, each in titles if each.strip() in self.plan.unused and could_be_items(each.strip())][:WATCHED]
 
     def _warn_of_items(self, arms: Sequence[object], watched: list[int], chunk: Chunk) -> None:
         for place, cells in zip(watched, chunk.columns[-len(watched) :], strict=True):
             if come_back(arms, cells):
+                self._shared = True
                 self.sheet.notes.append(warning(self.sheet.name, self.sheet.header[place].strip()))
 
     def _titled(self) -> list[int]:
@@ -188,7 +195,9 @@ class Reader:
         zero_one = plan.form == "successes"
         known = plan.form != "sums" or plan.squares
         amounts = Amounts(sums.counts, sums.totals, sums.scatter if known else None)
+        self._not_past(reader.digest(), amounts)
         if not self.options.again and not self.earlier.holds(reader.digest()):
+            self._said()
             new = self.earlier.new_sums(sheet.name, amounts, self.noise, zero_one, self.options.cumulative)
             if new is not amounts:
                 if not new.counts.any():
@@ -221,16 +230,20 @@ class Reader:
             spool.put(index, values, items)
         reader.refuse(spool.rows)
         same = not self.options.again and self.earlier.holds(reader.digest())  # which the study refuses
-        if reader.repeated and self.options.average_ids:
+        if reader.ids.repeated and self.options.average_ids:
             every, spool = spool, self._spool()
             reader.average(every, spool)
+        if not reader.with_ids and not self.options.again:
+            self.earlier.not_past_rows(sheet.name, spool, self.names.arms, self.seed)
         skipped = 0
-        if self.earlier.told and not self.options.again and not reader.with_ids and not same:
+        compared = bool(self.earlier.told) and not self.options.again and not reader.with_ids and not same
+        if compared:
+            self._said()
             skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
             if skipped:
                 self._note_cumulative(skipped, spool.rows - skipped)
-        missing = reader.missing - self._recorded_missing(size) * bool(skipped)
-        missing = np.maximum(missing, 0.0)
+        known = [each.missing for each in self.earlier.told if each.missing is not None] if skipped else []
+        missing = np.maximum(reader.missing - sum(known, np.zeros(size)), 0.0)
         if spool.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + reader.skipped, reader.otherwise())
         sums = Sums(size)
@@ -238,6 +251,10 @@ class Reader:
         for index, values, _ in spool.after(skipped):
             sums.add(index, np.ones(len(index)), values)
             zero_one &= bool(((values == 0) | (values == 1)).all())
+        if compared and not self.options.cumulative:
+            self.earlier.reordered(sheet.name, Amounts(sums.counts, sums.totals, sums.scatter), self.noise)
+        if not same:
+            self._not_past(reader.digest(), Amounts(sums.counts, sums.totals, sums.scatter), reader.with_ids)
         law = self._law()
         keep = law is None or reader.has_items
         width = None if self.noise.needs == "rows" or reader.has_items else width_for(size)
@@ -262,22 +279,26 @@ class Reader:
             why=self.options.missing if missing.any() else None,
             skipped=skipped + reader.skipped,
             contradicted=reader.contradicted,
-            ids=reader.packed_ids(),
-            codes=reader.packed_codes(),
+            ids=reader.ids.packed() if reader.with_ids else None,
+            codes=reader.ids.packed_codes(self.seed) if reader.with_ids else None,
             start=start,
             times=reader.times,
         )
 
+    def _said(self) -> None:
+        if not self.options.cumulative:
+            self.earlier.not_said(self.sheet.name)
+
+    def _not_past(self, digest: str, amounts: Amounts, known: bool = False) -> None:
+        """Raise an error where these are data that were imported to teach; where rows are `known`, only if all are."""
+        if self.earlier.past:
+            if known or self.options.again:
+                amounts = Amounts(*(np.zeros_like(amounts.counts) for _ in range(2)))
+            self.earlier.not_past(self.sheet.name, digest, amounts, self.noise)
+
     def _spool(self) -> Spool:
         found = Spool()
         self.stack.callback(found.close)
-        return found
-
-    def _recorded_missing(self, size: int) -> Floats:
-        found = np.zeros(size)
-        for each in self.earlier.told:
-            if each.missing is not None:
-                found = found + each.missing
         return found
 
     def _without_items(self) -> DataError:

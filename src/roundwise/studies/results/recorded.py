@@ -1,4 +1,4 @@
-"""What one file brought, as a study records it, and the same as JSON."""
+"""What one file brought, as a study records it, and the same as JSON; with its rows that contradict the record."""
 
 from __future__ import annotations
 
@@ -10,11 +10,80 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, Plain
-from roundwise.errors import DataError
-from roundwise.studies.results.contradicted import Contradicted
+from roundwise.errors import DataError, said
+from roundwise.studies.packing import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
 from roundwise.studies.results.lots import Lots
-from roundwise.studies.results.packing import Hashes, packed, packed_hashes, unpacked, unpacked_hashes
-from roundwise.studies.results.words import shown
+from roundwise.studies.words import shown
+
+LINES = 20  # whose numbers are kept
+SEEN = " seen before but "  # in what is said of rows that contradict the record, and in nothing else
+_KINDS = {
+    "outcome": "another outcome",
+    "arm": "another arm",
+    "late": "an outcome where none was recorded",
+    "gone": "no outcome where one is recorded",
+}
+
+
+class Source(NamedTuple):
+    """A file by which some of the ids were recorded."""
+
+    digest: str
+    name: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Contradicted:
+    """Rows whose id is recorded, and that say something else than the record; they were skipped."""
+
+    kinds: dict[str, int]  # how many of each of the kinds above
+    lines: tuple[int, ...]  # the first of them
+    files: tuple[Source, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(self.kinds.values())
+
+    def words(self, unit: str, what: str) -> str:
+        """Which rows, and what becomes of them; a `unit` is a line or a row of the table, `what` an id or an item.
+
+        >>> found = Contradicted({"outcome": 3}, (4, 9, 12), (Source("d", "monday.csv", 3),))
+        >>> found.words("line", "id").partition(":")[0]
+        '3 rows have an id seen before but another outcome (lines 4, 9, 12; recorded by monday.csv)'
+        """
+        one, several = self.rows == 1, len(self.kinds) > 1
+        each = ", ".join(_KINDS[kind] + (f" ({rows})" if several else "") for kind, rows in self.kinds.items())
+        lines = ", ".join(map(str, self.lines)) + (", ..." if self.rows > len(self.lines) else "")
+        names = list(dict.fromkeys(source.name for source in self.files))
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        where = f"{unit}{'' if one else 's'} {lines}; recorded by {', '.join(names[:3])}{more}"
+        amend = said("`study.amend`", "`roundwise amend`")
+        return (
+            f"{self.rows} {'row has' if one else 'rows have'} an {what}{SEEN}{each} ({where}): skipped, and "
+            f"what is recorded stands; {amend} corrects it, if it is wrong"
+        )
+
+    def payload(self) -> Plain:
+        """As it is recorded."""
+        return {"kinds": self.kinds, "lines": list(self.lines), "files": [list(each) for each in self.files]}
+
+    @classmethod
+    def from_payload(cls, payload: Plain) -> Contradicted:
+        """What the payload was made of."""
+        kinds = {str(kind): int(payload["kinds"][kind]) for kind in _KINDS if kind in payload["kinds"]}
+        files = tuple(Source(str(digest), str(name), int(rows)) for digest, name, rows in payload["files"])
+        found = cls(kinds, tuple(int(line) for line in payload["lines"]), files)
+        if not kinds or min(*kinds.values(), *(each.rows for each in files), 1) < 1:
+            raise ValueError("rows that contradict nothing")
+        return found
+
+    def plain(self) -> Plain:
+        """For programs."""
+        names = [source.name for source in self.files]
+        return {"rows": self.rows, **self.kinds, "lines": list(self.lines), "recorded_by": names}
+
 
 Form = Literal["rows", "sums", "successes"]
 Law = Literal["binary", "poisson", "normal"]
@@ -53,6 +122,8 @@ class Results:
     ids: str | None = None  # packed hashes of the ids of all rows
     codes: str | list[float | int] | None = None  # of each of these ids, a packed hash of its arm and outcome
     start: Start | None = None
+    running: bool = False  # it was told as a running total, or the file before it, and nobody said otherwise since
+    shared: bool = False  # values of a column that was not used come back with other arms: items, it seems
     new: bool = False  # somebody said so, of this file or of one before it: it is no running total
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
@@ -76,6 +147,15 @@ class Results:
         """The same without rows and ids, which may be many."""
         return replace(self, lots=None, ids=None, codes=None)
 
+    def settled(self, digest: str) -> Results:
+        """The same after the file of this digest, which some rows contradicted, was corrected or withdrawn."""
+        if self.contradicted is None or digest not in {each.digest for each in self.contradicted.files}:
+            return self
+        left = tuple(each for each in self.contradicted.files if each.digest != digest)
+        if left:
+            return replace(self, contradicted=replace(self.contradicted, files=left))
+        return replace(self, contradicted=None, notes=tuple(each for each in self.notes if SEEN not in each))
+
     @cached_property
     def hashes(self) -> Hashes:
         """Of the ids of all rows, ascending."""
@@ -84,26 +164,28 @@ class Results:
     @cached_property
     def outcomes(self) -> Hashes:
         """Of each of these ids, a hash of its arm and outcome."""
-        found = np.zeros(0) if self.codes is None else unpacked(self.codes)
+        found = np.zeros(0) if self.codes is None else unpacked_numbers(self.codes)
         return found.astype(np.uint64)
 
     def payload(self) -> Plain:
         """The results as JSON has them; `from_payload` brings back the same bits."""
         more = {
-            "scatter": None if self.scatter is None else packed(self.scatter),
+            "scatter": None if self.scatter is None else packed_numbers(self.scatter),
             "lots": None if self.lots is None else _lots(self.lots, len(self.counts)),
             "law": self.law,
             "sigma": self.sigma,
             "tables": self.tables or None,
             "limits": None if self.limits is None else list(self.limits),
             "paired": self.paired or None,
-            "missing": None if self.missing is None else packed(self.missing),
+            "missing": None if self.missing is None else packed_numbers(self.missing),
             "why": self.why,
             "skipped": self.skipped or None,
             "contradicted": None if self.contradicted is None else self.contradicted.payload(),
             "ids": self.ids,
             "codes": self.codes,
             "start": None if self.start is None else list(self.start),
+            "running": self.running or None,
+            "shared": self.shared or None,
             "new": self.new or None,
             "times": None if self.times is None else list(self.times),
             "notes": list(self.notes) or None,
@@ -113,8 +195,8 @@ class Results:
             "digest": self.digest,
             "form": self.form,
             "rows": self.rows,
-            "counts": packed(self.counts),
-            "totals": packed(self.totals),
+            "counts": packed_numbers(self.counts),
+            "totals": packed_numbers(self.totals),
             "parts": self.parts,
             "seed": self.seed,
             **{key: each for key, each in more.items() if each is not None},
@@ -124,12 +206,12 @@ class Results:
     def from_payload(cls, payload: Plain) -> Results:
         """The results that `payload` was made of."""
         try:
-            counts = unpacked(payload["counts"])
+            counts = unpacked_numbers(payload["counts"])
             start, times, against, limits = (payload.get(each) for each in ("start", "times", "contradicted", "limits"))
             found = cls(
                 **{name: payload[name] for name in ("name", "digest", "form", "rows", "parts", "seed")},
                 counts=counts,
-                totals=unpacked(payload["totals"]),
+                totals=unpacked_numbers(payload["totals"]),
                 scatter=_maybe(payload, "scatter"),
                 lots=None if payload.get("lots") is None else _from_lots(payload["lots"]),
                 law=payload.get("law"),
@@ -144,6 +226,8 @@ class Results:
                 ids=payload.get("ids"),
                 codes=payload.get("codes"),
                 start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
+                running=bool(payload.get("running", False)),
+                shared=bool(payload.get("shared", False)),
                 new=bool(payload.get("new", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
                 notes=tuple(payload.get("notes", ())),
@@ -192,37 +276,37 @@ def _check(found: Results) -> None:
 
 
 def _maybe(payload: Plain, name: str) -> Floats | None:
-    return None if payload.get(name) is None else unpacked(payload[name])
+    return None if payload.get(name) is None else unpacked_numbers(payload[name])
 
 
 def _lots(lots: Lots, size: int) -> Plain:
     rows = lots.of_rows
     found: Plain = {
         "width": lots.width,
-        "sizes": packed(np.bincount(lots.arms, minlength=size).astype(np.float64)),
-        "totals": packed(lots.totals),
+        "sizes": packed_numbers(np.bincount(lots.arms, minlength=size).astype(np.float64)),
+        "totals": packed_numbers(lots.totals),
     }
     if not rows:
-        found |= {"counts": packed(lots.counts), "scatter": packed(lots.scatter)}
+        found |= {"counts": packed_numbers(lots.counts), "scatter": packed_numbers(lots.scatter)}
     if lots.items is not None:
         items, which = np.unique(lots.items, return_inverse=True)
-        found |= {"items": packed_hashes(items), "item": packed(which.astype(np.float64))}
+        found |= {"items": packed_hashes(items), "item": packed_numbers(which.astype(np.float64))}
     return found
 
 
 def _from_lots(payload: Plain) -> Lots:
-    sizes, totals = unpacked(payload["sizes"]).astype(np.int64), unpacked(payload["totals"])
+    sizes, totals = unpacked_numbers(payload["sizes"]).astype(np.int64), unpacked_numbers(payload["totals"])
     if (sizes < 0).any() or int(sizes.sum()) != len(totals):
         raise ValueError("rows that are not as many as was counted")
     counts = _maybe(payload, "counts")
     items = None
     if payload.get("items") is not None:
-        items = unpacked_hashes(payload["items"])[unpacked(payload["item"]).astype(np.int64)]
+        items = unpacked_hashes(payload["items"])[unpacked_numbers(payload["item"]).astype(np.int64)]
     lots = Lots(
         np.repeat(np.arange(len(sizes)), sizes),
         np.ones(len(totals)) if counts is None else counts,
         totals,
-        np.zeros(len(totals)) if counts is None else unpacked(payload["scatter"]),
+        np.zeros(len(totals)) if counts is None else unpacked_numbers(payload["scatter"]),
         int(payload["width"]),
         items,
     )

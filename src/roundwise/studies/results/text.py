@@ -18,9 +18,8 @@ from typing import BinaryIO
 import numpy as np
 
 from roundwise.errors import DataError
-from roundwise.studies.results.problems import Problems
-from roundwise.studies.results.sheets import Chunk, Sheet, damaged, empty
-from roundwise.studies.results.words import refusal
+from roundwise.studies.results.sheets import Chunk, Problems, Sheet, damaged, empty
+from roundwise.studies.words import refusal
 
 BLOCK = 1 << 20  # bytes read at once
 ROWS = 2000  # rows that `csv` hands over at once; many more, and Python's garbage collector takes half of the time
@@ -118,7 +117,8 @@ def text_sheet(name: str, file: BinaryIO, known: Collection[str]) -> Sheet:
             raise empty(name)
         at, line = blocks.line, blocks.first_line()
     headers = {delimiter: _fields(line, delimiter) for delimiter in ",;\t"}
-    delimiter = max(headers, key=lambda d: (_recognised(headers[d], known), len(headers[d])))
+    found = {d: len({title.strip().casefold() for title in header} & set(known)) for d, header in headers.items()}
+    delimiter = max(headers, key=lambda d: (found[d], len(headers[d])))
     header = headers[delimiter]
     if not header:
         raise refusal(f"{name}, line {at}", "the header cannot be read (a quote is not closed?).", "Correct it.")
@@ -234,7 +234,3 @@ def _is_row(problems: Problems, line: int, row: list[str], width: int) -> bool:
         )
         problems.one("too few cells" if few else "too many cells", line, found, remedy)
     return not (few or many)
-
-
-def _recognised(header: Sequence[str], known: Collection[str]) -> int:
-    return len({title.strip().casefold() for title in header} & set(known))

@@ -12,12 +12,16 @@ edited, cut or damaged is noticed. SQLAlchemy is imported when a store is opened
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from roundwise.errors import InputError
-from roundwise.studies.store.errors import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
-from roundwise.studies.store.files import lines, no_database, read_log, write_log
-from roundwise.studies.store.log import Entry, Listing, check
-from roundwise.studies.store.records import Records
+from roundwise.errors import Conflict, Damaged, InputError, StoreError, StudyExists, UnknownStudy, Untimely
+from roundwise.studies.store.log import Entry, Listing, check, lines, no_database, read_log, write_log
+
+if TYPE_CHECKING:
+    from roundwise.studies.store.database import Store
+    from roundwise.studies.store.remote import RemoteStore
+
+    Records = Store | RemoteStore  # whatever keeps records: a database, or a server that has one
 
 DEFAULT = "sqlite:///roundwise.db"
 
@@ -33,10 +37,10 @@ def open_store(url: str | None = None, create: bool = True) -> Records:
 
         return remote.RemoteStore(server.server_at(url))
     try:
-        from roundwise.studies.store import address, database
+        from roundwise.studies.store import database, location
     except ImportError:
         raise InputError("Studies need the extra 'store': pip install 'roundwise[store]'.") from None
-    return database.opened(address.parsed(url), create)
+    return database.opened(location.parsed(url), create)
 
 
 __all__ = [
@@ -45,7 +49,6 @@ __all__ = [
     "Damaged",
     "Entry",
     "Listing",
-    "Records",
     "StoreError",
     "StudyExists",
     "UnknownStudy",

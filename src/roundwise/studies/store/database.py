@@ -12,15 +12,12 @@ from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from roundwise.arrays import Facts
-from roundwise.errors import InputError, unknown
+from roundwise.errors import Conflict, Damaged, InputError, StudyExists, UnknownStudy, unknown
 from roundwise.studies.store import schema, sharing
-from roundwise.studies.store.address import Address
 from roundwise.studies.store.engine import Access
-from roundwise.studies.store.errors import Conflict, Damaged, StudyExists, UnknownStudy
-from roundwise.studies.store.location import nothing_there, room
+from roundwise.studies.store.location import Address, nothing_there, room
 from roundwise.studies.store.log import (
     CHECKPOINT,
-    RESTORE,
     Entry,
     Head,
     Listing,
@@ -28,10 +25,11 @@ from roundwise.studies.store.log import (
     extended,
     keys,
     moment,
+    restore,
     stamp,
     written,
 )
-from roundwise.studies.store.rows import entry_of, listing_of, named, row_of, with_file
+from roundwise.studies.store.schema import entry_of, listing_of, named, row_of, with_file
 
 
 def opened(address: Address, create: bool) -> Store:
@@ -211,7 +209,7 @@ class Store:
             if last is None and (found.entries, found.digest) != (head.entries, head.digest):
                 raise Damaged(
                     f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends "
-                    f"with another one, entry {found.entries - 1}. {RESTORE}"
+                    f"with another one, entry {found.entries - 1}. {restore()}"
                 )
             return entries
 
@@ -280,7 +278,7 @@ class Store:
         try:
             return row.id, Head(int(row.entries), str(row.digest), moment(row.changed_at), int(row.checkpoint))
         except (TypeError, ValueError):
-            raise Damaged(f"{self.address.place} is damaged at study '{name}'. {RESTORE}") from None
+            raise Damaged(f"{self.address.place} is damaged at study '{name}'. {restore()}") from None
 
     def _conflict(self, connection: Connection, name: str, number: int, head: Head, expected: int) -> Conflict:
         columns = schema.entry.c

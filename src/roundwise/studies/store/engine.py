@@ -1,9 +1,11 @@
-"""The way into a store: an engine set so that what was acknowledged stays and readers never wait."""
+"""The way into a store: connections and transactions, so that what was acknowledged stays and readers never wait."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -14,12 +16,54 @@ from typing import Any
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from roundwise.errors import InputError
-from roundwise.studies.store.address import Address
-from roundwise.studies.store.errors import StoreError
-from roundwise.studies.store.failures import PATIENCE, sentences
-from roundwise.studies.store.location import Identity, beside, identity, one_name
-from roundwise.studies.store.opening import Opened, opened, still_readable, takes_nothing
+from roundwise.errors import InputError, StoreError
+from roundwise.studies.store.location import PATIENCE, Address, Identity, beside, identity, one_name, sentences
+from roundwise.studies.store.log import look
+
+
+class Opened(sqlite3.Connection):
+    """A connection of SQLite that can be referred to weakly, so that it is known whether it is still there."""
+
+
+def opened(file: Path, mode: str) -> Opened:
+    """A connection of SQLite to a file, which is made in the mode 'rwc' alone."""
+    return sqlite3.connect(
+        f"{file.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=Opened,
+    )
+
+
+def takes_nothing(file: Path, error: str) -> bool:
+    """Whether what SQLite complained of is that nothing can be written beside a file."""
+    if error.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHM", "SQLITE_IOERR_WRITE")):
+        return True
+    fixed = not os.access(file.parent, os.W_OK) or bool(os.statvfs(file.parent).f_flag & os.ST_RDONLY)
+    return fixed and error.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN"))
+
+
+def still_readable(file: Path) -> Callable[[], Opened]:
+    """What opens a file beside which nothing can be written: as it is, or a copy where its log holds something.
+
+    Nobody can write to it meanwhile; and every entry is checked against the one before it.
+    """
+    log = beside(file, "-wal")
+    if not log.exists() or not log.stat().st_size:
+        return lambda: opened(file, "ro&immutable=1")
+    folder = Path(tempfile.mkdtemp(prefix="roundwise-"))
+    copy = folder / "copy.db"
+    shutil.copyfile(file, copy)
+    shutil.copyfile(log, beside(copy, "-wal"))
+
+    def connected() -> Opened:
+        return opened(copy, "rw")
+
+    weakref.finalize(connected, shutil.rmtree, folder, ignore_errors=True)  # goes with the last connection
+    return connected
+
 
 WRITING = "roundwise_writing"  # the execution option that tells the two kinds of transaction apart
 MOVED = (
@@ -28,8 +72,7 @@ MOVED = (
 )
 CUT_OFF = (
     "lost its log (-wal, -shm) while in use: it was deleted, or another part of this program opened or copied the "
-    "file. "
-    "{done}. Start the program anew, look with `roundwise status`, then repeat."
+    "file. {done}. Start the program anew, {look}"
 )
 
 
@@ -160,9 +203,9 @@ class Access:
                 raise self._loss(CUT_OFF, done)
 
     def _loss(self, what: str, done: str = "Nothing was changed") -> StoreError:
-        self.lost = f"{self.address.place} {what.format(done='Nothing was changed')}"
+        self.lost = f"{self.address.place} {what.format(done='Nothing was changed', look=look())}"
         self._forsaken(self)
-        return StoreError(f"{self.address.place} {what.format(done=done)}")
+        return StoreError(f"{self.address.place} {what.format(done=done, look=look())}")
 
     def _settle(self, connection: Connection) -> None:
         """Bring what was committed from the log into the file itself, as far as nobody reads what it would replace.

@@ -8,10 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from roundwise.arrays import Facts
-from roundwise.errors import InputError
-from roundwise.studies.store.errors import Damaged, StudyExists, UnknownStudy
-from roundwise.studies.store.files import lines, parsed
-from roundwise.studies.store.log import Entry, Head, Listing, check, moment, stamp
+from roundwise.errors import Damaged, InputError, StudyExists, UnknownStudy
+from roundwise.studies.store.log import Entry, Head, Listing, check, lines, moment, parsed, stamp
 from roundwise.studies.store.server import Server, own_doing, segment
 
 

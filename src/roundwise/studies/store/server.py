@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from roundwise._version import __version__
-from roundwise.errors import DataError, InputError, RoundwiseError, said
-from roundwise.studies.store.errors import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
-from roundwise.studies.store.log import user
+from roundwise.errors import (
+    Conflict,
+    Damaged,
+    DataError,
+    InputError,
+    RoundwiseError,
+    StoreError,
+    StudyExists,
+    UnknownStudy,
+    Untimely,
+    said,
+)
+from roundwise.studies.store.log import look, user
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -138,8 +148,8 @@ class Server:
                 why = getattr(error, "strerror", None) or str(error) or type(error).__name__
                 if not begun or isinstance(error, SSLError):
                     raise StoreError(
-                        f"{self.place} cannot be reached ({why}). Start it (`roundwise serve`), or correct the "
-                        "address. Nothing was changed."
+                        f"{self.place} cannot be reached ({why}). Start it{said('', ' (`roundwise serve`)')}, or "
+                        "correct the address. Nothing was changed."
                     ) from None
             finally:
                 connection.close()
@@ -147,7 +157,7 @@ class Server:
                 time.sleep(wait)
         raise StoreError(
             f"The connection to {self.place} was lost ({why}). All or nothing of this was recorded: when the server is "
-            "back, look with `roundwise status`, then repeat."
+            f"back, {look()}"
         )
 
     def _connection(self) -> HTTPConnection:

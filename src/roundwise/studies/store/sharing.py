@@ -14,12 +14,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 
-from roundwise.studies.store.address import Address
-from roundwise.studies.store.engine import Access
-from roundwise.studies.store.errors import StoreError
-from roundwise.studies.store.failures import PATIENCE, sentences
-from roundwise.studies.store.location import beside, identity, nothing_there
-from roundwise.studies.store.opening import opened
+from roundwise.errors import StoreError
+from roundwise.studies.store.engine import Access, opened
+from roundwise.studies.store.location import PATIENCE, Address, beside, identity, nothing_there, sentences
 
 
 class Gate:

@@ -1,8 +1,16 @@
 """What any algorithm must pay, and what PET is promised to pay: the bounds of Sections 2 and 3."""
 
 from roundwise.questions.lower_bounds import lower_bound_at, sample_lower_bound, shared_lower_bound
-from roundwise.theory.bounds.affine import Centre, centre, instances, moved, scaling_error
-from roundwise.theory.bounds.easing import Easing, easing, hardest_corner
+from roundwise.theory.bounds.affine import (
+    Centre,
+    Easing,
+    centre,
+    easing,
+    hardest_corner,
+    instances,
+    moved,
+    scaling_error,
+)
 from roundwise.theory.bounds.lower import (
     Certificate,
     ClosedForm,

@@ -34,8 +34,7 @@ from roundwise.questions import Question
 from roundwise.questions.besides import several_right
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.theory.bounds import affine
-from roundwise.theory.bounds.affine import Centre, checked_centre, has_border, one_instance
-from roundwise.theory.bounds.easing import easing
+from roundwise.theory.bounds.affine import Centre, checked_centre, easing, has_border, one_instance
 
 Constants = Literal["proved", "stated"]
 

@@ -14,8 +14,7 @@ from roundwise.problem import Problem
 from roundwise.questions.besides import several_right
 from roundwise.questions.lower_bounds import lower_bound_at
 from roundwise.theory.bounds import affine
-from roundwise.theory.bounds.affine import Centre, has_border, one_instance
-from roundwise.theory.bounds.easing import hardest_corner
+from roundwise.theory.bounds.affine import Centre, hardest_corner, has_border, one_instance
 from roundwise.theory.bounds.lower import (
     Certificate,
     ClosedForm,

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats
 from roundwise.problem import Problem
-from roundwise.theory.bounds.affine import one_instance
-from roundwise.theory.bounds.easing import Easing, easing
+from roundwise.theory.bounds.affine import Easing, easing, one_instance
 from roundwise.theory.bounds.lower import Promise, affine_certificate, chain_probability, expected_batches
 
 SEARCHED = 8  # chains of up to so many batches are searched for; longer ones are geometric

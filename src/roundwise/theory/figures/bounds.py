@@ -14,9 +14,8 @@ from roundwise.policies import PET
 from roundwise.problem import Problem
 from roundwise.questions import BestArm, Question
 from roundwise.questions.besides import cells_of, level_of, tolerance_of
-from roundwise.theory.bounds.affine import centre, instances, one_instance
+from roundwise.theory.bounds.affine import centre, hardest_corner, instances, one_instance
 from roundwise.theory.bounds.curves import BatchCurve, TradeOff, batch_curve, trade_off
-from roundwise.theory.bounds.easing import hardest_corner
 from roundwise.theory.bounds.upper import estimation_radius
 from roundwise.theory.figures.canvas import Axes, Figure, new_figure, save
 

@@ -1,0 +1,145 @@
+"""`roundwise log, export, import, verify`: the record of a study, kept, moved and computed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from roundwise.cli.app import STUDIES, app
+from roundwise.cli.options import Json
+from roundwise.cli.output import check_output, file_name, number, print_json, print_table, progress, recorded, say
+from roundwise.cli.study.common import Name, Storage, guarantee, show, show_of
+
+
+@app.command(rich_help_panel=STUDIES)
+def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
+    """The record of a study: every entry, when, by whom, which file, how many rows."""
+    from roundwise.studies.report import events_of
+    from roundwise.studies.store import open_store
+    from roundwise.studies.words import day
+
+    with open_store(storage, create=False) as store:
+        entries = store.read(name)
+    found = events_of(entries)
+    if as_json:
+        plain = {"study": name, "entries": [each.plain() for each in found], "digest": found[-1].digest}
+        print_json({**plain, "guarantee": guarantee(lambda: entries)})
+        return
+    rows = [
+        (
+            str(each.entry),
+            day(each.at),
+            each.by,
+            "" if each.round is None else str(each.round),
+            each.what,
+            each.file or "",
+            "" if each.rows is None else number(each.rows),
+        )
+        for each in found
+    ]
+    print_table(("entry", "when", "who", "round", "what", "file", "rows"), rows)
+    say(f"The record ends with {found[-1].digest}.\nNext: `roundwise verify {quote(name)}` recomputes it.")
+
+
+@app.command(rich_help_panel=STUDIES)
+def export(
+    name: Name,
+    out: Annotated[Path | None, typer.Option("--out", help="The file to write; default NAME.jsonl.")] = None,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Write the whole record of a study to a file, for an archive or another machine."""
+    from roundwise.studies.store import open_store, write_log
+
+    target = file_name(name, ".jsonl") if out is None else out
+    check_output(target, theirs=False)
+    with open_store(storage, create=False) as store:
+        entries = store.read(name)
+    write_log(target, entries)
+    next_ = f"`roundwise import {quote(str(target))}` brings it into another storage."
+    plain = {"study": name, "file": str(target), "entries": len(entries), "next": next_} if as_json else None
+    show_of(entries, plain, f"The record of '{name}' is in {target}.\nNext: {next_}")
+
+
+@app.command("import", rich_help_panel=STUDIES)
+def import_study(
+    file: Annotated[Path, typer.Argument(help="A file that `roundwise export` wrote.")],
+    unsound: Annotated[
+        bool, typer.Option("--unsound", help="Take it in although this version computes something otherwise.")
+    ] = False,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Bring a study that was exported into a storage; its chain is checked, and all of it is computed again."""
+    from roundwise.studies.keeping import imported
+    from roundwise.studies.store import read_log
+
+    entries = read_log(file)
+    with progress(len(entries) - 1, "computing it again") as advance:
+        listing = imported(entries, storage, unsound, advance)
+    recorded(f"'{listing.name}' is imported")
+    next_ = f"`roundwise verify {quote(listing.name)}` recomputes it."
+    plain = {"study": listing.name, "entries": listing.entries, "next": next_} if as_json else None
+    show_of(entries, plain, f"Imported '{listing.name}' with {listing.entries} entries.\nNext: {next_}")
+
+
+@app.command(rich_help_panel=STUDIES)
+def verify(
+    name: Name,
+    digest: Annotated[
+        str | None, typer.Option("--digest", help="The digest in a report that you keep: is this still that record?")
+    ] = None,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Compute a study again from its record, and list what this version finds otherwise than it was recorded."""
+    from roundwise._version import __version__
+    from roundwise.studies.guarantee import guarantee_of
+    from roundwise.studies.keeping import entry_of, verified
+    from roundwise.studies.store import open_store
+
+    with open_store(storage, create=False) as store:
+        entries = store.read(name)
+    known = None if digest is None else entry_of(entries, digest)
+    with progress(len(entries) - 1, "computing it again") as advance:
+        audit = verified(entries, advance)
+    found = {
+        "study": name,
+        "entries": len(entries),
+        "digest": entries[-1].digest,
+        **({} if known is None else {"known": known.seq}),
+        "batches": audit.counts,
+        "decided": audit.state.decided is not None,
+        "sound": audit.sound,
+        "differences": [each._asdict() for each in audit.differences],
+        "guarantee": str(guarantee_of(audit.state)),
+    }
+    what = f"{audit.plans} plans, {audit.counts} counts and {'the' if audit.verdicts else 'no'} verdict"
+    lines = [f"'{name}' is {'sound' if audit.sound else 'NOT sound'}: {len(entries)} entries, unbroken chain."]
+    if audit.differences:
+        lines.append(f"{what} were computed again; {len(audit.differences)} came out otherwise:")
+        lines += [
+            f"- entry {each.entry} (roundwise {each.version}, rules {each.rules}): {each.words}"
+            for each in audit.differences
+        ]
+        if audit.sound:
+            lines.append(
+                f"All of these were recorded by other rules than those of roundwise {__version__}. What was won by "
+                "them is carried on, and the guarantee is not touched."
+            )
+        else:
+            lines.append("What was recorded by the rules of this very version should not differ: ask who changed it.")
+    else:
+        lines.append(f"{what} were computed again and found the same.")
+    if known is not None:
+        later = len(entries) - 1 - known.seq
+        since = "is its last one" if not later else f"is that of entry {known.seq}, and {later} came after it"
+        lines.append(f"It is the record whose digest you kept: the digest {since}.")
+    lines.append(f"The last digest is {entries[-1].digest}.")
+    lines.append(f"Next: `roundwise report {quote(name)}` says what it shows.")
+    show(found if as_json else None, "\n".join(lines))
+    if not audit.sound:
+        raise typer.Exit(2)

@@ -1,0 +1,84 @@
+"""`roundwise ask, tell`: what to do next, and what came back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from roundwise.cli.app import STUDIES, app, spread
+from roundwise.cli.options import Json
+from roundwise.cli.output import ASKED, check_output, print_json, print_table, recorded, say, write_file
+from roundwise.cli.study.common import FileWords, Name, Storage, show, whole
+
+
+@app.command(rich_help_panel=STUDIES)
+def ask(
+    name: Name,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the round to this CSV file.")] = None,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """What to do next: how many results of each arm. The same round until it is complete or closed."""
+    from roundwise.noise import items_of
+    from roundwise.studies import load_study
+    from roundwise.studies.guarantee import guarantee_of
+    from roundwise.studies.report import report_of
+    from roundwise.studies.report.files import csv_text
+
+    check_output(out, theirs=False)
+    with load_study(name, storage) as study:
+        asked, state = study.asking()
+    if asked is None:
+        report = report_of(state, intervals=False)
+        show(report.plain() if as_json else None, f"{report.top()}\nNext: {report.next}")
+        return
+    recorded(f"round {asked.number} of '{name}' is asked for")
+    wanted = {arm: int(n) for arm, n in zip(asked.arms, asked.pulls, strict=True)}
+    missing = {arm: int(n) for arm, n in zip(asked.arms, asked.outstanding, strict=True)}
+    if out is not None:
+        write_file(out, csv_text(ASKED, [(arm, n) for arm, n in missing.items() if n]))
+    if as_json:
+        guarantee = str(guarantee_of(state))
+        plain = {"study": name, "round": asked.number, "results": wanted, "still_to_come": missing}
+        print_json({**plain, "guarantee": guarantee})
+        return
+    so_far = f", {sum(missing.values())} of them still to come" if asked.files else ""
+    say(f"{name}, round {asked.number}: collect {sum(wanted.values())} results{so_far}.")
+    rows = [(arm, wanted[arm], missing[arm]) for arm in asked.arms if wanted[arm]]
+    if asked.files:
+        print_table(("arm", "results", "still to come"), rows[:60])
+    else:
+        print_table(("arm", "results"), [row[:2] for row in rows[:60]])
+    if len(rows) > 60:
+        say(f"... and {len(rows) - 60} more arms; --out FILE writes them all.")
+    if items_of(state.settings.noise) is not None:
+        say("On the same items, new to all arms: an arm that is asked for fewer is tried on the first of them.")
+    where = f" (written to {out})" if out is not None else ""
+    say(f"Next: do this round{where}, then `roundwise tell {quote(name)} FILE`.")
+
+
+@app.command(rich_help_panel=STUDIES)
+@spread
+def tell(
+    name: Name,
+    files: Annotated[list[Path] | None, typer.Argument(help="CSV, JSON, Excel or Parquet files with results.")] = None,
+    round_over: Annotated[
+        str | None, typer.Option("--round-over", help="Close the round although results are missing; say why.")
+    ] = None,
+    *,
+    said: FileWords,
+    storage: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Record results: rows arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
+    from roundwise.studies import load_study
+
+    with load_study(name, storage) as study:
+        found = study.tell(*(files or []), round_over=round_over, **said.words)
+        told = ", ".join(str(each) for each in files or [])
+        recorded(f"{told or 'that the rest will not come'} is recorded")
+        report = whole(study, found)
+    show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())

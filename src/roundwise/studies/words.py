@@ -1,0 +1,291 @@
+"""Numbers, names and sentences as people read them, in reports and in errors.
+
+Of a user's table nothing reaches the screen but a few printable letters (`shown`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from roundwise.errors import DataError, said
+from roundwise.noise import Noise
+
+Side = Literal["near", "down", "up"]  # how to round: bounds are rounded away from what they bound
+TINY = 1e-12  # a bound that is nearer than this just agrees with the decision: no number is worth saying
+
+
+class Units(NamedTuple):
+    """How values of a study are written: rates in per cent, everything else as it is, to so many decimals."""
+
+    rates: bool
+    decimals: int | None = None  # as many as a number needs by itself, if it is not said
+
+    @property
+    def mean(self) -> str:
+        """What the mean of results is called."""
+        return "rate" if self.rates else "mean"
+
+    def value(self, value: float, side: Side = "near") -> str:
+        """One value."""
+        return per_cent(value, side) if self.rates else self._plain(value, side)
+
+    def gap(self, gap: float, side: Side = "near") -> str:
+        """A difference of two values, without a sign."""
+        return points(gap, side) if self.rates else self._plain(gap, side)
+
+    def given(self, value: float) -> str:
+        """A value that somebody chose: a level."""
+        return share(value) if self.rates else f"{value:g}"
+
+    def given_gap(self, gap: float) -> str:
+        """A margin."""
+        return f"{100 * gap:.6g} points" if self.rates else f"{gap:g}"
+
+    def _plain(self, value: float, side: Side) -> str:
+        if self.decimals is None:
+            return number(value, side)
+        shown = rounded(value, self.decimals, side)
+        return f"{shown:.{self.decimals}f}" if shown or abs(value) < TINY else number(value, side)
+
+
+def units_of(noise: Noise, width: float | None = None) -> Units:
+    """Per cent and points for 0/1 results, plain numbers for others: as many digits as bounds of this `width` allow."""
+    if noise.outcome.rates or not width or not math.isfinite(width) or not 1e-9 < width < 1e9:
+        return Units(noise.outcome.rates)
+    return Units(False, max(0, 1 - math.floor(math.log10(width))))
+
+
+def per_cent(share: float, side: Side = "near", digits: int | None = None) -> str:
+    """A rate in per cent: a tenth of a point, finer near 0 and 100; or with so many decimals.
+
+    >>> per_cent(0.3784), per_cent(0.03478), per_cent(0.0004321), per_cent(0.99952), per_cent(1.0), per_cent(-0.5)
+    ('37.8 %', '3.48 %', '0.0432 %', '99.9520 %', '100 %', '-50.0 %')
+    >>> per_cent(0.9), per_cent(0.4, digits=2), per_cent(0.99406, "up", 1), per_cent(0.0, digits=1)
+    ('90.0 %', '40.00 %', '99.5 %', '0 %')
+    """
+    digits = decimals(share) if digits is None or not decimals(share) else digits
+    return f"{rounded(100 * share, digits, side):.{digits}f} %"
+
+
+def decimals(share: float) -> int:
+    """With how many decimals a rate is written in per cent."""
+    near = 100 * min(abs(share), abs(1 - share))
+    if near < 100 * TINY:
+        return 0
+    return 1 if near >= 10 * (1 - TINY) else max(2, 2 - math.floor(math.log10(near)))
+
+
+def alike(shares: Sequence[float], most: int = 2) -> int:
+    """The decimals that rates in one column have at least: those of the finest, but no more than so many.
+
+    >>> alike([0.0348, 0.4]), alike([0.0004, 0.4]), alike([0.3, 1.0]), alike([1.0])
+    (2, 2, 1, 1)
+    """
+    return min(max(map(decimals, shares), default=1) or 1, most)
+
+
+def points(gap: float, side: Side = "near") -> str:
+    """A difference of two rates in percentage points.
+
+    >>> points(0.0214), points(0.1138), points(0.000321), points(0.01), points(0.0219, "down")
+    ('2.1 points', '11.4 points', '0.032 points', '1.0 points', '2.1 points')
+    """
+    if abs(gap) < TINY:
+        return "0 points"
+    decimals = 1 if abs(gap) >= 0.01 else 1 - math.floor(math.log10(100 * abs(gap)))
+    return f"{rounded(100 * gap, decimals, side):.{decimals}f} points"
+
+
+def number(value: float | None, side: Side = "near") -> str:
+    """Four digits; "?" for what is not known.
+
+    >>> number(1234.56), number(0.012345, "down"), number(None), number(2.0)
+    ('1235', '0.01234', '?', '2')
+    """
+    if value is None or not math.isfinite(value):
+        return "?"
+    if abs(value) < TINY:  # a bound that just agrees with the decision
+        return "0"
+    if side == "near":
+        return f"{value:.4g}"
+    return f"{rounded(value, 3 - math.floor(math.log10(abs(value))), side):.4g}"
+
+
+def rounded(value: float, decimals: int, side: Side) -> float:
+    """To so many decimals, to the given side; what is written so already stays."""
+    scaled = value * 10.0**decimals
+    whole = round(scaled)
+    if side != "near" and abs(scaled - whole) > 1e-6:
+        whole = math.floor(scaled) if side == "down" else math.ceil(scaled)
+    return whole / 10.0**decimals
+
+
+def count(value: float) -> str:
+    """A number of things: 12 345."""
+    return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
+
+
+def rarity(chance: float) -> str:
+    """In how many cases chance does something once, as a number of them.
+
+    >>> rarity(0.0123), rarity(1e-9)
+    ('81', 'more than a million')
+    """
+    return "more than a million" if chance < 1e-6 else count(1 / chance)
+
+
+def odds(log: float) -> str:
+    """Evidence as odds.
+
+    >>> [odds(log) for log in (3.0, -1.0, -12.0, 100.0)]
+    ['20 : 1', '0.37 : 1', 'below 0.01 : 1', '10^43 : 1']
+    """
+    if log < math.log(0.01):
+        return "below 0.01 : 1"
+    if log > 30:
+        return f"10^{log / math.log(10):.0f} : 1"
+    value = math.exp(log)
+    return f"{value:,.0f} : 1".replace(",", "\N{NO-BREAK SPACE}") if value >= 10 else f"{value:.2g} : 1"
+
+
+def ends(delta: float, level: bool) -> str:
+    """What bounds of means are: intervals where arms are compared, single bounds for questions about a level."""
+    return f"{share(max(1 - 2 * delta, 0))} bounds, each" if level else f"{share(1 - delta)} interval"
+
+
+def share(probability: float) -> str:
+    """A probability in per cent, as short as it can be said.
+
+    >>> share(0.05), share(0.95), share(0.001), share(0.125)
+    ('5 %', '95 %', '0.1 %', '12.5 %')
+    """
+    return f"{100 * probability:.6g} %"
+
+
+def few(names: Sequence[str], most: int = 8, last: str = "and") -> str:
+    """Names in a row.
+
+    >>> few(["a"]), few(["a", "b"], last="or"), few(["a", "b", "c"]), few(list("abcdefghijk"), 3)
+    ('a', 'a or b', 'a, b and c', 'a, b, c and 8 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {count(len(names) - most)} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else "none"
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop; a name at its start stays as it is written."""
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
+def capital(text: str) -> str:
+    """With a capital."""
+    return text[:1].upper() + text[1:]
+
+
+def rounds(number: int) -> str:
+    """1 round, 2 rounds."""
+    return "1 round" if number == 1 else f"{count(number)} rounds"
+
+
+def clause(text: str) -> str:
+    """A sentence, to go on with inside another."""
+    return text[:1].lower() + text[1:].rstrip(".")
+
+
+def day(stamp: str | None) -> str:
+    """A time as people write it: 3 Nov 2026, 08:02 UTC."""
+    from datetime import UTC, datetime
+
+    if stamp is None:
+        return "?"
+    at = datetime.fromisoformat(stamp).astimezone(UTC)
+    return f"{at.day} {at:%b %Y, %H:%M} UTC"
+
+
+# --- what messages say of a user's table
+
+
+LETTERS = 40  # of a cell or title that are shown
+
+
+_IN_PYTHON = [
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"--(arm|outcome|id|time|item)-column( NAME)?", r"columns=Columns(\1=...)"),
+        (r"--ignore-arms NAMES", "ignore_arms=NAMES"),
+        (r"--missing REASON", "missing=REASON"),
+        (r"--new\b", "again=True"),
+        (r"--cumulative\b", "cumulative=True"),
+        (r"--range or --sigma", "Bounded(low, high) or SubGaussian(sigma)"),
+        (r"--range (\S+) ([^\s:]+)", r"Bounded(\1, \2)"),
+    )
+]
+
+
+def spoken(remedy: str) -> str:
+    """What to do, in the words of where it is done: options at the shell, keywords in Python.
+
+    >>> spoken("Name it with --arm-column NAME, or start a new study with --range 0 5: it must fit.")
+    'Name it with columns=Columns(arm=...), or start a new study with Bounded(0, 5): it must fit.'
+    """
+    python = remedy
+    for pattern, words in _IN_PYTHON:
+        python = pattern.sub(words, python)
+    return said(python, remedy)
+
+
+def refusal(where: str, found: str, remedy: str) -> DataError:
+    """The error that says what was found and where, and what to do."""
+    return DataError(f"{where}: {found}\n  {spoken(remedy)}")
+
+
+def shown(text: object, most: int = LETTERS) -> str:
+    r"""A few letters of a text, none of which moves the cursor of a terminal.
+
+    >>> shown("a\x1b[2Jb" + "c" * 10**7, most=14)
+    'a\\x1b[2Jbcccc…'
+    """
+    try:
+        whole = text if isinstance(text, str) else str(text)
+    except (ValueError, RecursionError):  # a whole number of thousands of digits; a table in itself
+        whole = f"<{type(text).__name__}>"
+    start = whole[: most + 1].strip() if len(whole) > most else whole.strip()
+    plain = "".join(each if _harmless(each) else each.encode("unicode_escape").decode() for each in start)
+    return plain if len(plain) <= most and len(whole.strip()) <= most else plain[: most - 1] + "…"
+
+
+def quoted(text: object, most: int = LETTERS) -> str:
+    """The same in quotes."""
+    return f"'{shown(text, most)}'"
+
+
+def listed(names: Iterable[object], most: int = 8) -> str:
+    """Some names in quotes, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(quoted(name) for name in every[:most]) + more
+
+
+def by_arm(counts: Mapping[str, int], most: int = 6) -> str:
+    """How many of each arm.
+
+    >>> by_arm({"placebo": 2, "25mg": 1})
+    'placebo 2, 25mg 1'
+    """
+    said = [f"{shown(arm)} {count}" for arm, count in list(counts.items())[:most]]
+    return ", ".join(said) + (f" and {len(counts) - most} more" if len(counts) > most else "")
+
+
+def some(names: Sequence[str]) -> str:
+    """The first names in quotes."""
+    return ", ".join(quoted(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _harmless(letter: str) -> bool:
+    """Printable (no control, no change of direction), and not one of many marks piled on one letter."""
+    return letter.isprintable() and unicodedata.category(letter) not in ("Mn", "Me")

@@ -1,0 +1,280 @@
+"""What a report of claims says is true: a forecast for each line, arms that left, what was changed, its words."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from changing import rates, studies, sums
+from roundwise import Binary, Chances, Claims, Gaussian, Problem, Rounds, UnknownVariance
+from roundwise.betting.claims import Claiming
+from roundwise.planning.again import Outlook
+from roundwise.planning.rows import Spread
+from roundwise.state import Batch
+from roundwise.studies import count
+from roundwise.studies.keeping import verified
+from roundwise.trial import advance, begin
+
+RULE = Claiming()
+DOSES = ("placebo", "25mg", "75mg", "300mg")
+
+
+@pytest.fixture
+def make(tmp_path):
+    with studies(tmp_path) as made:
+        yield made
+
+
+def doses(make, name="s", arms=DOSES, told=None, **more):
+    """A study of doses after one round: 25mg is worse than placebo, the others are better."""
+    words = {"budget": 800, "round": 200, **more}
+    settings = {key: words.pop(key) for key in ("budget", "round") if words[key] is not None or words.pop(key)}
+    study = make(name, question=Claims.against_control(arms, "placebo", **words), arms=arms, **settings)
+    if told is None:
+        study.ask()
+        study.tell(sums(placebo=(80, 25), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 32)}))
+    return study
+
+
+def lines(report):
+    return {each.claim: each for each in report.claim_rows}
+
+
+class TestForecasts:
+    def test_a_claim_and_its_opposite_have_chances_of_their_own(self, make):
+        found = lines(doses(make, futility=0.1).report())
+        worse = found["25mg beats placebo"], found["25mg does not beat placebo by 0.1 or more"]
+        assert worse[0].estimate < 0
+        assert worse[0].chance < 0.05
+        assert worse[1].chance > 0.8
+        better = found["300mg beats placebo"], found["300mg does not beat placebo by 0.1 or more"]
+        assert better[0].chance > 0.9
+        assert better[1].chance < 0.01
+
+    def test_of_levels_too(self, make):
+        study = make(question=Claims.above(DOSES, 0.4, sides="two"), arms=DOSES, budget=3000, round=400)
+        found = lines(rates(study, **dict(zip(DOSES, (0.3, 0.3, 0.5, 0.5), strict=True))))
+        assert found["placebo is above 0.4"].chance < 0.05
+        assert found["placebo is not above 0.4"].chance > 0.9
+        assert found["300mg is above 0.4"].chance > 0.9
+
+    @pytest.mark.parametrize("noise", [Binary(), Gaussian(1.0), UnknownVariance()], ids=lambda each: each.name)
+    def test_the_better_side_has_the_chance_that_plans_are_made_with(self, noise):
+        problem = Problem(Claims.against_control(4, 0, 0.1, futility=0.3), 4, 0.05, noise)
+        policy = Rounds(Chances(), budget=600, round=100)
+        trial, rng, seen = begin(problem, policy), np.random.default_rng(3), 0
+        while not trial.done:
+            pulls = trial.plan.pulls
+            totals = rng.binomial(pulls.astype(int), [0.3, 0.3, 0.5, 0.8]).astype(float)
+            trial = advance(problem, policy, trial, Batch(pulls, totals, pulls / 4))
+            if not trial.done:
+                by_line = RULE.forecast(problem, trial).reshape(2, 3)
+                np.testing.assert_allclose(by_line.max(axis=0), trial.kept.chances, atol=1e-12)
+                seen += bool((by_line.min(axis=0) < by_line.max(axis=0)).any())
+        assert seen
+
+    def test_the_number_itself(self):
+        """Phi((theta sqrt(I) - y)/sqrt(1 + error^2 I)), written out for one claim of a normal mean above a level."""
+        problem = Problem(Claims(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.2, 9.0])), 2, 0.05, Gaussian(1.0))
+        policy = Rounds(Chances(), budget=80, round=20)
+        trial = advance(problem, policy, begin(problem, policy), Batch(np.full(2, 10.0), np.array([6.0, 0.0])))
+        first, second = RULE.claims(problem, trial, "ab")
+        assert second.chance == 0  # it is hopeless, so all that is left is for the first
+        need = math.log(2 / 0.05) - trial.kept.gains[0]
+        y, error, information = stats.norm.isf(math.exp(-need)), math.sqrt(1 / 10), 60.0
+        away = ((0.6 - 0.2) * math.sqrt(information) - y) / math.sqrt(1 + error**2 * information)
+        assert first.chance == pytest.approx(stats.norm.cdf(away), abs=1e-9)
+
+    def test_what_is_settled_has_no_forecast_for_its_other_side(self, make):
+        study = doses(make, sides="two", budget=2000, round=500, told="not yet")
+        rates(study, **dict(zip(DOSES, (0.2, 0.2, 0.4, 0.9), strict=True)))
+        found = lines(study.report())
+        assert (found["300mg beats placebo"].shown, found["300mg beats placebo"].chance) == (True, 1.0)
+        assert found["300mg does not beat placebo"].chance is None
+
+    def test_nothing_is_forecast_when_nothing_is_left(self, make):
+        """Also where more came back than was asked for, so that the budget is used before it was said to be."""
+        study = doses(make, budget=200, round=100, told="not yet")
+        study.ask()
+        study.tell(sums(placebo=(80, 25), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 20)}))
+        assert study.state.trial.record.samples == 200
+        assert {each.chance for each in study.report().claim_rows if not each.shown} == {0.0}
+
+    def test_a_larger_budget_is_in_it(self, make):
+        study = doses(make, budget=400)
+        before = lines(study.report())["75mg beats placebo"].chance
+        assert lines(study.extend(4000))["75mg beats placebo"].chance > before
+
+    def test_many_rounds_are_not_said_twice(self):
+        spread = Spread(typical=1.0, p95=1.0)
+        words = {"study": "s", "results": 1, "rounds": 1, "budget": None, "ended": None, "runs": 9}
+        words |= {"samples": spread, "batches": spread, "next_is_last": 0.1, "within_budget": None}
+        line = Outlook(**words, between=(6.0, math.inf)).line
+        assert line == "about 6 more rounds, or many more"
+        assert Outlook(**words, between=(1.0, 1.0)).line == "about 1 more round"
+        assert Outlook(**words, between=(1.0, 3.0)).line == "about 1 to 3 more rounds"
+
+
+class TestArmsThatLeave:
+    def test_it_is_given_up_and_nothing_is_expected_of_it(self, make):
+        study = doses(make, futility=0.1)
+        report = study.drop("25mg", "toxic")
+        assert report.headline == "Not decided yet. Shown: nothing. Open: 75mg and 300mg. Given up: 25mg"
+        for each in report.claim_rows:
+            assert ("25mg" in each.claim) == each.given_up
+            assert not each.given_up or each.chance == 0
+        assert re.search(r"25mg beats placebo .* given up ", report.text())
+        asked = dict(study.ask().table)
+        assert set(asked) == {"placebo", "75mg", "300mg"}
+        assert asked["placebo"] == round(200 * math.sqrt(2) / (2 + math.sqrt(2)))  # as two are fed
+        rates(study, placebo=0.3, **{"75mg": 0.5, "300mg": 0.8})
+        assert "25mg" not in dict(study.ask().table)
+        assert verified(study.entries()).differences == ()
+
+    def test_a_study_in_which_only_it_is_open_ends(self, make):
+        study = make(
+            question=Claims.against_control(("p", "x", "y"), "p"), arms=("p", "x", "y"), budget=1000, round=250
+        )
+        report = rates(study, p=0.2, x=0.3, y=0.9)
+        assert [each.shown for each in report.claim_rows] == [False, True]
+        report = study.drop("x", "toxic")
+        assert (report.status, study.ask()) == ("decided", None)
+        assert any("only claims about arms that were left out are open" in each for each in report.notes)
+
+    @pytest.mark.parametrize("budget", [None, 1000], ids=["no budget", "budget"])
+    @pytest.mark.parametrize("asked", [False, True], ids=["between rounds", "in an open round"])
+    def test_results_are_for_what_is_still_open(self, make, budget, asked):
+        """A claim that was fed is dropped: others are fed in its place, and never the control alone."""
+        arms = ("p", "x", "y", "z")
+        study = make(question=Claims.against_control(arms, "p"), arms=arms, budget=budget, round=250)
+        rates(study, p=0.4, x=0.42, y=0.58, z=0.3)
+        assert not asked or "y" in dict(study.ask().table)
+        study.drop("y", "toxic")
+        wanted = dict(study.ask().table)
+        assert "y" not in wanted
+        assert {"p", "x"} <= set(wanted)
+        assert study.state.trial.plan.pulls[1] > 0 == study.state.trial.plan.pulls[2]
+        assert verified(study.entries()).differences == ()
+
+    def test_an_open_round_does_not_ask_for_it_any_more(self, make):
+        study = doses(make, futility=0.1)
+        assert "25mg" in dict(study.ask().table)
+        study.drop("25mg", "toxic")
+        assert set(dict(study.ask().table)) == {"placebo", "75mg", "300mg"}
+        rates(study, placebo=0.3, **{"75mg": 0.5, "300mg": 0.8})
+        assert study.report().rounds == 2
+        assert verified(study.entries()).differences == ()
+
+    def test_a_record_of_before_is_read_with_the_arms_that_are_out(self, make):
+        study = doses(make)
+        study.drop("25mg", "toxic")
+        checkpoint = study.entries()[-1].payload
+        del checkpoint["state"]["kept"]["out"]
+        trial = count.restored(study.state.settings, checkpoint)
+        assert trial.kept.out.tolist() == [True, False, False]
+        assert not trial.kept.fed[0]
+
+
+class TestWhatHappenedIsSaid:
+    def test_once_in_every_form(self, make):
+        study = doses(make)
+        study.drop("25mg", "it was toxic")
+        study.add("450mg", "the sponsor asked")
+        study.extend(900)
+        study.note("a nurse was ill")
+        happened = [
+            "25mg was left out after round 1: it was toxic.",
+            "450mg was added after round 1: the sponsor asked.",
+            "The budget was 800 results at first, and is 900 now.",
+        ]
+        report = study.report()
+        for form in (report.text().replace("\N{NO-BREAK SPACE}", " "), report.markdown(), report.html()):
+            for each in happened:
+                assert form.count(each) == 1
+            assert len(re.findall(r"Remark of .*: a nurse was ill", form)) == 1
+        assert [each for each in study.status().notes if each in happened] == happened
+
+    def test_of_other_questions_too(self, make):
+        study = make(budget=500)
+        rates(study, a=0.2, b=0.5, c=0.6)
+        study.drop("a", "broken")
+        study.note("looked at it")
+        notes = study.status().notes
+        assert "a was left out after round 1: broken." in notes
+        assert any(each.endswith(": looked at it") for each in notes)
+        assert not any("was" in each and "at first" in each for each in notes)
+
+
+class TestAfterTheDecision:
+    def test_what_stands_is_said_to_stand(self, make):
+        study = make(question=Claims.against_control(("p", "x"), "p"), arms=("p", "x"), budget=400, round=200)
+        while study.ask() is not None:
+            rates(study, p=0.3, x=0.9)
+        before = study.report()
+        study.tell(sums(p=(30, 30), x=(20, 0)))
+        after = study.report()
+        assert after.claim_rows == before.claim_rows
+        assert [each.lift for each in after.arm_rows] == [each.lift for each in before.arm_rows]
+        assert after.arm_rows[0].mean > before.arm_rows[0].mean
+        (said,) = [each for each in after.notes if "came after the decision" in each]
+        assert said.endswith(
+            "they enter means and their intervals; what was found for the claims, and its bounds, stand as they were."
+        )
+
+
+class TestWords:
+    def test_a_table_of_claims_is_no_stopping_rule(self, make):
+        report = doses(make).report()
+        for form in (report.markdown(), report.html()):
+            assert "before the study may stop" not in form
+            assert "this table is the stopping rule" not in form
+            assert "Each line can be shown by itself" in form
+            assert "when its budget is used" in form
+            assert "percentage points" in form
+        best = make("best", budget=None)
+        rates(best, a=0.2, b=0.5, c=0.6)
+        assert "Each line can be shown by itself" not in best.report().markdown()
+
+    def test_odds_ratios_are_odds_ratios(self, make):
+        question = Claims.against_control(("p", "x", "y"), "p", 1.2, scale="odds-ratio")
+        report = rates(make(question=question, arms=("p", "x", "y"), budget=3000, round=1000), p=0.3, x=0.3, y=0.5)
+        y = report.claim_rows[1]
+        assert y.estimate == pytest.approx((0.5 / 0.5) / (0.3 / 0.7), rel=0.03)
+        assert 1 < y.lower < y.estimate
+        assert y.scale == report.plain()["claims"][1]["scale"] == "odds ratio"
+        assert re.search(r"odds ratio 2\.\d+, at least 1\.\d+ ", report.text())
+        assert "88" not in report.claims["estimate"].astype(str)[1]
+
+    def test_ratios_say_what_is_bounded(self, make):
+        question = Claims.against_control(("p", "x", "y"), "p", 1.1, scale="ratio")
+        report = rates(make(question=question, arms=("p", "x", "y"), budget=3000, round=1000), p=0.3, x=0.3, y=0.5)
+        assert re.search(r"y - 1\.1 p: 1[67]\.\d points, at least \d\.\d points", report.text())
+        assert report.claim_rows[0].scale == "x - 1.1 p"
+        assert doses(make, "plain").report().claim_rows[0].scale is None
+
+    def test_sides_of_odds(self, make):
+        question = Claims.against_control(("p", "x", "y"), "p", 1.0, scale="odds-ratio", sides="two")
+        report = rates(make(question=question, arms=("p", "x", "y"), budget=3000, round=1000), p=0.3, x=0.3, y=0.5)
+        assert report.headline.endswith("Shown: y beats p. Open: x")
+        assert [each.claim for each in report.claim_rows][2:] == ["x does not beat p", "y does not beat p"]
+        futile = Claims.against_control(("p", "x"), "p", 1.2, scale="odds-ratio", futility=1.5)
+        assert futile.names[1] == "x does not beat p by an odds ratio of 1.5 or more"
+
+    def test_rates_of_a_column_have_as_many_digits(self, make):
+        study = make(arms=("a", "b"))
+        study.ask()
+        study.tell(sums(a=(10, 9), b=(10, 4)))
+        study.close_round("enough")
+        assert re.search(r"90\.0 % .*\n.*40\.0 % ", study.status().text() + " ")
+        study = make("small", arms=("a", "b"), round=2000)
+        rates(study, a=0.034, b=0.4)
+        assert re.search(r"40\.00 %(.|\n)*3\.40 %", study.status().text())
+
+    def test_a_bound_of_nothing_is_0(self):
+        from roundwise.studies.report.text import signed
+        from roundwise.studies.words import Units
+
+        assert Units(False).gap(5e-324, "down") == "0"
+        assert signed(5e-324, "0") == "0"
