@@ -5,13 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from roundwise.studies.verify import verified
 
 from changing import rates, studies, sums
 from roundwise import Binary, Chances, Claims, Gaussian, Poisson, Problem, Rounds, UnknownVariance
 from roundwise.betting.changes import with_claims
 from roundwise.betting.claims import Claiming
 from roundwise.state import Batch, Record, left_before, one_dealing
+from roundwise.studies.keeping import verified
 from roundwise.trial import advance, begin
 
 RULE = Claiming()
