@@ -62,9 +62,12 @@ MANY = {
     "linear means (1000)": EASY["linear means (1000)"],
 }
 
+CROWD = [1.0 + 1e-6, *np.linspace(1, 0, 119)]
+
 HARD = {
     "best arm, two arms 10^-6 apart": (BestArm(), GaussianArms([1e-6, 0.0]), SIGMA_1, Wager(), 20),
     "best arm, ten arms, the best by 10^-6": (BestArm(), GaussianArms([1e-6] + [0.0] * 9), SIGMA_1, Wager(), 8),
+    "best arm, 120 arms, a crowd, the best by 10^-6": (BestArm(), GaussianArms(CROWD), SIGMA_1, Wager(), 8),
     "minimum on the level": (MinimumBelow(0.0), GaussianArms([0.0, 0.0]), SIGMA_1, Wager(), 12),
     "top-2 of 4, a tie at the cut": (TopK(2), GaussianArms([1.0, 1e-6, 0.0, -1.0]), SIGMA_1, Wager(), 10),
     "above, one of four arms on the level": (Above(0.0), GaussianArms([0.0, 0.5, -0.5, 1.0]), SIGMA_1, Wager(), 12),

@@ -196,12 +196,12 @@ def figure(seed, path, runs=1000):
 
 
 def many(seed):
-    """The dial for many arms: 500 runs, 1000 arms 100."""
+    """The dial for many arms: 500 runs, 1000 arms 400."""
     header("instance", "lower bound", *(f"{p:g}" for p in PRICES[:-1]), "no price")
     for name, world in MANY.items():
         bound = sample_lower_bound(BestArm().complexity(np.asarray(world.means))[0], 0.05)
         policies = {str(p): Wager(batch_price=p * bound) for p in PRICES[:-1]} | {"none": Wager()}
-        found = simulated(BestArm(), world, policies, runs=100 if "1000" in name else 500, seed=seed)
+        found = simulated(BestArm(), world, policies, runs=400 if "1000" in name else 500, seed=seed)
         row(name, f"{bound:.0f}", *map(cell, found))
 
 
@@ -223,7 +223,7 @@ def easy(seed):
     """Where the first batch is much of what is needed, and where there are many arms: mean samples / batches."""
     header("instance", "lower bound", "mean samples", "samples over the bound / mean batches")
     for name, world in EASY.items():
-        (found,) = simulated(BestArm(), world, [Wager()], runs=100 if "1000" in name else 1000, seed=seed)
+        (found,) = simulated(BestArm(), world, [Wager()], runs=400 if "1000" in name else 1000, seed=seed)
         row(name, f"{found.summary.lower_bound:.0f}", f"{found.samples.mean():.0f}", cell(found))
 
 

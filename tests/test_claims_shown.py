@@ -207,6 +207,23 @@ class TestWhatHappenedIsSaid:
         assert not any("was" in each and "at first" in each for each in notes)
 
 
+class TestAfterTheDecision:
+    def test_what_stands_is_said_to_stand(self, make):
+        study = make(question=Claims.against_control(("p", "x"), "p"), arms=("p", "x"), budget=400, round=200)
+        while study.ask() is not None:
+            rates(study, p=0.3, x=0.9)
+        before = study.report()
+        study.tell(sums(p=(30, 30), x=(20, 0)))
+        after = study.report()
+        assert after.claim_rows == before.claim_rows
+        assert [each.lift for each in after.arm_rows] == [each.lift for each in before.arm_rows]
+        assert after.arm_rows[0].mean > before.arm_rows[0].mean
+        (said,) = [each for each in after.notes if "came after the decision" in each]
+        assert said.endswith(
+            "they enter means and their intervals; what was found for the claims, and its bounds, stand as they were."
+        )
+
+
 class TestWords:
     def test_a_table_of_claims_is_no_stopping_rule(self, make):
         report = doses(make).report()

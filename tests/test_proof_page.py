@@ -16,7 +16,7 @@ from scipy import stats
 
 from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager, dealing
 from roundwise import estimates as past
-from roundwise.betting import above, candidates_parts, slopes
+from roundwise.betting import above, aims, best_arm, best_arm_parts, candidates_parts, lined_up, slopes
 from roundwise.betting import bounds as intervals
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.rule import ledger_of
@@ -72,6 +72,20 @@ def _slopes_at_ten() -> np.ndarray:
         (r"$g=\min(\max(3\sqrt{\lambda/N},\,0.25),\,\bar g)$", (wager.WIDTH, wager.NARROWEST), (3.0, 0.25)),
         ("$2$ times the chance", wager.UNSURE, 2.0),
         (r"$0.4\sqrt{\min(K,100)}$ times minus", (wager.CROWDED, wager.CROWD), (0.4, 100)),
+        (r"$\bar g$ the `growth` (6 where none is said)", wager.WIDEST, 6.0),
+        (
+            r"a 25th of the contenders $T^2/\sum_jT_j^2$, at least once and at most 4 times",
+            (wager.CONTENDERS, wager.WIDER),
+            (25, 4),
+        ),
+        (r"$\bar G\le24$", wager.WIDEST * wager.WIDER, 24.0),
+        ("of more than 100 arms ($z>10$)", (past.CROWD, best_arm_parts.CLEAR < 10), (100, True)),
+        ("at least a quarter of the variance", best_arm.TOLD_APART, 0.25),
+        (
+            "3 standard errors ahead of it, or right with a chance of at least 0.2",
+            (best_arm_parts.CLEAR, best_arm_parts.SURE),
+            (3, 0.2),
+        ),
         ("and $0.55$ of that for minimum and any above", ExtremeLedger.worth, 0.55),
         (
             "4 parts of the first batch, 12 of every later one (8 for t bets;",
@@ -109,6 +123,12 @@ def _slopes_at_ten() -> np.ndarray:
         ("of 30 sizes of bets", LADDER[0].size, 30),
         (r"$1.2\sqrt{2\log B}\,e^{-0.4(k-1)}$", LADDER[0].tolist(), pytest.approx(STEPS.tolist())),
         (r"$w_k\propto(1+(k-1)/5)^{-2}$", LADDER[1].tolist(), pytest.approx(SHARES.tolist())),
+        (r"at least $0.0004(\log B)^3$ times", aims.RESERVE, 0.0004),
+        ("(up to 16 dealings in 6 parts;", (lined_up.DEALINGS, lined_up.PARTS), (16, 6)),
+        ("if earlier ones had rows of more than 32 values", aims.VALUES, 32),
+        ("or if it adds less than 15 % to what is known", aims.SMALL, 0.15),
+        (r"$z(a)=\sqrt{2\,\textit{need}(a)}-0.4$", aims.SHORT, 0.4),
+        ("than 5 % times the number of batches before it, and 30 % at most", (aims.SOONER, aims.BOLD), (0.05, 0.3)),
         (r"10^{-9}\sum_s(1+n_s)t_s^2", past._weight(np.array([3.0, 4.0])) - 7.0, pytest.approx(8e-9, rel=1e-6)),
         ("Rounding up forgives $10^{-6}$", whole(np.array([2.0 + 0.9e-6, 2.0 + 1.1e-6])).tolist(), [2.0, 3.0]),
     ],

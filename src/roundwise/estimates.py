@@ -18,6 +18,7 @@ from roundwise.arrays import Floats, total, zeros
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
+CROWD = 100  # with more arms there are rules for those that crowd near the top
 FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
 _PAIRS, _SMALL = 3, 20_000  # from so many batches on they are worked on at once, if these are no more numbers
 _LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
@@ -192,6 +193,17 @@ class Known(NamedTuple):
     def _leverage(self, pieces: Halfspaces) -> Floats:
         spread = squares_at(1.0 / self.past.counts, pieces)
         return spread if self.fit is None else self.fit.leverage(spread, pieces)
+
+
+def apart(known: Known) -> Floats:
+    """The share of the variance of the estimated means that is not noise: near 1 once arms are told apart. ()"""
+    counts = known.past.counts
+    seen = counts > 0
+    number = np.maximum(seen.sum(axis=-1), 2.0)
+    noise = known.variance * total(np.where(seen, 1.0 / np.maximum(counts, 1.0), 0.0)) / number
+    means = np.where(seen, known.means, 0.0)
+    away = np.where(seen, means - (total(means) / number)[..., None], 0.0)
+    return np.clip(1 - noise * (number - 1) / np.maximum(total(away * away), 1e-300), 0.0, 1.0)
 
 
 def known_from(past: Past, variance: Floats, shifts: bool) -> Known:

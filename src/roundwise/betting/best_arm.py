@@ -14,7 +14,7 @@ from roundwise.betting.best_arm_parts import played
 from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.ledger import Wanted, reached
 from roundwise.betting.parts import averaged, chunks, field_of, log_phi
-from roundwise.estimates import Forecast, Known
+from roundwise.estimates import CROWD, Forecast, Known, apart
 from roundwise.noise import items_of
 from roundwise.noise.parts import columns, seen
 from roundwise.problem import Problem
@@ -22,6 +22,8 @@ from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
 from roundwise.state import Batch, Parts
 from roundwise.stopping.base import Behind, Claim, Interval
+
+TOLD_APART = 0.25  # with more than CROWD arms: bets are wary once so much of what tells them apart is not noise
 
 
 class Won(NamedTuple):
@@ -92,13 +94,16 @@ class BestArmLedger:
         gains, lost, means = (columns(each, several) for each in (won.gains, won.lost, known.means))
         error = columns(np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), several)
         extra = columns(self._extra(known, choice), several) if shifts and known.past.batches > 1 else None
+        many = problem.arms > CROWD and not first
+        wary = columns(apart(known)[..., None] >= TOLD_APART, several)[0] if many else None
         found = np.empty_like(gains)
         for here in chunks(data.counts.shape):
             part, out = data.at(here), lost[:, here]
             field = field_of(part, None if first else means[:, here], shifts)
             looks = field.means.copy() if first else field.means - out * error[:, here]
             before = None if extra is None else extra[:, here]
-            found[:, here] = played(problem, gains[:, here], out, part, field, looks, before, first)
+            crowd = None if wary is None or not wary[here].any() else wary[here]
+            found[:, here] = played(problem, gains[:, here], out, part, field, looks, before, first, crowd)
         after = averaged(found, won.gains.shape[:-1], several)
         return Won(after, won.lost | (after >= problem.goal))
 

@@ -13,6 +13,8 @@ from roundwise.betting.parts import Field, largest, log_phi, per_row, possible, 
 from roundwise.noise.parts import Index, Seen, of_pairs, tilts_of
 from roundwise.problem import Problem
 
+CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
+SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
 FEW, MOST = 0.3, 0.9  # share of the arms in all runs that are in: below it only these are looked at; above it, all
 
 
@@ -145,10 +147,12 @@ def played(
     looks: Floats,
     extra: Floats | None,
     first: bool,
+    wary: Bools | None = None,
 ) -> Floats:
     """log E_i of each column after all parts. (K, n)
 
-    `looks` is how good each arm looks before each part; it is used up.
+    `looks` is how good each arm looks before each part; it is used up. In columns that are `wary` (n) a part is bet on
+    where the lead is clear, or the leader not too unlikely to be right.
     """
     parts, arms, n = data.counts.shape
     tilts = tilts_of(problem.noise, data)
@@ -190,12 +194,27 @@ def played(
         else:
             z, before, new, leverage = (each.take(open_, axis=1, mode="clip") for each in (z, before, new, leverage))
 
-    good = possible(before, leverage, None if live is None else live[:, open_ % n])
+    if live is not None:
+        live = live[:, open_ % n]
+    elif wary is not None:
+        live = _clear(z, lead % (arms * n), open_, wary, lost)
+    good = possible(before, leverage, live)
     tilt = tilts.pairs(Compared(open_, lead, follow, arms), new, leverage, 0.0)
     before /= leverage
     found = gains.reshape(-1).copy()
     found[open_] = settled(goal, found.take(open_), z, before, tilt, good, jump=data.jump)
     return found.reshape(arms, n)
+
+
+def _clear(z: Floats, lead: Index, open_: Index, wary: Bools, lost: Bools) -> Bools:
+    """Where a bet is placed: the lead is CLEAR, or the one over all who are still in SURE enough. (P, c)"""
+    parts, n = lead.shape
+    run = open_ % n
+    place = (np.arange(parts) * n)[:, None] + run
+    own = lead.take(run, axis=1) == open_
+    chances = np.where(own | lost.reshape(-1).take(open_), 0.0, log_phi(z))
+    sure = np.bincount(place.reshape(-1), chances.reshape(-1), parts * n) >= math.log(SURE)
+    return (z >= CLEAR) | sure.take(place) | ~wary.take(run)
 
 
 def _standing(who: Rivals, field: Field, variances: Floats, extra: Floats | None) -> tuple[Floats, Floats]:

@@ -248,7 +248,7 @@ class Claiming:
             return kept.steps
         share = np.full(batch.counts.shape[:-1], np.nan) if rho is None else rho
         step = Step(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs)
-        if batch.parts is not None and not kept.steps and batch.counts.ndim == 1:  # bounds are made of one run
+        if batch.parts is not None and not kept.steps:
             step = step._replace(parts=tuple(part._replace(table=None) for part in parts_of(batch)))
         return (*kept.steps, step)
 

@@ -73,15 +73,14 @@ def played(
     return averaged(found, runs, several)
 
 
-def _more(extra: Floats | None, scale: Floats | float = 1.0) -> Callable[[Floats], Floats] | None:
+def _more(extra: Floats | None, scale: Floats | None = None) -> Callable[[Floats], Floats] | None:
     """What the shifts of earlier batches add to the variance of each form, given what it is without."""
     if extra is None:
         return None
     finite = bool(np.isfinite(extra).all())
 
     def more(before: Floats) -> Floats:
-        found = before * scale
-        found *= found
+        found = before * before if scale is None else (before * scale) ** 2
         found *= extra
         return found if finite else np.where(np.isfinite(found), found, 0.0)
 

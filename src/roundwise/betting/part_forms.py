@@ -51,8 +51,8 @@ def forms_of(pieces: Halfspaces, parts: int, arms: int, n: int) -> Forms:
     return Forms(Form(places, factors, offsets.reshape(parts, -1)), scale)
 
 
-def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[Form, Floats]:
-    """Some of the pieces (Q) of all columns, which are the same before every part, and their units. (P, c)"""
+def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> tuple[Form, Floats | None]:
+    """Some of the pieces (Q) of all columns, which are the same before every part, and their units, if not 1. (P, c)"""
     line, run = np.divmod(some, n)
 
     def places() -> list[Index]:
@@ -61,7 +61,7 @@ def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> 
 
     offsets, shape = pieces.offsets[line], (parts, some.size)
     if pieces.pairs:
-        return Form(places, None, np.broadcast_to(offsets, shape)), np.ones(shape)
+        return Form(places, None, np.broadcast_to(offsets, shape)), None
     units = np.abs(pieces.coefficients[line]).max(axis=-1)
     units = np.where(units > 0, units, 1.0)
     factors = [np.broadcast_to(each / units, shape) for each in pieces.coefficients[line].transpose()]

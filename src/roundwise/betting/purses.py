@@ -35,7 +35,7 @@ class Kept(NamedTuple):
     expected: Floats  # (), how many more will be; infinite without a budget
     over: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
-    steps: tuple[Step, ...] = ()  # of one run, at most `MOST_STEPS`, for bounds; before a claim was added without it
+    steps: tuple[Step, ...] = ()  # of one run, at most `MOST_STEPS`, for bounds; without claims that were added later
     out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
 
 

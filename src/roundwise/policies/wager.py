@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Floats, total
 from roundwise.betting.rule import Betting, ledger_of
 from roundwise.dealing import FIRST_PARTS, PARTS
-from roundwise.estimates import Known
+from roundwise.estimates import CROWD, Known, apart
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
 from roundwise.policies.base import check_room, checked, everywhere, limited, whole
@@ -26,7 +26,9 @@ PRICE, OF_ALL = 120.0, 0.2  # with no price a batch is worth so many samples tim
 WIDTH = 3.0  # a batch is at most WIDTH sqrt(price / N) times the N samples so far
 NARROWEST = 0.25  # but so much of them is always allowed
 UNSURE = 2.0  # beta: a batch is at least this share of all samples so far, times the chance that the choice is wrong
-CROWDED, CROWD = 0.4, 100  # the same while many arms are near the top, times the doubt and sqrt(K), K at most CROWD
+CROWDED = 0.4  # the same while many arms are near the top, times the doubt and sqrt(K), K at most CROWD
+WIDEST = 6.0  # a batch is at most this times the samples so far, if no growth is said
+CONTENDERS, WIDER = 25.0, 4.0  # so many contenders of more than CROWD arms widen that; by this at most
 SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 CAUTIOUS, BOLD = 20.0, 250.0  # of the price over K: bets are less bold below, and on the first batch bolder from here
@@ -44,7 +46,8 @@ class Wager:
 
     `batch_price` is what a batch is worth to you, in samples: the first batch, the size of all others and how bold the
     bets are follow from it, and nothing else needs tuning. The first batch has at least `first_pulls` of each arm.
-    `growth` bounds a batch by so many times the samples so far. `max_batch` and `min_per_arm` limit every batch; an arm
+    `growth` bounds a batch by so many times the samples so far (6 if it is not said, and up to 24 where more than 100
+    arms crowd near the top). `max_batch` and `min_per_arm` limit every batch; an arm
     that is pulled at all is pulled at least `min_per_arm` times.
 
     >>> from roundwise.questions import BestArm
@@ -54,7 +57,7 @@ class Wager:
 
     stopping: Betting = field(default_factory=Betting)
     first_pulls: float = 30.0  # n0, of each arm; more at a high price
-    growth: float = 6.0  # at most
+    growth: float | None = None  # at most
     batch_price: float | None = None  # lambda
     max_batch: float | None = None
     min_per_arm: float = 0.0
@@ -62,8 +65,8 @@ class Wager:
 
     def __post_init__(self) -> None:
         checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
-        checked(0 < self.growth < 1e6, f"`growth` is {self.growth:g}, but must be positive (and below 1e6).")
-        price = self.batch_price
+        growth, price = self.growth, self.batch_price
+        checked(growth is None or 0 < growth < 1e6, f"`growth` is {growth}, but must be positive (and below 1e6).")
         checked(
             price is None or 0 < price <= 2**53, f"`batch_price` is {price}, but must be a positive number of samples."
         )
@@ -99,11 +102,10 @@ class Wager:
         confidence = ledger.confidence(problem, kept.choice, kept.known)
         worth = ledger.worth * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
         price = self.batch_price or worth
-        growth = np.minimum(np.maximum(WIDTH * np.sqrt(price / samples), NARROWEST), self.growth)
+        growth = np.minimum(np.maximum(WIDTH * np.sqrt(price / samples), NARROWEST), self.growth or WIDEST)
         least = np.minimum(np.maximum(SMALLEST, -UNSURE * np.expm1(confidence)), growth)
         if self.batch_price is None and ledger.shifts:
-            crowd = CROWDED * math.sqrt(min(problem.arms, CROWD)) * -confidence * apart(kept.known) ** 4
-            least = np.maximum(least, np.minimum(crowd, self.growth))
+            least = np.maximum(least, self._crowd(problem, kept.known, wanted.pulls, confidence))
         size = np.clip((1 + growth) / 3 * need, least * samples, np.maximum(growth, least) * samples)
         unfinished = wanted.unfinished / np.maximum(wanted.unfinished.sum(axis=-1), 1.0)[..., None]
         share = np.where(need[..., None] > 0, wanted.pulls / np.maximum(need, 1e-300)[..., None], unfinished)
@@ -118,18 +120,15 @@ class Wager:
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
         return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=parts, jump=jump)
 
+    def _crowd(self, problem: Problem, known: Known, wanted: Floats, confidence: Floats) -> Floats:
+        """The least batch while many arms crowd near the top, in samples so far (docs/wager.md). ()"""
+        crowd = CROWDED * math.sqrt(min(problem.arms, CROWD)) * -confidence * apart(known) ** 4
+        if self.growth is not None or problem.arms <= CROWD or known.past.batches < 2:  # one tells little of the top
+            return np.minimum(crowd, self.growth or WIDEST)
+        contenders = total(wanted) ** 2 / np.maximum(total(wanted * wanted), 1e-300)
+        return np.minimum(crowd, WIDEST * np.clip(contenders / CONTENDERS, 1.0, WIDER))
+
     def _jump(self, problem: Problem) -> int:
         """How bold the bets are, by the price alone: by what is estimated they would be worse (docs/wager.md)."""
         each = math.nan if self.batch_price is None else self.batch_price / problem.arms
         return int(each >= BOLD) - int(each < CAUTIOUS)
-
-
-def apart(known: Known) -> Floats:
-    """The share of the variance of the estimated means that is not noise: near 1 once arms are told apart. ()"""
-    counts = known.past.counts
-    seen = counts > 0
-    number = np.maximum(seen.sum(axis=-1), 2.0)
-    noise = known.variance * total(np.where(seen, 1.0 / np.maximum(counts, 1.0), 0.0)) / number
-    means = np.where(seen, known.means, 0.0)
-    away = np.where(seen, means - (total(means) / number)[..., None], 0.0)
-    return np.clip(1 - noise * (number - 1) / np.maximum(total(away * away), 1e-300), 0.0, 1.0)

@@ -242,8 +242,10 @@ def notes_of(state: State, strange: Sequence[str]) -> list[str]:
         )
     if state.later:
         came = count(sum(float(each.counts.sum()) for _, each in state.later))
-        enter = "means" if one_by_one(state.settings.question) else "means and bounds"
-        said.append(f"{came} results came after the decision: they enter {enter}, and the verdict stands.")
+        enter = "means and bounds, and the verdict stands"
+        if one_by_one(state.settings.question):
+            enter = "means and their intervals; what was found for the claims, and its bounds, stand as they were"
+        said.append(f"{came} results came after the decision: they enter {enter}.")
     every = [*state.notes, *(note for _, each in state.later for note in each.notes)]
     return said + gathered([(note.partition(":")[0], note) for note in every])
 

@@ -132,6 +132,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
             compared.append(arm)
             continue
         difference = estimates.get(arm.name, arm.mean - base.mean)
+        of = float(state.trial.record.means[control]) if arm.name in estimates else base.mean  # before the same results
         lifts = _lifts(state, base, float(low), float(high))
         compared.append(
             replace(
@@ -139,7 +140,7 @@ def _compared(state: State, arms: list[Arm], bounds: Bounds, claims: Sequence[Cl
                 difference=difference,
                 difference_lower=_known(float(low)),
                 difference_upper=_known(float(high)),
-                lift=difference / base.mean if lifts is not None else None,
+                lift=difference / of if lifts is not None and of > 0 else None,
                 lift_lower=None if lifts is None else _known(lifts[0]),
                 lift_upper=None if lifts is None else _known(lifts[1]),
             )
