@@ -481,7 +481,7 @@ class TestWhatIsSaid:
         assert [(each.estimate, each.lower) for each in report.claim_rows] == [
             (each.estimate, each.lower) for each in before
         ]
-        assert any("after the decision: they enter means, and" in each for each in report.notes)
+        assert any("after the decision: they enter means" in each for each in report.notes)
 
     def test_what_is_no_object_or_no_change_is_said(self, make):
         with pytest.raises(InputError, match=r"`question` is the text 'best-arm'. Give the object"):
