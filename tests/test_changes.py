@@ -172,7 +172,7 @@ class TestBudgets:
         with pytest.raises(InputError, match="Results were told after 's' ended"):
             study.extend(300)
 
-    @pytest.mark.parametrize("cash", [0.0, 0.1])
+    @pytest.mark.parametrize("cash", [0.0, 0.3])
     def test_whoever_extends_whenever_nothing_is_shown_keeps_the_error(self, cash):
         """Three times the budget is doubled after its end; 20 % of the studies may be wrong."""
         wrong, runs = 0, 300
@@ -481,7 +481,7 @@ class TestWhatIsSaid:
         assert [(each.estimate, each.lower) for each in report.claim_rows] == [
             (each.estimate, each.lower) for each in before
         ]
-        assert any("after the decision: they enter means, and" in each for each in report.notes)
+        assert any("after the decision: they enter means" in each for each in report.notes)
 
     def test_what_is_no_object_or_no_change_is_said(self, make):
         with pytest.raises(InputError, match=r"`question` is the text 'best-arm'. Give the object"):
