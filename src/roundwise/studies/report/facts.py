@@ -112,7 +112,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
     units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
     rising = cells_of(question) != "some below a level"
     control = control_of(question)
-    waiting = state.outstanding if state.closed is None else None
+    waiting = state.awaited
     found = Findings(
         question,
         sorted(rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
@@ -134,6 +134,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         headline=headline_of(found, _why(state)),
         delta=settings.delta,
         results=int(record.samples),
+        late=int(state.late.counts.sum()),
         waiting=0 if waiting is None else int(waiting.counts.sum()),
         budget=settings.budget,
         rounds=int(state.trial.record.batches),
@@ -186,7 +187,9 @@ def _why(state: State) -> str:
 def _files(state: State, rounds: Sequence[Asked], events: Sequence[Event]) -> tuple[Told, ...]:
     """Every file whose results are in the study, with when and by whom it was recorded."""
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
-    files: list[tuple[int | None, Results]] = [(asked.number, each) for asked in rounds for each in asked.files]
+    files: list[tuple[int | None, Results]] = []
+    for asked in rounds:
+        files += [(None if state.after_decision(asked) else asked.number, each) for each in asked.files]
     files += [(None, each) for _, each in state.later]
     found = []
     for number, each in files:
@@ -212,7 +215,7 @@ def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | 
     if status != "undecided" or state.over is not None or not events:
         return None
     asked = [each.at for each in events if each.kind == "asked"]
-    return asked[-1] if state.outstanding is not None and asked else events[-1].at
+    return asked[-1] if state.awaited is not None and asked else events[-1].at
 
 
 def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
@@ -227,8 +230,9 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     elif guarantee.conditions:
         promise += f", provided that {guarantee.provided}"
     what = f"has not concluded ({open_words(found)})" if found.words is None else f"concluded that {found.words}"
+    came = "1 result" if record.samples == 1 else f"{int(record.samples)} results"
     return (
-        f"With {int(record.samples)} results of {len(settings.arms)} arms in {rounds(int(record.batches))}, "
+        f"With {came} of {len(settings.arms)} arms in {rounds(int(record.batches))}, "
         f"{_allocated(settings)} (roundwise {__version__}), the study {what}; {promise}."
     )
 
@@ -262,9 +266,13 @@ def _next(state: State, verdict: Plain | None) -> str:
     tell = said("`study.tell(...)`", f"`roundwise tell {name} FILE`")
     if waiting.files:
         give_up = said("`study.close_round(REASON)`", f"`roundwise tell {name} --round-over REASON`")
+        left = int(waiting.outstanding.sum())
+        if left == 1:
+            come = f"1 result of round {waiting.number} is still to come"
+            return f"{come}: tell it with {tell}, or {give_up} if it will not."
         return (
-            f"{int(waiting.outstanding.sum())} results of round {waiting.number} are still to come: tell them with "
-            f"{tell}, or {give_up} if they will not."
+            f"{left} results of round {waiting.number} are still to come: tell them with {tell}, or {give_up} if they "
+            "will not."
         )
     return f"do round {waiting.number}, then {tell}."
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from roundwise.arrays import Plain
 from roundwise.errors import visible
 from roundwise.studies.store.log import Entry, stamp
-from roundwise.studies.words import Units, count
+from roundwise.studies.words import Units, several
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +110,7 @@ class Facts:
     headline: str  # the answer with its size, or what is shown and what is open
     delta: float
     results: int  # that count
+    late: int  # of them, those that came after the decision
     waiting: int  # that are recorded, of a round that is still open
     budget: int | None
     rounds: int  # that count
@@ -214,7 +215,7 @@ def _what(kind: str, payload: Plain) -> str:
         name = question.get("name", "?") if isinstance(question, dict) else question
         return f"created: {name} of {len(arms)} arms"
     if kind == "asked":
-        return f"asked for {count(_asked(payload) or 0)} results"
+        return f"asked for {several(_asked(payload) or 0, 'result')}"
     if kind == "told":
         return "recorded"
     if kind == "round_over":

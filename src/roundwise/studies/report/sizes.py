@@ -51,7 +51,7 @@ def measured(state: State, answer: object, courses: Sequence[Course], intervals:
 
 def _arms(state: State) -> list[Arm]:
     """What came back of every arm; also what is recorded and does not count yet."""
-    record, waiting = state.record, state.outstanding if state.closed is None else None
+    record, waiting = state.record, state.awaited
     open_ = None if waiting is None or not waiting.files else waiting.whole
     later: dict[str, int] = {}
     for names, each in state.later:
