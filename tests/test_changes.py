@@ -454,6 +454,7 @@ class TestWhatIsSaid:
         narrow, wide = (each.arm_rows[1] for each in (found, alone.report()))
         assert narrow.upper < wide.upper  # the bounds have seen them
         assert found.answer == alone.report().answer
+        assert [each.shown_at for each in found.claim_rows if each.shown] == [1]
         study.tell(told(500, {"a": 5, "b": 7}, 10))
         assert study.status().results == 520
         assert study.report().plain()["after_decision"] == 320
@@ -564,7 +565,7 @@ class TestWhatIsSaid:
         assert [(each.estimate, each.lower) for each in report.claim_rows] == [
             (each.estimate, each.lower) for each in before
         ]
-        assert any("after the decision: they enter means, and" in each for each in report.notes)
+        assert any("after the decision: they enter means and their intervals;" in each for each in report.notes)
 
     def test_what_is_no_object_or_no_change_is_said(self, make):
         with pytest.raises(InputError, match=r"`question` is the text 'best-arm'. Give the object"):

@@ -13,15 +13,13 @@ from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
-from roundwise.stopping import exacting, explained
-from roundwise.studies.count import restored
+from roundwise.stopping import exacting
 from roundwise.studies.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
-from roundwise.studies.packing import Unreadable
 from roundwise.studies.report.files import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
-from roundwise.studies.report.model import Cell, Course, Event, Facts, Told, events_of
+from roundwise.studies.report.model import Cell, Event, Facts, Told, events_of
 from roundwise.studies.report.page import card_of, page_of
-from roundwise.studies.report.sizes import measured
+from roundwise.studies.report.sizes import courses_of, measured
 from roundwise.studies.report.text import outside, text_of, top_of
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
@@ -60,7 +58,7 @@ class Report(Facts):
         return json.dumps(self.plain(), indent=2, allow_nan=False)
 
     def top(self) -> str:
-        """The headline for a terminal; above it what became of the guarantee, unless it was kept."""
+        """The headline for a terminal; above it what became of the guarantee, unless it was kept, and all dangers."""
         return "\n".join(top_of(self))
 
     def text(self) -> str:
@@ -284,9 +282,6 @@ def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
 # --- what each round brought, and what it did to the evidence
 
 
-MANY = 200  # claims (or batches) up to which their course is followed
-
-
 def cells_of_rounds(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
     """What every round brought of every arm that it asked for or had."""
     found = []
@@ -306,41 +301,3 @@ def cells_of_rounds(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
                     )
                 )
     return tuple(found)
-
-
-def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
-    """The evidence after every round, as it was recorded, for each claim that is made now."""
-    rule, problem, names = explained(state.settings.policy.stopping), state.settings.problem, state.settings.arms
-    now = rule.claims(problem, state.trial, names)
-    steps = [entry.payload for entry in entries if entry.kind == "counted"]
-    if not now or len(now) > MANY or len(steps) > MANY:
-        return ()
-    found: dict[str, dict[int, tuple[float, bool]]] = {each.words: {} for each in now}
-    for payload in steps:
-        try:
-            trial = restored(state.settings, payload)
-        except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
-            continue
-        for each in rule.claims(problem, trial, names):
-            if each.words in found:
-                found[each.words][int(payload["batch"])] = (each.evidence, each.shown)
-    return tuple(
-        Course(
-            claim=words,
-            rounds=tuple(steps),
-            log_evidence=tuple(evidence for evidence, _ in steps.values()),
-            shown=bool(steps) and list(steps.values())[-1][1],
-            shown_at=_since([(number, shown) for number, (_, shown) in steps.items()]),
-        )
-        for words, steps in found.items()
-    )
-
-
-def _since(steps: list[tuple[int, bool]]) -> int | None:
-    """The round from which on a claim was shown all the time, if it is."""
-    first = None
-    for number, shown in reversed(steps):
-        if not shown:
-            break
-        first = number
-    return first

@@ -94,8 +94,17 @@ class Course(NamedTuple):
     claim: str
     rounds: tuple[int, ...]
     log_evidence: tuple[float, ...]
+    log_bar: tuple[float, ...]  # what it had to reach then, or had reached
     shown: bool
     shown_at: int | None  # the round from which on it was shown
+
+
+class Point(NamedTuple):
+    """How a claim stood after a round."""
+
+    log_evidence: float
+    log_bar: float
+    shown: bool
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
