@@ -24,6 +24,7 @@ from roundwise.questions import Claims
 from roundwise.state import Batch
 from roundwise.studies import count as counting
 from roundwise.studies.keeping import verified
+from roundwise.studies.replay import replayed
 from roundwise.studies.results import Columns
 from roundwise.studies.settings import Settings
 from roundwise.studies.store import UnknownStudy
@@ -172,7 +173,7 @@ class TestBudgets:
         with pytest.raises(InputError, match="Results were told after 's' ended"):
             study.extend(300)
 
-    @pytest.mark.parametrize("cash", [0.0, 0.1])
+    @pytest.mark.parametrize("cash", [0.0, 0.3])
     def test_whoever_extends_whenever_nothing_is_shown_keeps_the_error(self, cash):
         """Three times the budget is doubled after its end; 20 % of the studies may be wrong."""
         wrong, runs = 0, 300
@@ -379,6 +380,21 @@ class TestRequests:
         assert study.tell(sums(a=(30, 15), b=(30, 9), c=(30, 4))).plain() == report.plain()
 
 
+def _after_the_decision(study, came):
+    """So many results came after the decision: in the note, the extent, the files and the rounds; read anew, too."""
+    found = study.report()
+    assert any(each.startswith(f"{count(came)} results came after the decision") for each in found.notes)
+    assert f"{count(came)} after the decision" in found.text()
+    assert (found.late, found.plain()["after_decision"]) == (came, came)
+    assert sum(each.results for each in found.files if each.round is None) >= came  # also of arms that left
+    assert "still open" not in found.markdown()
+    assert list(study.status().notes) == [each for each in found.notes if not each.startswith("* The mean")]
+    assert (study.status().results, study.status().late) == (found.results, found.late)
+    assert replayed(study.entries()).record.counts.tolist() == study.state.record.counts.tolist()
+    assert study.ask() is None
+    assert verified(study.entries()).differences == ()
+
+
 class TestWhatIsSaid:
     def test_a_closed_study_waits_for_nothing(self, make, tmp_path):
         study = make()
@@ -395,7 +411,7 @@ class TestWhatIsSaid:
         listed = list_studies(f"sqlite:///{tmp_path}/studies.db")[0]
         assert (listed["since"], listed["waiting"], listed["state"]) == (None, 0, "closed")
 
-    def test_results_that_count_no_more_because_an_earlier_round_decides(self, make):
+    def test_results_of_rounds_after_the_one_that_decides_now(self, make):
         study = make()
         rates(study, a=0.1, b=0.9, c=0.85)
         rates(study, a=0.1, b=0.88, c=0.86)
@@ -405,10 +421,78 @@ class TestWhatIsSaid:
         found = study.report()
         assert found.status == "decided"
         assert found.rounds < before.rounds
-        came = study.state.asked[1].counts[:2].sum()
-        said = f"{came:.0f} results (1 round) came after the round that decides, now that all is counted anew"
-        assert any(each.startswith(said) for each in found.notes)
-        assert study.status().notes == found.notes
+        came = int(study.state.asked[1].counts[:2].sum())
+        _after_the_decision(study, came)
+        assert found.results == int(sum(each.counts[:2].sum() for each in study.state.asked))
+        assert any("Results of c stay in the record" in each for each in found.notes)
+
+    def test_a_correction_that_decides_earlier_loses_nothing(self, make):
+        """Rounds after the one that decides now, one of them open: in means, bounds and notes."""
+        study = make(arms=("a", "b"), round=200, split="equal", columns=Columns(id="user"))
+
+        def told(first, wins, number=100):
+            rows = [(f"{arm}{first + i}", arm, int(i < won)) for arm, won in wins.items() for i in range(number)]
+            users, arms, outcomes = map(list, zip(*rows, strict=True))
+            return {"user": users, "arm": arms, "outcome": outcomes}
+
+        for k, wins in enumerate(({"a": 40, "b": 45}, {"a": 41, "b": 46}, {"a": 20, "b": 25})):
+            study.ask()
+            study.tell(told(100 * k, wins, 100 if k < 2 else 50))
+        assert study.report().waiting == 100
+        first = study.state.asked[0].files[0].digest
+        study.amend(first, told(0, {"a": 10, "b": 75}), "the wrong file")
+        found = study.report()
+        assert (found.status, found.rounds, found.results, found.waiting, found.still_to_come) == (
+            "decided", 1, 500, 0, {}
+        )  # fmt: skip
+        _after_the_decision(study, 300)
+        assert [each.results for each in found.arm_rows] == [250, 250]
+        assert found.arm_rows[1].mean == (75 + 46 + 25) / 250
+        alone = make("alone", arms=("a", "b"), round=200, split="equal", columns=Columns(id="user"))
+        alone.ask()
+        alone.tell(told(0, {"a": 10, "b": 75}))
+        narrow, wide = (each.arm_rows[1] for each in (found, alone.report()))
+        assert narrow.upper < wide.upper  # the bounds have seen them
+        assert found.answer == alone.report().answer
+        assert [each.shown_at for each in found.claim_rows if each.shown] == [1]
+        study.tell(told(500, {"a": 5, "b": 7}, 10))
+        assert study.status().results == 520
+        assert study.report().plain()["after_decision"] == 320
+        same_when_read_again(study)
+
+    def test_what_decided_too_early_by_a_correction_counts_again_after_another(self, make):
+        study = make()
+        rates(study, a=0.4, b=0.45, c=0.2)
+        rates(study, a=0.4, b=0.45, c=0.2)
+        before = study.report()
+        asked = study.state.asked[0]
+        n = dict(zip(asked.arms, asked.pulls.astype(int).tolist(), strict=True))
+        wrong = sums(**{arm: (each, each if arm == "b" else 0) for arm, each in n.items()})
+        study.amend(asked.files[0].digest, wrong, "typing error")
+        assert study.report().status == "decided"
+        _after_the_decision(study, int(study.state.asked[1].counts.sum()))
+        right = sums(
+            **{arm: (each, round(each * p)) for (arm, each), p in zip(n.items(), (0.4, 0.45, 0.2), strict=True)}
+        )
+        study.amend(study.state.asked[0].files[0].digest, right, "no, it was right", again=True)
+        after = study.report()
+        assert (after.status, after.results, after.rounds) == (before.status, before.results, before.rounds)
+        assert after.late == 0
+        assert [each.mean for each in after.arm_rows] == [each.mean for each in before.arm_rows]
+        same_when_read_again(study)
+
+    def test_no_larger_budget_where_results_came_after_the_end(self, make):
+        """A correction ends the study after its first round: what came then was bet on by nobody."""
+        study = make(**CLAIMS, budget=900, round=300)
+        for _ in range(2):
+            study.ask()
+            study.tell(sums(placebo=(100, 30), low=(100, 33), high=(100, 40)), again=True)
+        first = study.state.asked[0].files[0].digest
+        study.amend(first, sums(placebo=(100, 5), low=(100, 90), high=(100, 95)), "typing error")
+        assert study.report().status == "decided"
+        _after_the_decision(study, 300)
+        with pytest.raises(InputError, match="decided for good|after 's' ended"):
+            study.extend(1200)
 
     def test_earlier_data_are_in_the_report(self, make):
         study = make()
@@ -481,7 +565,7 @@ class TestWhatIsSaid:
         assert [(each.estimate, each.lower) for each in report.claim_rows] == [
             (each.estimate, each.lower) for each in before
         ]
-        assert any("after the decision: they enter means, and" in each for each in report.notes)
+        assert any("after the decision: they enter means and their intervals;" in each for each in report.notes)
 
     def test_what_is_no_object_or_no_change_is_said(self, make):
         with pytest.raises(InputError, match=r"`question` is the text 'best-arm'. Give the object"):

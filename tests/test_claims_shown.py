@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from roundwise.planning.rows import Spread
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.keeping import verified
+from roundwise.studies.report.model import Course
+from roundwise.studies.report.page import bars_of, evidence_chart
 from roundwise.trial import advance, begin
 
 RULE = Claiming()
@@ -202,7 +205,8 @@ class TestWhatHappenedIsSaid:
         study.drop("a", "broken")
         study.note("looked at it")
         notes = study.status().notes
-        assert "a was left out after round 1: broken." in notes
+        gone = "Results of a stay in the record, and count in nothing."
+        assert f"a was left out after round 1: broken. {gone}" in notes
         assert any(each.endswith(": looked at it") for each in notes)
         assert not any("was" in each and "at first" in each for each in notes)
 
@@ -278,3 +282,38 @@ class TestWords:
 
         assert Units(False).gap(5e-324, "down") == "0"
         assert signed(5e-324, "0") == "0"
+
+
+class TestTheChart:
+    def test_the_bar_is_that_of_each_round(self, make):
+        """Drawn as it is now, what passes it had seemed to be shown long before it was."""
+        study = doses(make)
+        found = study.report()
+        assert all(len(each.log_bar) == len(each.rounds) == 1 for each in found.courses)
+        assert [each.log_bar[-1] for each in found.courses] == [each.log_bar for each in found.claim_rows]
+        high, low = math.log(80), math.log(40)
+        open_, shown = (
+            Course("75mg beats placebo", (1, 2, 3), (1.0, 4.0, 4.1), (high, high, low), True, 3),
+            Course("300mg beats placebo", (1, 2, 3), (2.0, 5.0, 5.0), (high, low, low), True, 2),
+        )
+        assert bars_of([open_, shown]) == {1: high, 2: high, 3: low}  # in the end all are shown
+        chart = evidence_chart(replace(found, courses=(open_, shown)))
+        levels = [float(each) for each in re.findall(r'x2="[0-9.]+%" y1="([0-9.]+)" y2="\1" class="bar"', chart)]
+        assert len(levels) == 3
+        assert levels[0] == levels[1] < levels[2]  # down is more
+        assert "The dashed line is the highest bar of what was open, 80 : 1 in the first round and 40 : 1 now" in chart
+
+    def test_a_course_begins_anew_when_all_is_counted_anew(self, make):
+        """What was won in rounds before a correction is not what would have been won after it."""
+        study = doses(make, budget=1600)
+        study.ask()
+        study.tell(sums(placebo=(80, 26), **{"25mg": (40, 10), "75mg": (40, 22), "300mg": (40, 32)}))
+        assert {each.rounds for each in study.report().courses} == {(1, 2)}
+        first = study.state.asked[0].files[0].digest
+        study.amend(first, sums(placebo=(80, 24), **{"25mg": (40, 9), "75mg": (40, 21), "300mg": (40, 30)}), "a slip")
+        assert {each.rounds for each in study.report().courses} == {(2,)}
+
+    def test_an_undecided_study_is_not_decided_by_a_rule(self, make):
+        study = make("t", question=Claims.against_control(DOSES, "placebo"), arms=DOSES, round=200, split="2:1:1:1")
+        assert "decided by" not in study.report().sentence
+        assert "judged by the rule of chances" in study.report().sentence

@@ -119,6 +119,9 @@ class TestTheSplit:
         expected = 500 if split else 667
         assert danger.startswith("The results are split among the arms otherwise than was asked, as chance does once")
         assert f"b has {counts[1]}, where {expected} were to be expected" in danger
+        for said in (report.text(), report.top()):  # above the headline, once
+            assert said.startswith(f"Danger: {danger}\n{report.headline}.")
+            assert said.count("Danger: ") == 1
         assert report.guarantee == "kept"  # how many results there are of an arm has no part in it
 
     @pytest.mark.parametrize("split", ["2:1:1", None])

@@ -163,6 +163,13 @@ class Bets:
             course.seen(bet.part)
             yield earlier[-1], aim
 
+    def money(self, forms: Halfspaces, bar: float) -> Callable[[Floats], Floats]:
+        """log of what there is against each value after the last bet. (P)"""
+        units = self.end.known.past.first
+        drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
+        steady = [self.problem.noise.steady(bet.known.past, bet.part, forms, units, drifts) for bet in self.placed]
+        return lambda values: log_total(sum((bet(values) for bet in steady), log_weights + np.zeros(values.shape)))
+
 
 def interval(lower: Floats, minus: Floats) -> Interval:
     """What lies between bounds from below of values and of their negatives."""

@@ -59,6 +59,7 @@ def with_claims(
         over=kept.over,
         rounds=kept.rounds,
         steps=kept.steps,
+        tail=None if kept.tail is None else kept.tail.of_arms(more),
         out=None if kept.out is None else _padded(kept.out, new.number) > 0,
     )
     return rule.looked(after, kept, left)

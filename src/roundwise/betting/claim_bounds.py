@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Array, Bools, Floats
 from roundwise.betting.closed import lacking, money_of
 from roundwise.estimates import Past
 from roundwise.noise import range_of_means
@@ -24,6 +24,12 @@ from roundwise.state import Batch
 
 _HALVINGS = 32  # of 120 standard errors: to 1e-7 of one
 _FAR = 60.0  # standard errors from the estimate within which bounds are sought
+
+
+def spread(pieces: Halfspaces, times: int) -> Halfspaces:
+    """Each piece of one run so many times."""
+    factors = None if pieces.factors is None else np.repeat(pieces.factors, times, axis=0)
+    return Halfspaces(np.repeat(pieces.arms, times, axis=0), factors, np.repeat(pieces.offsets, times), pieces.pairs)
 
 
 class Step(NamedTuple):
@@ -54,15 +60,7 @@ def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bar
     One drift that reaches the bar at the budget, the same for every value, so what is won falls as the value rises.
     Whatever the claims have shown, these bets go on. They begin with the `first` step that claims were there for.
     """
-    start = steps[first]
-    budget = start.counts / max(float(start.rho), 1e-300)  # what each arm would have, if shares stayed the same
-    units, past, bets = np.maximum(budget, 1e-300), guess(problem, start.counts.shape), []
-    drifts = np.sqrt(2 * bars)[None]
-    for number, step in enumerate(steps):
-        if number >= first:
-            bet = problem.noise.steady(past, step.batch, pieces, units, drifts)
-            bets += _in_parts(problem, step, pieces, units, drifts) if step.parts and _none(bet, bars) else [bet]
-        past = past.plus(step.batch)
+    bets, past = single_bets(problem, steps, pieces, bars, first)
 
     def exceeded(values: Floats) -> Bools:
         logs, ever = np.zeros(values.shape), np.zeros(values.shape, dtype=np.bool_)
@@ -72,6 +70,25 @@ def single_step(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bar
         return ever
 
     return _ends(exceeded, problem, past, pieces)
+
+
+def single_bets(
+    problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats, first: int
+) -> tuple[list[Steady], Past]:
+    """The bets of `single_step`, and the past after them, with the guess before it."""
+    past, bets, drifts = guess(problem, steps[first].counts.shape), list[Steady](), np.sqrt(2 * bars)[None]
+    units = units_of(steps[first])
+    for number, step in enumerate(steps):
+        if number >= first:
+            bet = problem.noise.steady(past, step.batch, pieces, units, drifts)
+            bets += _in_parts(problem, step, pieces, units, drifts) if step.parts and _none(bet, bars) else [bet]
+        past = past.plus(step.batch)
+    return bets, past
+
+
+def units_of(step: Step) -> Floats:
+    """What each arm would have at the budget, if shares stayed the same. (K)"""
+    return np.maximum(step.counts / max(float(step.rho), 1e-300), 1e-300)
 
 
 def _none(bet: Steady, bars: Floats) -> bool:
@@ -96,6 +113,12 @@ def guess(problem: Problem, shape: tuple[int, ...]) -> Past:
     return nothing._replace(counts=np.ones(shape), totals=np.full(shape, (low + high) / 2))
 
 
+def with_guess(problem: Problem, past: Past) -> Past:
+    """A past with the guess before it."""
+    first = guess(problem, past.counts.shape)
+    return past._replace(counts=past.counts + first.counts, totals=past.totals + first.totals)
+
+
 def agreeing(
     problem: Problem, question: Claims, steps: Sequence[Step], towards: Towards, joined: NDArray[np.intp]
 ) -> Floats:
@@ -104,37 +127,56 @@ def agreeing(
     The same bets with the level moved; what is won falls as it rises. At the level itself this is rule (R), so a line
     is shown just where its bound reaches the level. A claim that `joined` at a later step starts as it did there.
     """
-    pieces, weights = question.bets(()), np.asarray(question.weights, dtype=np.float64)
-    lines = np.tile(weights, len(pieces.offsets) // weights.size)
-    shape, joining = (-1, question.number), np.tile(joined, len(pieces.offsets) // weights.size)
+    pieces, past = question.bets(()), Past.none(steps[0].counts.shape)
+    for step in steps:
+        past = past.plus(step.batch)
+    won = purses_at(problem, question, steps, towards, joined)
+    found = _ends(lambda values: won(values)[0], problem, past, pieces, question.odds)
+    return np.minimum(found, pieces.offsets)
+
+
+def purses_at(
+    problem: Problem,
+    question: Claims,
+    steps: Sequence[Step],
+    towards: Towards,
+    joined: NDArray[np.intp],
+    times: int = 1,
+) -> Callable[[Floats], tuple[Bools, Floats]]:
+    """For values in the place of levels, so many `times` each: which are exceeded at some time, and the purses. (L)"""
+    pieces, weights = spread(question.bets(()), times), np.asarray(question.weights, dtype=np.float64)
+    sides = len(pieces.offsets) // (weights.size * times)
+
+    def each(values: Array) -> Array:
+        return np.repeat(np.tile(values, sides), times)
+
+    lines, joining, shape = each(weights), each(joined), (-1, question.number)
     wanted, starts = [], []
-    before = np.zeros(pieces.offsets.shape, dtype=np.bool_)
+    before = np.zeros(sides * weights.size, dtype=np.bool_)
     least = 0.0  # of the purses that are open, at most 1
     for s, step in enumerate(steps):  # what each had to have for (R): what others lack after it, before it shows more
-        there = joining <= s
+        there = np.tile(joined, sides) <= s
         money = money_of(step.gains, problem.goal).reshape(shape)
-        lack = np.tile(lacking(money, (before | ~there).reshape(shape), weights), len(money))
+        lack = each(lacking(money, (before | ~there).reshape(shape), weights))
         wanted.append(problem.goal + np.log1p(lack / lines))
         starts.append(least)
         before = step.shown
         least = float(np.where(before | ~there, 0.0, step.gains).min(initial=0.0))
 
-    def exceeded(values: Floats) -> Bools:
+    def won(values: Floats) -> tuple[Bools, Floats]:
         moved = pieces._replace(offsets=values)
         past, logs = Past.none(steps[0].counts.shape), np.zeros(values.shape)
-        ever, shown = np.zeros(values.shape, dtype=np.bool_), np.zeros(values.shape, dtype=np.bool_)
+        ever: Bools = np.zeros(values.shape, dtype=np.bool_)
+        shown: Bools = np.zeros(values.shape, dtype=np.bool_)
         for s, (step, bar, start) in enumerate(zip(steps, wanted, starts, strict=True)):
             there, logs = joining <= s, np.where(joining == s, start, logs)
-            need = np.where(shown | ~there | ~np.isfinite(logs), 0.0, step.bars - logs)
+            need = np.where(shown | ~there | ~np.isfinite(logs), 0.0, np.repeat(step.bars, times) - logs)
             logs = logs + towards(past, step.batch, moved, need, step.rho)
             ever |= there & ~shown & (logs >= bar - 1e-12)
-            past, shown = past.plus(step.batch), step.shown
-        return ever
+            past, shown = past.plus(step.batch), np.repeat(step.shown, times)
+        return ever, logs
 
-    past = Past.none(steps[0].counts.shape)
-    for step in steps:
-        past = past.plus(step.batch)
-    return np.minimum(_ends(exceeded, problem, past, pieces, question.odds), pieces.offsets)
+    return won
 
 
 def _ends(

@@ -19,6 +19,7 @@ from roundwise.estimates import Known, Past
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces
 from roundwise.questions.claim_lines import scale_words
+from roundwise.questions.claims import Claims
 from roundwise.state import Batch, Record, Trial
 from roundwise.stopping.base import About, Bounds, Claim
 
@@ -33,7 +34,7 @@ class Lot(NamedTuple):
 def mean_bounds(problem: Problem, record: Record, batches: Sequence[Batch]) -> Bounds:
     """Of the means of all arms, from bets on each."""
     lots = [Lot(each, parts_of(each) if number == 0 else (each,)) for number, each in enumerate(batches)]
-    return Bounds(_bets(problem, record.counts.shape, lots).intervals)
+    return Bounds(bets_of(problem, record.counts.shape, lots).intervals)
 
 
 def parts_of(batch: Batch) -> tuple[Batch, ...]:
@@ -42,7 +43,7 @@ def parts_of(batch: Batch) -> tuple[Batch, ...]:
     return (batch,) if parts is None else tuple(parts.batch(p) for p in range(parts.number))
 
 
-def _bets(problem: Problem, shape: tuple[int, ...], lots: Sequence[Lot], first: int = 0) -> Bets:
+def bets_of(problem: Problem, shape: tuple[int, ...], lots: Sequence[Lot], first: int = 0) -> Bets:
     """Bets with no budget in sight, from the `first` batch on: before any result there is a guess, the same always."""
     past, end, placed = guess(problem, shape), Past.none(shape), []
 
@@ -61,7 +62,7 @@ def _bets(problem: Problem, shape: tuple[int, ...], lots: Sequence[Lot], first: 
 def _open_ended(problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats, first: int) -> Floats:
     """The largest value that each form was shown to exceed by bets on many drifts, all forms together. (P)"""
     lots = [Lot(step.batch, step.parts or (step.batch,)) for step in steps]
-    bets = _bets(problem, steps[0].counts.shape, lots, first)
+    bets = bets_of(problem, steps[0].counts.shape, lots, first)
     moved = pieces._replace(offsets=np.zeros(pieces.offsets.shape))
     found = np.empty(pieces.offsets.shape)
     for bar in np.unique(bars):
@@ -131,28 +132,55 @@ def _lower(problem: Problem, kept: Kept, towards: Towards) -> Floats:
     if not kept.steps or not kept.past.counts.any():
         return nothing
     shown, level = kept.shown, pieces.offsets
-    both = question if lines > question.number else replace(question, sides="two", names=())
-    every = _grown(problem, kept)
-    ahead = all(np.isfinite(step.rho).all() for step in every.steps)
+    both = both_sides(question)
+    every, ahead = grown_of(problem, kept), ahead_of(kept)
     single = nothing.copy()
     if not question.odds:
         for family, first in enumerate(each for each in every.families if each < len(every.steps)):
             own = every.joined == first
-            bars, here = _bars(problem, own, family), np.tile(own, 2)
+            bars, here = bars_of(problem, own, family), np.tile(own, 2)
             by = single_step if ahead else _open_ended
             single[here] = by(problem, every.steps, some(both.bets(()), here), np.tile(bars, 2), first)
+    tail, number = kept.tail, question.number
+    if tail is not None and tail.track is not None:
+        single = np.maximum(single, _padded(tail.track.ends, tail.claims, number))
     found = single[:lines]
-    if ahead and _whole(kept) and (question.odds or getattr(problem.noise, "moves", False)):
+    if agrees(problem, kept, ahead):
         found = np.maximum(found, agreeing(problem, question, every.steps, towards, every.joined))
+        if tail is not None and tail.purses is not None:
+            found = np.maximum(found, _padded(tail.purses.ends, tail.claims, number))
     found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
     return np.append(found, single[lines:])
 
 
-def _grown(problem: Problem, kept: Kept) -> Grown:
+def both_sides(question: Claims) -> Claims:
+    """The question with the opposites of its claims."""
+    return question if len(question.lines.forms) > question.number else replace(question, sides="two", names=())
+
+
+def ahead_of(kept: Kept) -> bool:
+    """Whether there was a budget to bet towards, at all times."""
+    return all(np.isfinite(step.rho).all() for step in kept.steps)
+
+
+def agrees(problem: Problem, kept: Kept, ahead: bool) -> bool:
+    """Whether bounds are made of the purses of the rule, too: where what is won falls as the level rises."""
+    return ahead and _whole(kept) and (claims_of(problem).odds or getattr(problem.noise, "moves", False))
+
+
+def _padded(ends: Floats, before: int, number: int) -> Floats:
+    """The ends of the lines of so many claims, among those of all claims there are now."""
+    found = np.full((len(ends) // before, number), -np.inf)
+    found[:, :before] = ends.reshape(-1, before)
+    return found.reshape(-1)
+
+
+def grown_of(problem: Problem, kept: Kept) -> Grown:
+    """The batches that are kept, with all arms and lines there are now."""
     return grown(kept.steps, problem.arms, claims_of(problem).number, len(kept.shown))
 
 
-def _bars(problem: Problem, own: Bools, family: int) -> Floats:
+def bars_of(problem: Problem, own: Bools, family: int) -> Floats:
     """log of what bounds of the claims of one family must reach: those there were at first, or those added k-th. (F)
 
     delta is shared among the former, delta/2^k among the latter (Proposition 17).
@@ -168,7 +196,7 @@ def _whole(kept: Kept) -> bool:
 
 def together(problem: Problem, kept: Kept) -> str:
     """What all bounds promise together."""
-    times = "twice" if len(_grown(problem, kept).families) < 2 else "three times"
+    times = "twice" if len(grown_of(problem, kept).families) < 2 else "three times"
     since = "" if _whole(kept) else ", counted from the last change of the claims on,"
     return (
         f"All lower bounds{since} hold together up to {times} that, and so do all upper ones; the forecast promises "

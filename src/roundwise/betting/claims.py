@@ -17,11 +17,11 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.by_line import line_chances
 from roundwise.betting.chances import Outlook, outlook
-from roundwise.betting.claim_bounds import Step
-from roundwise.betting.claim_report import described, mean_bounds, parts_of, together
+from roundwise.betting.claim_report import described, mean_bounds, together
+from roundwise.betting.claim_tail import Turn, remembered
 from roundwise.betting.claims_parts import played
 from roundwise.betting.closed import lost_by_others, money_of, newly_shown, open_weight, shown_together
-from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, compares, lines_of, open_of, sides_of, weights_of
+from roundwise.betting.purses import Kept, claims_of, compares, lines_of, open_of, sides_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, known_from, squares_at
 from roundwise.noise import items_of
@@ -112,7 +112,7 @@ class Claiming:
             past=past,
             over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
             rounds=after,
-            steps=self._remembered(kept, batch, rho, bars, gains, shown),
+            **remembered(problem, kept, batch, Turn(rho, bars, gains, shown), partial(self.towards, problem)),
         )
         if plan.left is None:
             return self.looked(problem, kept, None)
@@ -240,17 +240,6 @@ class Claiming:
     def evidence(self, problem: Problem, trial: Trial) -> tuple[Floats, Floats, Bools]:
         """log of what was won for each line, of what it must reach now, and whether it is shown. (L) each"""
         return *lines_of(problem, trial.kept), trial.kept.shown
-
-    def _remembered(
-        self, kept: Kept, batch: Batch, rho: Floats | None, bars: Floats, gains: Floats, shown: Bools
-    ) -> tuple[Step, ...]:
-        if len(kept.steps) >= MOST_STEPS or batch.counts.ndim > 1:  # bounds are made of one run
-            return kept.steps
-        share = np.full(batch.counts.shape[:-1], np.nan) if rho is None else rho
-        step = Step(batch.counts, batch.totals, batch.scatter, share, bars, gains, shown, batch.pairs)
-        if batch.parts is not None and not kept.steps:
-            step = step._replace(parts=tuple(part._replace(table=None) for part in parts_of(batch)))
-        return (*kept.steps, step)
 
     def _share(self, plan: Plan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""

@@ -14,7 +14,8 @@ from roundwise.estimates import Past
 from roundwise.questions.base import Halfspaces
 from roundwise.state import Batch, Parts, Table
 
-DEALINGS = 16  # at most
+DEALINGS, FEWEST = 16, 4  # at most, and for very many forms
+_ROOM = 2000  # forms times dealings
 PARTS = 6  # of each, at most: neighbours are put together
 
 
@@ -28,10 +29,11 @@ class LinedUp(NamedTuple):
 
 def lined_up(past: Past, parts: Parts, pieces: Halfspaces, shape: tuple[int, ...]) -> LinedUp:
     """A batch in parts, with forms of this shape."""
-    own = _batches(parts)
+    some = int(np.clip(_ROOM // max(shape[-1], 1), FEWEST, DEALINGS))
+    own = _batches(parts, some)
     known = _known(past, own)
     if parts.pairs is not None:
-        own = own._replace(pairs=_batches(parts.pairs))
+        own = own._replace(pairs=_batches(parts.pairs, some))
         before = Past.none((*past.counts.shape[:-1], past.counts.shape[-1] ** 2)) if past.pairs is None else past.pairs
         known = known._replace(pairs=_known(before, own.pairs or own))
     wide = (*shape[:-1], *own.totals.shape[-3:-1], shape[-1])
@@ -63,9 +65,9 @@ def _known(past: Past, parts: Batch) -> Past:
     )
 
 
-def _batches(parts: Parts) -> Batch:
-    """Some dealings, with neighbouring parts put together: then they end where fewer parts end (`dealing.edges`)."""
-    some = (..., slice(DEALINGS), slice(None), slice(None))
+def _batches(parts: Parts, dealings: int) -> Batch:
+    """So many dealings, with neighbouring parts put together: then they end where fewer parts end (`dealing.edges`)."""
+    some = (..., slice(dealings), slice(None), slice(None))
     counts, totals = parts.counts[some], parts.totals[some]
     scatter = None if parts.scatter is None else parts.scatter[some]
     rows = None if parts.table is None else parts.table.counts[(*some, slice(None))]

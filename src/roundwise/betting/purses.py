@@ -9,12 +9,13 @@ import numpy as np
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.betting.claim_bounds import Step
 from roundwise.betting.closed import lacking, lost_by_others, money_of
+from roundwise.betting.tracked import Tail
 from roundwise.errors import InputError
 from roundwise.estimates import Past
 from roundwise.problem import Problem
 from roundwise.questions.claims import Claims
 
-MOST_STEPS = 100  # batches that bounds are made of: bounds hold at all times, so fewer only make them wider
+MOST_STEPS = 12  # batches that are kept one by one for bounds
 
 
 class Kept(NamedTuple):
@@ -36,6 +37,7 @@ class Kept(NamedTuple):
     over: Bools  # (), the last batch was bet on
     rounds: Floats  # (), how many batches had any result
     steps: tuple[Step, ...] = ()  # of one run, at most `MOST_STEPS`, for bounds; without claims that were added later
+    tail: Tail | None = None  # what goes on after these, for bounds: claims that were added later have none of it
     out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
 
 

@@ -149,7 +149,10 @@ def ahead(
 
 
 def repeated(trial: Trial, runs: int) -> Trial:
-    """The same trial in so many runs."""
+    """The same trial in so many runs, without what only bounds need."""
+    kept = trial.kept
+    if hasattr(kept, "steps"):
+        trial = trial._replace(kept=kept._replace(steps=(), tail=None))
     found: Trial = mapped(lambda array: np.repeat(np.asarray(array)[None], runs, axis=0), trial)
     return found
 

@@ -15,6 +15,7 @@ from roundwise.studies.change import Change
 from roundwise.studies.count import evidence
 from roundwise.studies.results import read_results
 from roundwise.studies.state import State
+from roundwise.studies.words import several
 from roundwise.studies.writing import New, Written, reasoned
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Changing(Written):
         why = final(settings.policy.stopping, settings.problem, state.trial.kept)
         if why is not None:
             raise InputError(f"The study '{self.name}' is decided for good: {why}. Nothing was changed.")
-        if state.later:
+        if state.late.counts.any():
             raise InputError(
                 f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
                 "Nothing was changed."
@@ -211,7 +212,10 @@ def _going_on(state: State) -> str:
 
 def _ending(state: State) -> str:
     waiting = state.waiting
-    lost = "" if waiting is None else f" The {waiting.results} results told of round {waiting.batch} are not counted."
+    lost = ""
+    if waiting is not None:
+        told, are = several(waiting.results, "result"), "is" if waiting.results == 1 else "are"
+        lost = f" The {told} told of round {waiting.batch} {are} not counted."
     if state.decided is not None:
         return f"The study is decided; closing it changes nothing about the verdict.{lost}"
     return f"This keeps the guarantee: nothing is claimed but what was shown so far.{lost}"

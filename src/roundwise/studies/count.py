@@ -69,25 +69,28 @@ def folded(
 ) -> tuple[Settings, Trial, SoFar]:
     """All batches that are complete, counted by the present rules, with every change at its place.
 
-    Each is bet on with the budget that was said before its results; after the last, `budget` is what is said now.
+    Each is bet on with the budget that was said before its results; after the last, `budget` is what is said now. What
+    comes after the batch that decides is kept as that, also if it was asked for before all was counted anew.
     """
+    seen: list[Asked] = []
     settings = first_arms(first, changes)
     trial, so_far = started(settings, taught), begun(settings)
     gone = {each.arm for each in changes if each.unrelated and each.kind == "dropped"}
     waiting = [each for each in changes if not each.unrelated and each.arm not in gone]
     for asked in rounds:
         while waiting and waiting[0].after < asked.number:
-            done = [each for each in rounds if each.complete and each.number < asked.number]
-            settings, trial = changed(settings, trial, waiting.pop(0), past_of(done))
-            so_far = replace(so_far, agreement=agreed(settings, done))
+            settings, trial = changed(settings, trial, waiting.pop(0), past_of(seen))
+            so_far = replace(so_far, agreement=agreed(settings, seen))
         if asked.complete and asked.budget != settings.budget:
             settings, trial = extended(settings, trial, asked.budget)
-        if asked.complete and not trial.done:
+        if asked.complete and trial.done:
+            so_far = so_far.passing(settings.problem, settings.arms, asked)
+        elif asked.complete:
             trial, so_far = counted(settings, trial, so_far, asked)
+            seen.append(asked)
     for each in waiting:
-        done = [asked for asked in rounds if asked.complete]
-        settings, trial = changed(settings, trial, each, past_of(done))
-        so_far = replace(so_far, agreement=agreed(settings, done))
+        settings, trial = changed(settings, trial, each, past_of(seen))
+        so_far = replace(so_far, agreement=agreed(settings, seen))
     if budget != settings.budget:
         settings, trial = extended(settings, trial, budget)
     return settings, trial, so_far

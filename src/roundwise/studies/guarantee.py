@@ -21,7 +21,7 @@ from roundwise.stopping.base import Standing, explained, rule_notes
 from roundwise.studies.drift import SURPRISING, Disagreement, differs, missing_differs, split_differs, splits_differ
 from roundwise.studies.so_far import kind_of
 from roundwise.studies.state import State
-from roundwise.studies.words import capital, count, day, few, rarity, rounds, sentence
+from roundwise.studies.words import capital, count, day, few, rarity, sentence, several
 
 KEPT = "kept"
 CONDITIONAL = "conditional on the assumption that "
@@ -224,28 +224,25 @@ def notes_of(state: State, strange: Sequence[str]) -> list[str]:
         )
     if state.settings.noise.needs == "rows" and state.sums_only:
         said.append("Some results came as sums only: for those the range alone is used, which needs more results.")
-    results, late = state.so_far.beyond
-    if results and state.trial.done:
-        said.append(
-            f"{count(results)} results ({rounds(late)}) came after the round that decides, now that all is counted "
-            "anew: they count in nothing here, and stay in the record."
-        )
     waiting = state.waiting
     if waiting is not None and state.closed is not None:
         said.append(
-            f"{count(waiting.results)} results of round {waiting.batch}, which was not complete when the study was "
-            "closed, count in nothing."
+            f"{several(waiting.results, 'result')} of round {waiting.batch}, which was not complete when the study was "
+            f"closed, {'counts' if waiting.results == 1 else 'count'} in nothing."
         )
     for _, each in state.lessons:
         said.append(
-            f"{count(int(each.counts.sum()))} earlier results ({each.name}) taught where to look; they are no evidence."
+            f"{several(int(each.counts.sum()), 'earlier result')} ({each.name}) taught where to look, and are no "
+            "evidence."
         )
-    if state.later:
-        came = count(sum(float(each.counts.sum()) for _, each in state.later))
+    came = float(state.late.counts.sum())
+    if came:
+        asked_before = bool(state.so_far.passed) or any(state.after_decision(each) for each in state.uncounted)
+        anew = " (by what decides now that all is counted anew)" if asked_before else ""
         enter = "means and bounds, and the verdict stands"
         if one_by_one(state.settings.question):
-            enter = "means, and their intervals; what was found for the claims, and its bounds, stand as they were"
-        said.append(f"{came} results came after the decision: they enter {enter}.")
+            enter = "means and their intervals; what was found for the claims, and its bounds, stand as they were"
+        said.append(f"{several(came, 'result')} came after the decision{anew}: they enter {enter}.")
     every = [*state.notes, *(note for _, each in state.later for note in each.notes)]
     return said + gathered([(note.partition(":")[0], note) for note in every])
 
@@ -257,6 +254,8 @@ def _happened(state: State) -> list[str]:
         when = f"after round {each.after}" if each.after else "before the first round"
         why = f": {visible(each.why.strip(), 300)}" if each.why.strip() else ""
         said.append(sentence(f"{each.arm} was {'left out' if each.kind == 'dropped' else 'added'} {when}{why}"))
+        if each.kind == "dropped" and each.arm not in state.settings.arms:
+            said[-1] += f" Results of {each.arm} stay in the record, and count in nothing."
     before, now = state.first.budget, state.settings.budget
     if before is not None and now is not None and before != now:
         said.append(f"The budget was {count(before)} results at first, and is {count(now)} now.")

@@ -127,10 +127,12 @@ def _counted(state: State, payload: Plain, entry: Entry) -> None:
     state.remarks = [having(each, ("at", "by", "text")) for each in payload["remarks"]]
     last = int(payload["batch"])
     through = int(payload["through"])
+    passed = set(payload["so_far"].get("passed", ()))
     if through < last:
         raise ValueError("no batch was counted")
     for asked in state.recent:
-        asked.counted = asked.number <= last and (asked.counted or asked.complete)  # what was complete stays so
+        seen = asked.number <= last and asked.number not in passed
+        asked.counted = seen and (asked.counted or asked.complete)  # what was complete stays so
     if payload["open"] is not None and (not state.recent or state.recent[-1].number < payload["open"]["number"]):
         state.recent.append(Asked.from_payload(payload["open"], state.settings.arms, state.settings.budget))
     state.returns(payload)

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,13 @@ from roundwise.studies.rounds import Asked, of_arms
 SHORT = 16  # letters of a digest by which a file is known
 STARTS = 100  # files whose rows are known again at the start of another
 MOST = 30  # notes, and batches closed early, that are kept word by word
+
+
+class Late(NamedTuple):
+    """What came back of an arm after the decision."""
+
+    results: float
+    total: float
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,8 @@ class SoFar:
     ends: tuple[Facts, ...] = ()  # what the first and the last file brought, and their arms
     starts: tuple[Start, ...] = ()  # the rows of the last files, as marks
     shared: bool = False  # whether several arms were tried on the same items
-    beyond: tuple[int, int] = (0, 0)  # results, and the rounds of them, that count no more: an earlier one decides now
+    passed: tuple[int, ...] = ()  # batches that no decision has seen: counted anew, an earlier one decided
+    late: Mapping[str, Late] = field(default_factory=dict)  # what they brought, by the name of the arm
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
         """With one more batch."""
@@ -65,6 +74,21 @@ class SoFar:
             return replace(found, more_short=self.more_short + 1)
         return replace(found, short=(*self.short, shortfall(asked)))
 
+    def passing(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
+        """With a batch that came after the one that decides: its facts are kept, and the decision has not seen it."""
+        found, batch, late = self.plus(problem, names, asked), asked.whole, dict(self.late)
+        for arm, results, total in zip(asked.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
+            before = late.get(arm, Late(0.0, 0.0))
+            late[arm] = Late(before.results + results, before.total + total)
+        return replace(
+            found,
+            batches=self.batches,
+            other=self.other,
+            agreement=self.agreement,
+            passed=(*self.passed, asked.number),
+            late=late,
+        )
+
     def payload(self) -> Plain:
         """The facts as JSON."""
         return {
@@ -82,7 +106,11 @@ class SoFar:
             "ends": [dict(each) for each in self.ends],
             **({"starts": [list(each) for each in self.starts]} if self.starts else {}),
             "shared": self.shared,
-            **({"beyond": list(self.beyond)} if any(self.beyond) else {}),
+            **(
+                {"passed": list(self.passed), "late": {arm: list(each) for arm, each in self.late.items()}}
+                if self.passed
+                else {}
+            ),
         }
 
     @classmethod
@@ -107,7 +135,8 @@ class SoFar:
             tuple(having(each, ("arms", "results")) for each in payload["ends"]),
             tuple(Start(int(rows), str(mark), bool(telling)) for rows, mark, telling in payload.get("starts", ())),
             bool(payload["shared"]),
-            (int(payload.get("beyond", (0, 0))[0]), int(payload.get("beyond", (0, 0))[1])),
+            tuple(int(number) for number in payload.get("passed", ())),
+            {str(arm): Late(*map(float, each)) for arm, each in payload.get("late", {}).items()},
         )
 
 

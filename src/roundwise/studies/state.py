@@ -74,11 +74,13 @@ class State:
             try:
                 self._trial = count.restored(self.settings, self.checkpoint)
             except Unreadable:  # of a version whose state this one does not know: its batches are facts
-                done = [each for each in self.asked if each.counted]
+                done = [each for each in self.asked if each.counted or each.number in self.so_far.passed]
                 self.settings, self._trial, so_far = count.folded(
                     self.first, done, self.changes, self.taught, self.settings.budget
                 )
                 self._so_far = dataclasses.replace(so_far, files=self.so_far.files, refolded=True)
+                for each in done:
+                    each.counted = each.number not in so_far.passed
         return self._trial
 
     @property
@@ -132,9 +134,19 @@ class State:
         return self.recent[-1] if self.recent and not self.recent[-1].complete else None
 
     @property
+    def ended(self) -> bool:
+        """Whether it is decided, so that whatever comes, or came of later batches, comes after the decision."""
+        return self.decided is not None or bool(self.trial.done)
+
+    @property
+    def awaited(self) -> Asked | None:
+        """The open batch, unless nothing is waited for any more: nothing counts as its part then."""
+        return None if self.closed is not None or self.outstanding is None or self.ended else self.outstanding
+
+    @property
     def waiting(self) -> Waiting | None:
-        """What was told of the open batch, if anything."""
-        asked = self.outstanding
+        """What was told of the open batch, if anything; once all is decided it came after that."""
+        asked = None if self.outstanding is None or self.ended else self.outstanding
         if asked is None or not asked.files:
             return None
         batch = asked.whole
@@ -161,18 +173,17 @@ class State:
         files = self.files
         if self.stale:
             found = count.folded(self.first, self.asked, self.changes, self.taught, self.settings.budget)
-            late = [each for each in self.asked if each.complete and each.number > found[2].batches]
-            results = [of_arms(each.whole, each.arms, found[0].arms).counts.sum() for each in late]
-            beyond = (int(sum(results)), len(late)) if found[1].done else (0, 0)
-            so_far = dataclasses.replace(found[2], refolded=self.so_far.refolded, beyond=beyond)
-            self.becomes(found[0], found[1], so_far)
+            self.becomes(found[0], found[1], dataclasses.replace(found[2], refolded=self.so_far.refolded))
         for change in self.pending:
             done = [each for each in self.asked if each.counted]
             settings, trial = changed(self.settings, self.trial, change, count.past_of(done))
             so_far = dataclasses.replace(self.so_far, agreement=count.agreed(settings, done))
             self.becomes(settings, trial, so_far)
         for asked in [] if self.stale else self._ready:
-            if not self.trial.done:
+            if self.trial.done:
+                late = self.so_far.passing(self.settings.problem, self.settings.arms, asked)
+                self.becomes(self.settings, self.trial, late)
+            else:
                 self.becomes(self.settings, *count.counted(self.settings, self.trial, self.so_far, asked))
         self.becomes(self.settings, self.trial, dataclasses.replace(self.so_far, files=files))
         return count.entry(self.settings, self.trial, self.so_far, self._extra())
@@ -198,28 +209,42 @@ class State:
     @property
     def batches(self) -> list[Batch]:
         """The batches that count, and what came after the decision, for the arms there are now."""
-        found = [of_arms(each.batch, each.arms, self.settings.arms) for each in self.asked if each.counted]
+        rounds = [each for each in self.asked if each.counted or self.after_decision(each)]
+        found = [of_arms(each.batch, each.arms, self.settings.arms) for each in rounds]
         return [*found, *(of_arms(batch_of([each]), names, self.settings.arms) for names, each in self.later)]
+
+    def after_decision(self, asked: Asked) -> bool:
+        """Whether a batch has results that came after the one that decides, by what was recorded last."""
+        return bool(asked.files) and not asked.counted and (asked.number in self.so_far.passed or self.ended)
+
+    @property
+    def late(self) -> Batch:
+        """The sums of all that came after the decision, for the arms there are now."""
+        arms, kept = self.settings.arms, self.so_far.late
+        sums = [kept.get(arm, (0.0, 0.0)) for arm in arms]
+        counts, totals = (np.array([each[k] for each in sums]) for k in (0, 1))
+        more = [(each.arms, each.whole) for each in self.uncounted if self.after_decision(each)]
+        for names, batch in [*more, *((names, batch_of([each])) for names, each in self.later)]:
+            one = of_arms(batch, names, arms)
+            counts, totals = counts + one.counts, totals + one.totals
+        return Batch(counts, totals)
 
     @property
     def record(self) -> Record:
         """Everything that came back: what the decision has seen, and what came after it."""
-        record = self.trial.record
-        for names, each in self.later:
-            record = record.plus(of_arms(batch_of([each]), names, self.settings.arms))
-        return record
+        return self.trial.record.plus(self.late)
 
     @property
     def short(self) -> list[Plain]:
         """The batches that were closed although results were missing."""
-        new = [shortfall(each) for each in self._uncounted if each.short]
+        new = [shortfall(each) for each in self.uncounted if each.short]
         return [*(dict(each) for each in self.so_far.short), *new]
 
     @property
     def lost(self) -> dict[str, int]:
         """How many results have no outcome, by the name of the arm."""
         lost = dict(self.so_far.lost)
-        for each in self._uncounted:
+        for each in self.uncounted:
             lost = with_lost(lost, each)
         return lost
 
@@ -227,7 +252,7 @@ class State:
     def contradicted(self) -> int:
         """How many results that count are contradicted by files that were told after them."""
         found = self.so_far.contradicted
-        for each in self._uncounted:
+        for each in self.uncounted:
             found = with_contradicted(found, each.files)
         found = with_contradicted(found, [each for _, each in self.later])
         gone = {each["replaces"][:SHORT] for each in self.amendments}
@@ -237,23 +262,24 @@ class State:
     def notes(self) -> list[str]:
         """What was said about files, each once."""
         notes = self.so_far.notes
-        for each in self._uncounted:
+        for each in self.uncounted:
             notes = with_notes(notes, each)
         return list(notes)
 
     @property
     def sums_only(self) -> bool:
         """Whether a file told no rows."""
-        return self.so_far.sums_only or any(sums_only(each) for each in self._uncounted)
+        return self.so_far.sums_only or any(sums_only(each) for each in self.uncounted)
 
     @property
     def shares_items(self) -> bool:
         """Whether several arms were tried on the same items."""
-        return self.so_far.shared or any(shares_items(each) for each in self._uncounted)
+        return self.so_far.shared or any(shares_items(each) for each in self.uncounted)
 
     @property
-    def _uncounted(self) -> Sequence[Asked]:
-        return [each for each in self.recent if not each.counted]
+    def uncounted(self) -> Sequence[Asked]:
+        """The batches whose facts `so_far` does not have."""
+        return [each for each in self.recent if not each.counted and each.number > self._folded]
 
     @property
     def planned(self) -> Floats:

@@ -312,7 +312,7 @@ def earlier_of(
     if every:
         return replace(found, fresh=fresh, past=past)
     total = Amounts(state.record.counts, state.record.totals)
-    uncounted = [each for asked in state.recent if not asked.counted for each in asked.files]
+    uncounted = [] if state.ended else [each for asked in state.uncounted for each in asked.files]
     for each in [*uncounted, *before]:
         total = total.plus(Amounts(each.counts, each.totals))
     return Earlier(found.told, waiting, total, fresh, state.so_far.starts, past=past)

@@ -187,9 +187,18 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def several(number: float, what: str) -> str:
+    """How many there are of something: 1 round, 2 rounds.
+
+    >>> several(1, "result"), several(2500, "result")
+    ('1 result', '2\\xa0500 results')
+    """
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+
 def rounds(number: int) -> str:
     """1 round, 2 rounds."""
-    return "1 round" if number == 1 else f"{count(number)} rounds"
+    return several(number, "round")
 
 
 def clause(text: str) -> str:

@@ -141,7 +141,7 @@ class Written:
 
 def overview(state: State) -> Plain:
     """A line about a study, for lists of them."""
-    verdict, waiting = state.decided, state.outstanding if state.closed is None else None
+    verdict, waiting = state.decided, state.awaited
     stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
     if stands == "over" and state.over is None:
         stands = "waiting" if waiting is not None else "open"
@@ -154,7 +154,7 @@ def overview(state: State) -> Plain:
         "round": state.number + (stands == "open"),
         "file": told[-1] if told else None,  # None: the one before stays
         "answer": None if verdict is None else verdict["words"],
-        "results": int(state.trial.record.samples),
+        "results": int(state.record.samples),
         "waiting": 0 if waiting is None else int(waiting.counts.sum()),
         "budget": state.settings.budget,
         "since": None if waiting is None else waiting.since,

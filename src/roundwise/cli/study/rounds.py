@@ -46,7 +46,8 @@ def ask(
         print_json({**plain, "guarantee": guarantee})
         return
     so_far = f", {sum(missing.values())} of them still to come" if asked.files else ""
-    say(f"{name}, round {asked.number}: collect {sum(wanted.values())} results{so_far}.")
+    many = sum(wanted.values())
+    say(f"{name}, round {asked.number}: collect {many} result{'' if many == 1 else 's'}{so_far}.")
     rows = [(arm, wanted[arm], missing[arm]) for arm in asked.arms if wanted[arm]]
     if asked.files:
         print_table(("arm", "results", "still to come"), rows[:60])

@@ -13,15 +13,13 @@ from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
-from roundwise.stopping import exacting, explained
-from roundwise.studies.count import restored
+from roundwise.stopping import exacting
 from roundwise.studies.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
-from roundwise.studies.packing import Unreadable
 from roundwise.studies.report.files import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
-from roundwise.studies.report.model import Cell, Course, Event, Facts, Told, events_of
+from roundwise.studies.report.model import Cell, Event, Facts, Told, events_of
 from roundwise.studies.report.page import card_of, page_of
-from roundwise.studies.report.sizes import measured
+from roundwise.studies.report.sizes import courses_of, measured
 from roundwise.studies.report.text import outside, text_of, top_of
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
@@ -60,7 +58,7 @@ class Report(Facts):
         return json.dumps(self.plain(), indent=2, allow_nan=False)
 
     def top(self) -> str:
-        """The headline for a terminal; above it what became of the guarantee, unless it was kept."""
+        """The headline for a terminal; above it what became of the guarantee, unless it was kept, and all dangers."""
         return "\n".join(top_of(self))
 
     def text(self) -> str:
@@ -112,7 +110,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
     units = units_of(settings.noise, sorted(widths)[len(widths) // 2] if widths else None)
     rising = cells_of(question) != "some below a level"
     control = control_of(question)
-    waiting = state.outstanding if state.closed is None else None
+    waiting = state.awaited
     found = Findings(
         question,
         sorted(rows, key=lambda arm: (arm.mean is None, (-1 if rising else 1) * (arm.mean or 0.0))),
@@ -134,6 +132,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         headline=headline_of(found, _why(state)),
         delta=settings.delta,
         results=int(record.samples),
+        late=int(state.late.counts.sum()),
         waiting=0 if waiting is None else int(waiting.counts.sum()),
         budget=settings.budget,
         rounds=int(state.trial.record.batches),
@@ -186,7 +185,9 @@ def _why(state: State) -> str:
 def _files(state: State, rounds: Sequence[Asked], events: Sequence[Event]) -> tuple[Told, ...]:
     """Every file whose results are in the study, with when and by whom it was recorded."""
     recorded = {each.sha256: each for each in events if each.sha256 is not None}
-    files: list[tuple[int | None, Results]] = [(asked.number, each) for asked in rounds for each in asked.files]
+    files: list[tuple[int | None, Results]] = []
+    for asked in rounds:
+        files += [(None if state.after_decision(asked) else asked.number, each) for each in asked.files]
     files += [(None, each) for _, each in state.later]
     found = []
     for number, each in files:
@@ -212,7 +213,7 @@ def _waiting_since(state: State, status: str, events: Sequence[Event]) -> str | 
     if status != "undecided" or state.over is not None or not events:
         return None
     asked = [each.at for each in events if each.kind == "asked"]
-    return asked[-1] if state.outstanding is not None and asked else events[-1].at
+    return asked[-1] if state.awaited is not None and asked else events[-1].at
 
 
 def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
@@ -227,8 +228,9 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     elif guarantee.conditions:
         promise += f", provided that {guarantee.provided}"
     what = f"has not concluded ({open_words(found)})" if found.words is None else f"concluded that {found.words}"
+    came = "1 result" if record.samples == 1 else f"{int(record.samples)} results"
     return (
-        f"With {int(record.samples)} results of {len(settings.arms)} arms in {rounds(int(record.batches))}, "
+        f"With {came} of {len(settings.arms)} arms in {rounds(int(record.batches))}, "
         f"{_allocated(settings)} (roundwise {__version__}), the study {what}; {promise}."
     )
 
@@ -262,9 +264,13 @@ def _next(state: State, verdict: Plain | None) -> str:
     tell = said("`study.tell(...)`", f"`roundwise tell {name} FILE`")
     if waiting.files:
         give_up = said("`study.close_round(REASON)`", f"`roundwise tell {name} --round-over REASON`")
+        left = int(waiting.outstanding.sum())
+        if left == 1:
+            come = f"1 result of round {waiting.number} is still to come"
+            return f"{come}: tell it with {tell}, or {give_up} if it will not."
         return (
-            f"{int(waiting.outstanding.sum())} results of round {waiting.number} are still to come: tell them with "
-            f"{tell}, or {give_up} if they will not."
+            f"{left} results of round {waiting.number} are still to come: tell them with {tell}, or {give_up} if they "
+            "will not."
         )
     return f"do round {waiting.number}, then {tell}."
 
@@ -274,9 +280,6 @@ def _by_name(names: tuple[str, ...], values: Iterable[float]) -> dict[str, int]:
 
 
 # --- what each round brought, and what it did to the evidence
-
-
-MANY = 200  # claims (or batches) up to which their course is followed
 
 
 def cells_of_rounds(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
@@ -298,41 +301,3 @@ def cells_of_rounds(rounds: Sequence[Asked]) -> tuple[Cell, ...]:
                     )
                 )
     return tuple(found)
-
-
-def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
-    """The evidence after every round, as it was recorded, for each claim that is made now."""
-    rule, problem, names = explained(state.settings.policy.stopping), state.settings.problem, state.settings.arms
-    now = rule.claims(problem, state.trial, names)
-    steps = [entry.payload for entry in entries if entry.kind == "counted"]
-    if not now or len(now) > MANY or len(steps) > MANY:
-        return ()
-    found: dict[str, dict[int, tuple[float, bool]]] = {each.words: {} for each in now}
-    for payload in steps:
-        try:
-            trial = restored(state.settings, payload)
-        except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
-            continue
-        for each in rule.claims(problem, trial, names):
-            if each.words in found:
-                found[each.words][int(payload["batch"])] = (each.evidence, each.shown)
-    return tuple(
-        Course(
-            claim=words,
-            rounds=tuple(steps),
-            log_evidence=tuple(evidence for evidence, _ in steps.values()),
-            shown=bool(steps) and list(steps.values())[-1][1],
-            shown_at=_since([(number, shown) for number, (_, shown) in steps.items()]),
-        )
-        for words, steps in found.items()
-    )
-
-
-def _since(steps: list[tuple[int, bool]]) -> int | None:
-    """The round from which on a claim was shown all the time, if it is."""
-    first = None
-    for number, shown in reversed(steps):
-        if not shown:
-            break
-        first = number
-    return first

@@ -113,6 +113,7 @@ def plain_of(report: Facts) -> Plain:
     return {
         "roundwise": report.version,
         **named("study", "question", "asks", "status", "answer", "headline", "guarantee", "delta", "assumed"),
+        "after_decision": report.late,
         **named("results", "waiting", "budget", "rounds", "still_to_come"),
         "arms": records(tuple(ARM_COLUMNS), arm_records(report)),
         "claims": records(CLAIM_COLUMNS, claim_records(report)),

@@ -47,6 +47,8 @@ def open_words(found: Findings) -> str:
     """What is shown and what is still open."""
     if not any(each.results for each in found.arms):
         early = sum(each.waiting for each in found.arms)
+        if early == 1:
+            return "1 result waits for the rest of its round"
         return f"{count(early)} results wait for the rest of their round" if early else "No results yet"
     if not found.claims:
         return "Nothing has been ruled out"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from roundwise.arrays import Plain
 from roundwise.errors import visible
 from roundwise.studies.store.log import Entry, stamp
-from roundwise.studies.words import Units, count
+from roundwise.studies.words import Units, several
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +94,17 @@ class Course(NamedTuple):
     claim: str
     rounds: tuple[int, ...]
     log_evidence: tuple[float, ...]
+    log_bar: tuple[float, ...]  # what it had to reach then, or had reached
     shown: bool
     shown_at: int | None  # the round from which on it was shown
+
+
+class Point(NamedTuple):
+    """How a claim stood after a round."""
+
+    log_evidence: float
+    log_bar: float
+    shown: bool
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -110,6 +119,7 @@ class Facts:
     headline: str  # the answer with its size, or what is shown and what is open
     delta: float
     results: int  # that count
+    late: int  # of them, those that came after the decision
     waiting: int  # that are recorded, of a round that is still open
     budget: int | None
     rounds: int  # that count
@@ -214,7 +224,7 @@ def _what(kind: str, payload: Plain) -> str:
         name = question.get("name", "?") if isinstance(question, dict) else question
         return f"created: {name} of {len(arms)} arms"
     if kind == "asked":
-        return f"asked for {count(_asked(payload) or 0)} results"
+        return f"asked for {several(_asked(payload) or 0, 'result')}"
     if kind == "told":
         return "recorded"
     if kind == "round_over":

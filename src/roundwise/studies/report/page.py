@@ -210,7 +210,8 @@ def evidence_chart(report: Facts) -> str:
     courses = [each for each in report.courses if len(each.rounds) > 0]
     if not courses or max(len(each.rounds) for each in courses) < 1:
         return ""
-    bar = max(each.log_bar for each in report.claim_rows)
+    bars = bars_of(courses)
+    bar = max(bars.values())
     drawn = drawn_of(courses)
     batches = sorted({batch for each in drawn for batch in each.rounds})
     low = min([0.0, *(value for each in drawn for value in each.log_evidence)])
@@ -224,12 +225,14 @@ def evidence_chart(report: Facts) -> str:
         return round(top + height * (high - min(max(value, low), high)) / (high - low), 1)
 
     parts = []
-    for value, dashes in ((0.0, ""), (bar, ' stroke-dasharray="5 4"')):
-        y = down(value)
-        parts.append(
-            f'<line x1="13%" x2="100%" y1="{y}" y2="{y}" stroke="#999"{dashes}/>'
-            f'<text x="12%" y="{y + 4}" text-anchor="end" fill="#555">{esc(odds(value))}</text>'
-        )
+    parts.append(f'<line x1="13%" x2="100%" y1="{down(0.0)}" y2="{down(0.0)}" stroke="#999"/>')
+    steps = [(across(batch), down(bars[batch])) for batch in batches]
+    for (x1, y1), (x2, y2) in itertools.pairwise([(13.0, steps[0][1]), *steps]):  # as it was for each round
+        line = 'class="bar" stroke="#999" stroke-dasharray="5 4"'
+        parts.append(f'<line x1="{x1}%" x2="{x2}%" y1="{y2}" y2="{y2}" {line}/>')
+        parts += [] if y1 == y2 else [f'<line x1="{x1}%" x2="{x1}%" y1="{y1}" y2="{y2}" {line}/>']
+    for value in dict.fromkeys([0.0, bars[batches[0]]]):
+        parts.append(f'<text x="12%" y="{down(value) + 4}" text-anchor="end" fill="#555">{esc(odds(value))}</text>')
     every = max(1, math.ceil(len(batches) / 8))
     for i, batch in enumerate(batches):
         if i % every == 0 or (batch == batches[-1] and i % every > every / 2):
@@ -253,11 +256,20 @@ def evidence_chart(report: Facts) -> str:
     more = len(courses) - len(drawn)
     legend += [f"<li>and {count(more)} more, which are nearer to the bar</li>"] if more else []
     chart = _svg(parts, top + height + 26, "Evidence for each claim, round by round, against the bar it must pass")
-    which = "bar" if len({odds(each.log_bar) for each in report.claim_rows}) == 1 else "highest bar"
-    bars = f"Odds won for each claim, by round (log scale). The dashed line is the {which}: {odds(bar)}."
-    if any(each.label is not None and each.shown for each in report.claim_rows):  # claims, each by itself
-        bars += " It is that of today: it was higher as long as fewer were shown."
-    return f'{chart}<p class="hint">{esc(bars)}</p><ul class="legend">{"".join(legend)}</ul>'
+    first, last = odds(bars[batches[0]]), odds(bars[batches[-1]])
+    which = "bar" if len({odds(each.log_bar) for each in report.claim_rows}) == 1 else "highest bar of what was open"
+    moved = f", {first} in the first round and {last} now" if first != last else f": {last}"
+    said = f"Odds won for each claim, by round (log scale). The dashed line is the {which}{moved}."
+    return f'{chart}<p class="hint">{esc(said)}</p><ul class="legend">{"".join(legend)}</ul>'
+
+
+def bars_of(courses: Sequence[Course]) -> dict[int, float]:
+    """By round, the most that a claim had to reach which was not shown by then; if all were, what they had reached."""
+    found: dict[int, tuple[bool, float]] = {}
+    for each in courses:
+        for batch, won, bar in zip(each.rounds, each.log_evidence, each.log_bar, strict=True):
+            found[batch] = max(found.get(batch, (False, -math.inf)), (won < bar, bar))
+    return {batch: bar for batch, (_, bar) in found.items()}
 
 
 def drawn_of(courses: Sequence[Course]) -> list[Course]:

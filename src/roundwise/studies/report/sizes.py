@@ -11,15 +11,19 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.questions import Statements
-from roundwise.questions.besides import answers_by_arm, control_of, level_of, tolerance_of
+from roundwise.questions.besides import answers_by_arm, control_of, level_of, one_by_one, tolerance_of
 from roundwise.questions.claim_lines import ODDS
 from roundwise.stopping import Claim, explained
 from roundwise.stopping.base import About, Bounds, Interval
-from roundwise.studies.report.model import Arm, Course, Shown
+from roundwise.studies.count import evidence, restored
+from roundwise.studies.packing import Unreadable
+from roundwise.studies.report.model import Arm, Course, Point, Shown
 from roundwise.studies.state import State
+from roundwise.studies.store import Entry
 from roundwise.studies.words import units_of
 
 MANY = 1000  # arms up to which intervals are computed
+MOST_COURSES = 200  # claims, and rounds, up to which their course is followed
 MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 
 
@@ -51,7 +55,7 @@ def measured(state: State, answer: object, courses: Sequence[Course], intervals:
 
 def _arms(state: State) -> list[Arm]:
     """What came back of every arm; also what is recorded and does not count yet."""
-    record, waiting = state.record, state.outstanding if state.closed is None else None
+    record, waiting = state.record, state.awaited
     open_ = None if waiting is None or not waiting.files else waiting.whole
     later: dict[str, int] = {}
     for names, each in state.later:
@@ -273,3 +277,53 @@ def _placed(state: State, arms: list[Arm], claims: Sequence[Shown], answer: obje
 
 def _known(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
+    """The evidence after every round, as it was recorded, for each claim that is made now."""
+    if not entries:
+        return ()
+    rule, problem, names = explained(state.settings.policy.stopping), state.settings.problem, state.settings.arms
+    now = rule.claims(problem, state.trial, names)
+    found: dict[str, dict[int, Point]] = {each.words: {} for each in now}
+    if not now or len(now) > MOST_COURSES or sum(entry.kind == "counted" for entry in entries) > MOST_COURSES:
+        return ()
+    anew = False  # whether the next count is of all rounds: what was won in each is not recorded again
+    for entry in entries:
+        anew |= entry.kind == "amended" or bool(entry.payload.get("unrelated"))
+        if entry.kind != "counted":
+            continue
+        if anew:
+            found, anew = {words: {} for words in found}, False
+        try:
+            trial = restored(state.settings, entry.payload)
+        except (Unreadable, KeyError, TypeError, ValueError):  # of other arms, or of a version that is not known
+            continue
+        if one_by_one(state.settings.question):  # without bounds, in the order of the claims
+            won, bars, shown = (each.tolist() for each in evidence(state.settings, trial))
+            then = {each.words: Point(*at) for each, *at in zip(now, won, bars, shown, strict=True)}
+        else:
+            then = {each.words: Point(*each[1:4]) for each in rule.claims(problem, trial, names)}
+        for words in found.keys() & then.keys():
+            found[words][int(entry.payload["batch"])] = then[words]
+    return tuple(
+        Course(
+            claim=words,
+            rounds=tuple(steps),
+            log_evidence=tuple(each.log_evidence for each in steps.values()),
+            log_bar=tuple(each.log_bar for each in steps.values()),
+            shown=bool(steps) and list(steps.values())[-1].shown,
+            shown_at=_since([(number, each.shown) for number, each in steps.items()]),
+        )
+        for words, steps in found.items()
+    )
+
+
+def _since(steps: list[tuple[int, bool]]) -> int | None:
+    """The round from which on a claim was shown all the time, if it is."""
+    first = None
+    for number, shown in reversed(steps):
+        if not shown:
+            break
+        first = number
+    return first

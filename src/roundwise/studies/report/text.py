@@ -23,6 +23,7 @@ from roundwise.studies.words import (
     per_cent,
     rounds,
     sentence,
+    several,
     share,
 )
 
@@ -92,7 +93,8 @@ def round_table(report: Facts) -> Table:
         asked, came, arms, counts = found.get(each.round, (0, 0, 0, True))
         found[each.round] = (asked + each.asked, came + each.results, arms + bool(each.results), each.counts)
     for batch, (asked, came, arms, counts) in list(found.items())[-MOST:]:
-        rows.append([str(batch), count(asked), count(came), str(arms), "" if counts else "still open"])
+        open_ = "after the decision" if report.status == "decided" else "still open"
+        rows.append([str(batch), count(asked), count(came), str(arms), "" if counts else open_])
     return rows
 
 
@@ -203,11 +205,12 @@ def extent_of(report: Facts) -> str:
     """How much came back: of the budget, in how many rounds."""
     of = "" if report.budget is None else f" of at most {count(report.budget)}"
     waiting = f", and {count(report.waiting)} of the open round, which do not count yet" if report.waiting else ""
-    later = sum(each.results for each in report.files if each.round is None)
-    if later:
-        within = f"{count(report.results - later)} in {rounds(report.rounds)} and {count(later)} after the decision"
-        return f"{count(report.results)} results, {within}"
-    return f"{count(report.results)}{of} results in {rounds(report.rounds)}{waiting}"
+    if report.late:
+        before = count(report.results - report.late)
+        within = f"{before} in {rounds(report.rounds)} and {count(report.late)} after the decision"
+        return f"{several(report.results, 'result')}, {within}"
+    came = f"{count(report.results)}{of} results" if of else several(report.results, "result")
+    return f"{came} in {rounds(report.rounds)}{waiting}"
 
 
 def promise_of(report: Facts) -> str:

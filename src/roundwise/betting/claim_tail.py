@@ -1,0 +1,133 @@
+"""What bounds of claims are made of, kept from batch to batch: the first batches, and what goes on after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.betting.claim_bounds import Step, Towards, purses_at, single_bets, spread, units_of, with_guess
+from roundwise.betting.claim_report import Lot, agrees, ahead_of, bars_of, bets_of, both_sides, grown_of, parts_of
+from roundwise.betting.closed import lacking, money_of
+from roundwise.betting.grown import some
+from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, sides_of, weights_of
+from roundwise.betting.tracked import BELOW, COARSE, FINE, GONE, Tail, Track, around, followed, fresh
+from roundwise.problem import Problem
+from roundwise.questions.base import Halfspaces, quiet
+from roundwise.state import Batch
+
+
+class Turn(NamedTuple):
+    """How a batch was bet on, and what was won."""
+
+    rho: Floats | None
+    bars: Floats  # (L)
+    gains: Floats  # (L)
+    shown: Bools  # (L)
+
+
+class Remembered(TypedDict):
+    """What is kept of batches."""
+
+    steps: tuple[Step, ...]
+    tail: Tail | None
+
+
+def remembered(problem: Problem, kept: Kept, batch: Batch, turn: Turn, towards: Towards) -> Remembered:
+    """What bounds are made of after a batch; `kept` is before it. Of one run: of several it stays as it is."""
+    steps = kept.steps
+    if batch.counts.ndim > 1:
+        return Remembered(steps=steps, tail=kept.tail)
+    if len(steps) >= MOST_STEPS:
+        tail = carried_on(problem, kept, batch, turn, towards) if batch.counts.any() else kept.tail
+        return Remembered(steps=steps, tail=tail)
+    share = np.full(batch.counts.shape[:-1], np.nan) if turn.rho is None else turn.rho
+    step = Step(batch.counts, batch.totals, batch.scatter, share, turn.bars, turn.gains, turn.shown, batch.pairs)
+    if batch.parts is not None and not steps:
+        step = step._replace(parts=tuple(part._replace(table=None) for part in parts_of(batch)))
+    return Remembered(steps=(*steps, step), tail=None)
+
+
+@quiet
+def carried_on(problem: Problem, kept: Kept, batch: Batch, turn: Turn, towards: Towards) -> Tail:
+    """What bounds are made of after a batch that is not kept by itself; `kept` is before it. One run only."""
+    question = claims_of(problem)
+    tail = _tail(problem, kept, towards) if kept.tail is None else kept.tail
+    there = np.arange(question.number) < tail.claims
+    if tail.track is not None:
+        own = some(both_sides(question).bets(()), np.tile(there, 2))
+        tail = followed(problem, tail, own, kept.past.plus(batch), with_guess(problem, kept.past), batch)
+    if tail.purses is None or turn.rho is None:
+        return tail
+    mine = np.tile(there, len(kept.shown) // question.number)
+    pieces = some(question.bets(()), mine)
+    level, error = pieces.offsets, kept.error[mine]
+    track = tail.purses.laid(*_below(level, kept.value[mine] + level, error, tail.purses.ends), error)
+    size = track.logs.shape[-1]
+    values, logs = track.values.reshape(-1), track.logs.reshape(-1)
+    still = np.repeat(~kept.shown[mine], size) & np.isfinite(logs)
+    need = np.where(still, np.repeat(turn.bars[mine], size) - logs, 0.0)
+    logs = logs + towards(kept.past, batch, spread(pieces, size)._replace(offsets=values), need, turn.rho)
+    weights, money = weights_of(problem), sides_of(problem, money_of(turn.gains, problem.goal))
+    lack = lacking(money, sides_of(problem, kept.shown), weights)
+    bars = np.tile(problem.goal + np.log1p(lack / weights), len(money))[mine] - 1e-12
+    return tail._replace(purses=track.reached(bars, logs.reshape(track.logs.shape), ~kept.shown[mine]))
+
+
+def _tail(problem: Problem, kept: Kept, towards: Towards) -> Tail:
+    """What was won against values about the ends in the batches that are kept, to go on with."""
+    question, every, ahead = claims_of(problem), grown_of(problem, kept), ahead_of(kept)
+    both, number, steps = both_sides(question).bets(()), question.number, every.steps
+    families = [each for each in every.families if each < len(steps)]
+    size, none = FINE if ahead else COARSE, np.zeros(2 * number)
+    bars, family, units = none.copy(), np.full(2 * number, -1.0), np.ones((len(families), problem.arms))
+    low, high, _ = around(problem, kept.past, both, np.full(2 * number, -np.inf))
+    track = Track(low, high, np.full((1, 2 * number, size), GONE), np.full(2 * number, -np.inf))
+    for k, first in enumerate(families):
+        here = np.tile(every.joined == first, 2)
+        bars[here], family[here] = np.tile(bars_of(problem, every.joined == first, k), 2), k
+        own, values, bar = spread(some(both, here), size), track.values[here].reshape(-1), np.repeat(bars[here], size)
+        if ahead:
+            bets, _ = single_bets(problem, steps, own, bar, first)
+            logs, units[k] = sum((bet(values)[0] for bet in bets), np.zeros(values.shape)), units_of(steps[first])
+        else:
+            logs, units[k] = _money(problem, steps, own, bar, first)(values), np.maximum(kept.past.counts, 1.0)
+        track.logs[0, here] = logs.reshape(-1, size)
+    drifts = np.sqrt(2 * bars)[None]
+    if not ahead:
+        drifts, shares = fresh(bars)
+        track = track._replace(logs=track.logs + shares[..., None])
+    purses = None
+    if agrees(problem, kept, ahead):
+        level = question.bets(()).offsets
+        ends = _below(level, kept.value + level, kept.error, np.full(level.shape, -np.inf))
+        purses = Track(*ends, np.zeros((1, len(level), COARSE)), np.full(level.shape, -np.inf))
+        won = purses_at(problem, question, steps, towards, every.joined, COARSE)(purses.values.reshape(-1))[1]
+        purses = purses._replace(logs=won.reshape(purses.logs.shape))
+    return Tail(None if question.odds else track, bars, drifts, units, family, purses)
+
+
+def _below(level: Floats, estimate: Floats, error: Floats, ends: Floats) -> tuple[Floats, Floats]:
+    """Between which values up to the level the end of each line will lie."""
+    wide = np.where(np.isfinite(error), error, 1.0)
+    return np.minimum(np.maximum(estimate - BELOW * wide, ends), level - wide), level
+
+
+def _money(
+    problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats, first: int
+) -> Callable[[Floats], Floats]:
+    """log of what the bets of `_open_ended` have won against values."""
+    bets = bets_of(
+        problem, steps[0].counts.shape, [Lot(each.batch, each.parts or (each.batch,)) for each in steps], first
+    )
+    moved = pieces._replace(offsets=np.zeros(pieces.offsets.shape))
+
+    def won(values: Floats) -> Floats:
+        found = np.empty(values.shape)
+        for bar in np.unique(bars):
+            found = np.where(bars == bar, bets.money(moved, float(bar))(values), found)
+        return found
+
+    return won
