@@ -1,72 +1,95 @@
-"""What bounds would be if they were made of the bets on parts: `python benchmarks/bounds.py` (docs: Proposition 11).
+"""How wide bounds are with bets that aim, and with steady ones alone: `python benchmarks/bounds.py` (Proposition 11).
 
-One mean of normal results, true value 0: by how many standard errors bounds from below stay under the estimate.
+Two arms, batches of 30, 80, 160, 250 and 300 results of each (times what is said), 16 dealings, delta = 0.05: by how
+many standard errors bounds stay below (or above) the estimate after each batch, medians of 200 runs.
 """
 
+import argparse
 import math
 
 import numpy as np
 
-from roundwise.betting.bounds import _ladder
-from roundwise.betting.parts import averaged, settled
-from roundwise.dealing import FIRST_PARTS, PARTS
-from roundwise.noise.tilts import GaussianTilts
+from roundwise import BestArm, Binary, Poisson, Problem, SubGaussian
+from roundwise.betting import bounds
+from roundwise.betting.bounds import Bets, Kept, Placed, means_of
+from roundwise.dealing import FIRST_PARTS, PARTS, bridged, cut, hypergeometric, multinomial
+from roundwise.estimates import Known, Past
+from roundwise.questions.base import pairs
+from roundwise.state import Batch, Parts
 from run import row
 
-SIZES, DEALINGS, GOAL = (30, 80, 160, 250, 300), 8, math.log(20)
-GRID = np.linspace(-1.2, 0.3, 301)  # fixed beforehand
-SHARES = {"steady bets": 1.0, "half of each": 0.5, "steady with 1/20": 0.05, "bets on parts": 0.0}  # of the stake
+SIZES, DEALINGS, RUNS = (30, 80, 160, 250, 300), 16, 200
+LAWS = {  # model, mean, deviation, results times so many, totals of n results, how totals are dealt
+    "normal": (SubGaussian(1.0), 0.3, 1.0, 1, lambda rng, n, m: rng.normal(n * m, math.sqrt(n), (RUNS, 2)), None),
+    "0/1, 10 %": (Binary(), 0.1, 0.3, 3, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), hypergeometric),
+    "0/1, 50 %": (Binary(), 0.5, 0.5, 1, lambda rng, n, m: rng.binomial(n, m, (RUNS, 2)), hypergeometric),
+    "Poisson, 1": (Poisson(), 1.0, 1.0, 1, lambda rng, n, m: rng.poisson(n * m, (RUNS, 2)), multinomial),
+}
+LONG = {"20 of 30": (30,) * 20, "each as large as all before": (30, *(30 * 2**i for i in range(8)))}
+LATER = (3, 6, 9, 20)
+FORMS = {
+    "a mean, from below": means_of(2, 1.0),
+    "a mean, from above": means_of(2, -1.0),
+    "a difference": pairs(np.array([0]), np.array([1])),
+}
 
 
-def dealt(rng, values, parts):
-    """Rows of each part, and their sums, dealing by dealing. (P), (P, M)"""
-    cuts = np.floor(len(values) * (1 - (1 - np.arange(parts + 1) / parts) ** 2) + 1e-9).astype(int)
-    sums = [np.diff(np.append(0.0, rng.permutation(values).cumsum())[cuts]) for _ in range(DEALINGS)]
-    return np.diff(cuts).astype(float), np.array(sums).T
+def dealt(rng, law, n, parts, dealings):
+    """A batch of n results of both arms in all runs."""
+    _, mean, _, _, drawn, deal = law
+    counts, totals = np.full((RUNS, 2), float(n)), drawn(rng, n, mean).astype(float)
+    cuts = cut(counts, parts)
+    given = np.ascontiguousarray(cuts.transpose()), np.ascontiguousarray(totals.transpose())[:, None], dealings
+    found = bridged(rng, *given, 1.0) if deal is None else deal(rng, *given)
+    return Batch(counts, totals, parts=Parts(cuts, found.transpose()))
 
 
-def on_parts(gains, before, total, counts, sums):
-    """log of what is won against each number of the grid after a batch. (K)"""
-    known = before + np.append(0.0, counts.cumsum()[:-1])
-    so_far = total + np.vstack([np.zeros(DEALINGS), sums.cumsum(axis=0)[:-1]])
-    inverse, leverage = (1 / np.maximum(each, 1e-9)[:, None, None] for each in (known, counts))
-    shape = (len(counts), DEALINGS, GRID.size)
-    z = ((so_far[..., None] * inverse - GRID) / np.sqrt(inverse)).reshape(len(counts), -1)
-    new = (sums[..., None] * leverage - GRID).reshape(z.shape)
-    ratio, leverage = (np.broadcast_to(each, shape).reshape(z.shape).copy() for each in (inverse / leverage, leverage))
-    live = None
-    if not before:  # nothing is known of the first part, and bets go where the estimate points
-        live = z > 0
-        live[0] = False
-    found = settled(GOAL, np.tile(gains, DEALINGS), z, ratio, GaussianTilts(1.0)._tilt(new, leverage), live)
-    return averaged(found.reshape(DEALINGS, -1).T.reshape(GRID.size, -1), (), DEALINGS)
+def widths(law, forms, seed=1, sizes=SIZES, after=range(1, 100)):
+    """After these batches, the medians of how far bounds are from the estimate, in standard errors."""
+    noise, _, deviation, times, *_ = law
+    rng, problem = np.random.default_rng(seed), Problem(BestArm(), 2, 0.05, noise)
+    factors = None if forms.factors is None else np.broadcast_to(forms.factors, (RUNS, *forms.factors.shape))
+    forms = forms._replace(arms=np.broadcast_to(forms.arms, (RUNS, *forms.arms.shape)), factors=factors)
+    past, placed = Past.none((RUNS, 2)), []
+
+    def known():
+        return Known(past, past.means, noise.variance(past))
+
+    for number, n in enumerate(sizes):
+        batch = dealt(rng, law, n * times, PARTS if number else FIRST_PARTS, DEALINGS if number else 1)
+        for p in [None] if number else range(FIRST_PARTS):
+            part = batch if p is None else batch.parts.batch(p)
+            placed.append(Placed(None, known(), None, part, not number))
+            past = past.plus(part, same_batch=bool(p))
+        if number + 1 not in after:
+            continue
+        bound = Bets(problem, placed, Kept(None, known(), None)).bound(forms, problem.goal)
+        dense = forms.coefficients[0]
+        estimate = (dense * past.means[:, forms.arms[0]]).sum(axis=-1)
+        error = deviation * np.sqrt((dense**2).sum(axis=-1) / past.counts[0, 0])
+        yield float(np.median((estimate - bound) / error))
 
 
-def bounds(rng):
-    """After each batch, by how many standard errors each bound is below the estimate, and whether parts left a hole."""
-    drifts, weights = _ladder(GOAL)
-    sizes = drifts[:, None] / math.sqrt(SIZES[0])
-    steady, gains = weights[:, None] + np.zeros((len(drifts), GRID.size)), np.zeros(GRID.size)
-    ever = {name: np.zeros(GRID.size, dtype=bool) for name in SHARES}
-    count = total = 0.0
-    for n in SIZES:
-        values = rng.standard_normal(n)
-        gains = on_parts(gains, count, total, *dealt(rng, values, PARTS if count else FIRST_PARTS))
-        steady = steady + sizes * (values.sum() - n * GRID) - sizes**2 * n / 2
-        count, total = count + n, total + values.sum()
-        won = np.logaddexp.reduce(steady, axis=0)
-        with np.errstate(divide="ignore"):
-            for name, share in SHARES.items():
-                ever[name] |= np.logaddexp(won + np.log(share), gains + np.log1p(-share)) >= GOAL
-        last = [GRID[np.argmin(each) - 1] if each[0] else math.nan for each in ever.values()]
-        hole = ever["bets on parts"].nonzero()[0]
-        yield [*((total / count - np.array(last)) * math.sqrt(count)), hole.size and hole[-1] >= hole.size]
+def compared(*given):
+    """Widths with steady bets alone, and now."""
+    aiming = bounds.Course.batch
+    bounds.Course.batch = lambda *given: None
+    before = list(widths(*given))
+    bounds.Course.batch = aiming
+    return [f"{a:.2f} → {b:.2f} ({b / a - 1:+.0%})" for a, b in zip(before, widths(*given), strict=True)]
 
 
 if __name__ == "__main__":
-    source = np.random.default_rng(3)
-    every = np.array([list(bounds(source)) for _ in range(300)], dtype=float)
-    row("after batch", *SHARES, "runs with a hole")
-    row(*["---"] * (len(SHARES) + 2))
-    for number, found in enumerate(np.moveaxis(every, 1, 0), 1):
-        row(number, *(f"{x:.2f}" for x in np.nanmedian(found[:, :-1], axis=0)), f"{found[:, -1].mean():.3f}")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    seed = parser.parse_args().seed
+    row("results", "bound of", *(f"after batch {i}" for i in range(1, len(SIZES) + 1)))
+    row(*["---"] * (len(SIZES) + 2))
+    for name, law in LAWS.items():
+        for what, forms in FORMS.items():
+            row(name, what, *compared(law, forms, seed))
+    print()
+    row("batches of normal results", *(f"after batch {i}" for i in LATER))
+    row(*["---"] * (len(LATER) + 1))
+    for name, sizes in LONG.items():
+        row(name, *compared(LAWS["normal"], FORMS["a mean, from below"], seed, sizes, LATER))

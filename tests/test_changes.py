@@ -173,7 +173,7 @@ class TestBudgets:
         with pytest.raises(InputError, match="Results were told after 's' ended"):
             study.extend(300)
 
-    @pytest.mark.parametrize("cash", [0.0, 0.1])
+    @pytest.mark.parametrize("cash", [0.0, 0.3])
     def test_whoever_extends_whenever_nothing_is_shown_keeps_the_error(self, cash):
         """Three times the budget is doubled after its end; 20 % of the studies may be wrong."""
         wrong, runs = 0, 300

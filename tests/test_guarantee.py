@@ -203,7 +203,8 @@ class TestWhereItStands:
 
     def test_above_the_headline_of_every_report(self, report):
         stands = f"The guarantee is {report.guarantee}."
-        assert report.text().startswith(f"{stands}\nNot decided yet. ")
+        assert report.text().startswith(f"{stands}\nDanger: Round 1 was closed early: ")
+        assert report.text().splitlines()[2].startswith("Not decided yet. ")
         markdown, page = report.markdown(), html.unescape(report.html())
         for form, headline in ((markdown, "**Not decided"), (page, '<div class="head open"><b>Not decided')):
             assert -1 < form.index(stands) < form.index(headline)

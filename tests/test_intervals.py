@@ -184,8 +184,11 @@ def test_what_is_ruled_out_is_a_half_line_and_the_bound_its_end(monkeypatch, que
     """At 80 values on both sides of every bound that is searched for, and just beside it."""
     found, seen = intervals._end, []
 
-    def looked(exceeded, start, error, limits):
-        bound = found(exceeded, start, error, limits)
+    def looked(excess, start, error, limits):
+        def exceeded(values):
+            return excess(values) >= 0
+
+        bound = found(excess, start, error, limits)
         wide = np.where(np.isfinite(error), error, 1.0)
         known = np.isfinite(bound) & (bound > limits[0])
         here = np.where(known, bound, start)
@@ -255,24 +258,44 @@ def test_differences_do_not_see_a_shift_of_a_whole_batch(bound):
     )
 
 
+SHAPES = {
+    "straight": lambda x: 3.0 * x,
+    "bent": lambda x: np.logaddexp(9.0 * x, 3.0 * x) - np.log(2),
+    "a step": lambda x: np.where(x > 0, 1.0, -1.0),
+    "a cliff": lambda x: np.where(x > 0, 1e-3 * x, 1e6 * x - 1.0),
+}
+
+
 class TestTheSearch:
     EVERYWHERE = np.full(1, -np.inf), np.full(1, np.inf)
 
     @pytest.mark.parametrize("end", [-1e9, -1.0, -1e-7, 0.0, 2.5, 1e7])
     def test_it_ends_at_the_end(self, end):
-        (found,) = _end(lambda v: v < end, np.zeros(1), np.full(1, 0.1), self.EVERYWHERE)
-        assert found < end  # on the safe side
-        assert found == pytest.approx(end, rel=1e-9, abs=1e-9)
+        for shape in SHAPES.values():
+            (found,) = _end(lambda v, shape=shape: shape(end - v), np.zeros(1), np.full(1, 0.1), self.EVERYWHERE)
+            assert found < end or shape(end - found) >= 0  # on the safe side
+            assert found == pytest.approx(end, rel=1e-9, abs=1e-9)
+
+    @pytest.mark.parametrize("shape", ["straight", "bent"])
+    def test_it_takes_few_steps(self, shape):
+        seen = []
+
+        def excess(values):
+            seen.append(values)
+            return SHAPES[shape](0.123 - values)
+
+        _end(excess, np.zeros(1), np.full(1, 1.0), self.EVERYWHERE)
+        assert len(seen) <= 20
 
     def test_limits(self):
         limits = np.zeros(3), np.ones(3)
         ends = np.array([-1.0, 0.3, 2.0])
-        found = _end(lambda v: v < ends, np.full(3, 0.5), np.full(3, 0.1), limits)
+        found = _end(lambda v: ends - v, np.full(3, 0.5), np.full(3, 0.1), limits)
         np.testing.assert_allclose(found, [0.0, 0.3, 1.0], atol=1e-9)
 
     def test_nothing_known_is_the_limit(self):
         limits = np.full(2, -7.0), np.full(2, np.inf)
-        found = _end(lambda v: np.zeros(v.shape, dtype=bool), np.ones(2), np.array([1.0, np.inf]), limits)
+        found = _end(lambda v: np.full(v.shape, -1.0), np.ones(2), np.array([1.0, np.inf]), limits)
         np.testing.assert_array_equal(found, -7.0)
 
 

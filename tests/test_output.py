@@ -229,6 +229,15 @@ class TestFiles:
         (here / "r.pdf").write_bytes(b"%PDF-1.7\n%%EOF\n" + MARK)
         check_output(here / "r.pdf", theirs=False)
 
+    @pytest.mark.parametrize("name", ["r.json", "r.txt"])
+    def test_nor_does_a_plan_replace_results(self, here, name):
+        words = ("plan", "--question", "best-arm", "--arms", "a,b", "--binary", "--around", "30%", "--runs", "20")
+        for _ in range(2):
+            assert shell(here, *words, "--out", f"plan.{name}").returncode == 0
+        (here / name).write_text('[{"arm": "red", "outcome": 1}]')
+        found = shell(here, *words, "--out", name)
+        assert (found.returncode, (here / name).read_text()) == (2, '[{"arm": "red", "outcome": 1}]')
+
     def test_our_own_are(self, here):
         for name in ("r.html", "r.md", "r.json", "r.xlsx", "r.csv", "r.txt"):
             for _ in range(2):

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+import test_wager
 from roundwise import (
     Above,
     BernoulliArms,
@@ -21,6 +22,7 @@ from roundwise import (
     Wager,
     simulate,
 )
+from roundwise.betting import bounds
 from roundwise.betting.above import AboveLedger, Won
 from roundwise.betting.above_shared import SharedAboveLedger
 from roundwise.betting.rule import ledger_of
@@ -31,7 +33,7 @@ from roundwise.noise import PairedBinary, PairedBounded, PairedNormal, items_of,
 from roundwise.noise.horizon import binomial_horizon_bet
 from roundwise.pairing import dealt_pairs, pair_sums, pairs_of
 from roundwise.problem import Problem
-from roundwise.questions.base import pairs
+from roundwise.questions.base import Halfspaces, pairs
 from roundwise.simulation.items import ItemReplay, NormalItems
 from roundwise.state import Batch
 from roundwise.trial import advance, begin
@@ -221,6 +223,42 @@ def test_a_true_null_is_struck_off_with_at_most_the_error(name):
 @pytest.mark.parametrize("name", TIES)
 def test_a_true_null_is_struck_off_with_at_most_the_error_in_many_runs(name):
     assert struck(*TIES[name], runs=2000, batches=6) <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / 2000)
+
+
+def replayed(world, runs, batches, delta, seed=6):
+    """The bets of bounds after so many batches, and the differences of two arms in every run as forms."""
+    problem, rng = Problem(BestArm(), world.arms, delta, world.noise), np.random.default_rng(seed)
+    state, told = world.world(rng, runs), []
+    for number in range(batches):
+        pulls = np.full((runs, world.arms), (20.0, 40.0, 80.0, 120.0, 160.0)[number])
+        batch, state = world.pull_items(rng, state, pulls, 12 if number else 4, 2 if number else 1)
+        told.append(batch)
+    arms = np.broadcast_to(np.array([[0, 1], [1, 0]]), (runs, 2, 2))
+    return Wager().stopping.replayed(problem, told), Halfspaces(arms, None, np.zeros(2), True)
+
+
+def missed(name, runs, delta=0.2):
+    """In how many runs the true difference, 0, was ever ruled out, from below and from above."""
+    bets, forms = replayed(TIES[name][0], runs, 4, delta)
+    return bets.ruled_out(forms, bets.problem.goal)(np.zeros((runs, 2))).sum(axis=0)
+
+
+ALIKE = ["0/1, alike", "0/1, against each other", "scores", "normal, unequal noise"]
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_bounds_of_differences_hold_and_bets_aim(name, monkeypatch):
+    assert all(test_wager.kept(int(each), 200, 0.2) for each in missed(name, 200))
+    bets, forms = replayed(TIES[name][0], 60, 5, 0.05)
+    now = np.median(bets.bound(forms, bets.problem.goal))
+    monkeypatch.setattr(bounds.Course, "batch", lambda *given: None)
+    assert 0.0 > now > 0.95 * np.median(bets.bound(forms, bets.problem.goal))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALIKE)
+def test_bounds_of_differences_hold_in_many_runs(name):
+    assert all(test_wager.kept(int(each), 4000, 0.2) for each in missed(name, 4000))
 
 
 def test_a_level_needs_no_independence_of_arms():

@@ -16,7 +16,7 @@ from scipy import stats
 
 from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager, dealing
 from roundwise import estimates as past
-from roundwise.betting import above, best_arm, best_arm_parts, candidates_parts, slopes
+from roundwise.betting import above, aims, best_arm, best_arm_parts, candidates_parts, lined_up, slopes
 from roundwise.betting import bounds as intervals
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.rule import ledger_of
@@ -123,6 +123,12 @@ def _slopes_at_ten() -> np.ndarray:
         ("of 30 sizes of bets", LADDER[0].size, 30),
         (r"$1.2\sqrt{2\log B}\,e^{-0.4(k-1)}$", LADDER[0].tolist(), pytest.approx(STEPS.tolist())),
         (r"$w_k\propto(1+(k-1)/5)^{-2}$", LADDER[1].tolist(), pytest.approx(SHARES.tolist())),
+        (r"at least $0.0004(\log B)^3$ times", aims.RESERVE, 0.0004),
+        ("(up to 16 dealings in 6 parts;", (lined_up.DEALINGS, lined_up.PARTS), (16, 6)),
+        ("if earlier ones had rows of more than 32 values", aims.VALUES, 32),
+        ("or if it adds less than 15 % to what is known", aims.SMALL, 0.15),
+        (r"$z(a)=\sqrt{2\,\textit{need}(a)}-0.4$", aims.SHORT, 0.4),
+        ("than 5 % times the number of batches before it, and 30 % at most", (aims.SOONER, aims.BOLD), (0.05, 0.3)),
         (r"10^{-9}\sum_s(1+n_s)t_s^2", past._weight(np.array([3.0, 4.0])) - 7.0, pytest.approx(8e-9, rel=1e-6)),
         ("Rounding up forgives $10^{-6}$", whole(np.array([2.0 + 0.9e-6, 2.0 + 1.1e-6])).tolist(), [2.0, 3.0]),
     ],

@@ -285,7 +285,7 @@ REFUSED = [
     (NOISE, rows('"blue,3', *["red,1"] * 30_000), r"line 3: a quote that opens here is not closed"),
     (NOISE, rows('"re"d,3'), r"line 3: a quote that opens here is not closed, or something follows"),
     (NOISE, rows('"blue\n\n",3', "x,3"), r"line 6: there is no arm 'x'"),
-    (NOISE, rows('"bl\n\nue",3', "x,3"), r"line 3: there is no arm 'bl"),
+    (NOISE, rows('"bl\n\nue",3', "x,3"), r"line 3: 2 names are no arms of this study: 'bl"),
     (NOISE, rows('red," 3\n"', "", "x,3"), r"line 6: there is no arm 'x'"),
     (NOISE, rows('red,"3"', "", "", "x,3"), r"line 6: there is no arm 'x'"),
     (NOISE, b"arm,outcome\nred,1\nbl\xfce,2\n", r"line 3: this is not text in UTF-8.\n  Save the table as CSV UTF-8"),
@@ -357,7 +357,7 @@ def test_lines_are_right_far_into_a_file(tell, monkeypatch):
     monkeypatch.setattr(text, "BLOCK", 1000)
     for quote in ("", '"'):
         body = "arm,outcome\n" + f"{quote}red{quote},1\n" * 7000
-        with pytest.raises(DataError, match="line 7002: there is no arm 'x'"):
+        with pytest.raises(DataError, match="line 7002: 2 names are no arms of this study: 'x', 'arm'"):
             tell(body + "x,1\n" + body)
         with pytest.raises(DataError, match="line 7003: the outcome 'outcome' of arm 'blue'"):
             tell(body + "blue,1\nblue,outcome\n")

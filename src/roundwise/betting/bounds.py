@@ -2,25 +2,28 @@
 
 For a quantity (a mean, a difference, a form of the means) and every number m, money is bet on its exceeding m. The
 sizes of these bets do not depend on m, so what is won falls in m: the numbers that are ruled out are a half-line, and
-the bound is its end. Whether what is asked, m0, is among them is left to the bets of the decision: a bound passes m0
-just when those say that it is shown (docs/why-the-guarantee-holds.md).
+the bound is its end. In the first batch the money is spread over many drifts; from then on more and more of it is bet
+where the bound will end (`aims`). Whether what is asked, m0, is ruled out is left to the bets of the decision: a bound
+passes m0 just when those say that it is shown (docs/why-the-guarantee-holds.md).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.betting.aims import Aimed, Course
 from roundwise.estimates import Known, at, squares_at
 from roundwise.noise import range_of_means
+from roundwise.noise.base import Steady
 from roundwise.noise.mixture import log_total
 from roundwise.problem import Problem
-from roundwise.questions.base import Halfspaces, pairs, range_of_forms
+from roundwise.questions.base import Halfspaces, pairs, quiet, range_of_forms
 from roundwise.state import Batch
 from roundwise.stopping.base import Interval
 
@@ -38,11 +41,14 @@ _STEP = 0.4  # log of the ratio of one drift to the next
 _DRIFTS = 30  # the smallest is the best one once there are 1e10 times as many results as at first
 _TAIL = 5.0  # drifts after which their weight has fallen to a quarter
 _BOLDEST = 1.2  # the largest drift, in those that would be best if the first results were the last
-_HALVINGS = 44  # of the bracket of a bound: to 1e-13 of a few standard errors
+_HALVINGS = 40  # of the bracket of a bound: to 1e-12 of a few standard errors
+_MORE = 4  # steps that may be wasted on the way
 _WIDER = 8.0  # by how much the bracket grows as long as it is too small
 _WIDEST = 24  # times
 
 Exceeded = Callable[[Floats], Bools]  # (P): of values, which are ruled out; a half-line
+Excess = Callable[[Floats], Floats]  # (P): the same where it is at least 0; it falls in the values
+_GONE = -1e300  # log of the money of a drift that was moved
 
 
 class Kept(NamedTuple, Generic[Won, Choice]):
@@ -60,6 +66,7 @@ class Placed(NamedTuple, Generic[Won, Choice]):
     known: Known
     choice: Choice
     part: Batch
+    first: bool = False  # whether it is the first batch, or a part of it
 
 
 @dataclass(frozen=True)
@@ -109,31 +116,52 @@ class Bets:
         with np.errstate(divide="ignore"):
             error = np.sqrt(known.variance[..., None] * squares_at(1.0 / known.past.counts, forms))
         limits = range_of_forms(forms.coefficients, *range_of_means(self.problem.noise))
-        return _end(self.ruled_out(forms, bar, changing), at(known.past.means, forms), error, limits)
+        return _end(self.excess(forms, bar, changing), at(known.past.means, forms), error, limits)
 
     def ruled_out(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Exceeded:
-        """Which values the forms have been shown to exceed: bets on each drift from the first batch to the last.
+        """Which values the forms have been shown to exceed.
 
         They may be `changing` from bet to bet to the last, if what is bounded is at least as large as each of them.
         """
-        bettor = self.problem.noise
+        excess = self.excess(forms, bar, changing)
+        return lambda values: excess(values) >= 0
+
+    def excess(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Excess:
+        """log of the most that was ever won against each value, less the bar: bets from the first batch to the last."""
         units = self.end.known.past.first
         drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
-        steady = [
-            bettor.steady(bet.known.past, bet.part, pieces, units, drifts)
-            for bet, pieces in zip(self.placed, changing or [forms] * len(self.placed), strict=True)
-            if not changing or bet.known.past.history  # what forms change to comes from the past
-        ]
+        stages = list(self._stages(changing or [forms] * len(self.placed), bool(changing), bar, drifts, log_weights))
 
-        def exceeded(values: Floats) -> Bools:
-            logs = log_weights + np.zeros(values.shape)
-            ever = np.zeros(values.shape, dtype=np.bool_)
-            for bet in steady:
-                logs = logs + bet(values)
-                ever |= log_total(logs.copy()) >= bar
-            return ever
+        def most(values: Floats) -> Floats:
+            logs, aimed = log_weights + np.zeros(values.shape), np.full(values.shape, _GONE)
+            ever = np.full(values.shape, -np.inf)
+            for steady, aim in stages:
+                if aim is not None:
+                    if aim.joins.any():
+                        joins = aim.joins[len(log_weights) - len(logs) :]
+                        aimed = np.logaddexp(aimed, log_total(np.where(joins, logs, _GONE)))
+                        logs = np.where(joins, _GONE, logs)[aim.moved - (len(log_weights) - len(logs)) :]
+                    aimed = aimed + aim.gain(values)
+                logs = logs + steady(values)
+                np.maximum(ever, np.logaddexp(aimed, log_total(logs.copy())), out=ever)
+            return ever - bar
 
-        return exceeded
+        return most
+
+    def _stages(
+        self, forms: Sequence[Halfspaces], changing: bool, bar: float, drifts: Floats, log_weights: Floats
+    ) -> Iterator[tuple[Steady, Aimed | None]]:
+        """The bets of each drift on each batch, and those that are aimed."""
+        bettor, units = self.problem.noise, self.end.known.past.first
+        course = Course(bettor, bar, units, drifts, log_weights)
+        earlier: list[Steady] = []
+        for bet, pieces in zip(self.placed, forms, strict=True):
+            if changing and not bet.known.past.history:  # what forms change to comes from the past
+                continue
+            aim = None if bet.first else course.batch(bet.known, bet.part, pieces, earlier)
+            earlier.append(bettor.steady(bet.known.past, bet.part, pieces, units, drifts[course.moved :]))
+            course.seen(bet.part)
+            yield earlier[-1], aim
 
     def money(self, forms: Halfspaces, bar: float) -> Callable[[Floats], Floats]:
         """log of what there is against each value after the last bet. (P)"""
@@ -166,20 +194,35 @@ def _ladder(bar: float) -> tuple[Floats, Floats]:
     return _BOLDEST * math.sqrt(2 * bar) * np.exp(-_STEP * place), np.log(weights / weights.sum())
 
 
-def _end(exceeded: Exceeded, start: Floats, error: Floats, limits: tuple[Floats, Floats]) -> Floats:
-    """The end of the values that are exceeded, a half-line; the least value if there are none."""
+@quiet
+def _end(excess: Excess, start: Floats, error: Floats, limits: tuple[Floats, Floats]) -> Floats:
+    """The end of the values at which the excess is at least 0, a half-line; the least value if there are none."""
     step = np.where(np.isfinite(error), error, 1.0)
     low, high = (np.clip(start + side * step, *limits) for side in (-4.0, 1.0))
     for _ in range(_WIDEST):
-        out, into = ~exceeded(low) & (low > limits[0]), exceeded(high) & (high < limits[1])
+        more, less = excess(low), excess(high)
+        out, into = (more < 0) & (low > limits[0]), (less >= 0) & (high < limits[1])
         if not (out | into).any():
             break
         step = step * _WIDER
         low = np.where(out, np.clip(start - step, *limits), low)
         high = np.where(into, np.clip(start + step, *limits), high)
-    found = exceeded(low)
-    for _ in range(_HALVINGS):
-        middle = low + (high - low) / 2
-        below = exceeded(middle)
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return np.where(found, low, limits[0])
+    else:
+        more, less = excess(low), excess(high)
+    found, inside = more >= 0, (more >= 0) & (less < 0)
+    width = np.where(inside, high - low, 1.0)
+    for turn in range(_HALVINGS + _MORE):
+        share = np.where(inside, (high - low) / width, 0.0)  # of the bracket that is left
+        if not (share > 2.0**-_HALVINGS).any():
+            break
+        # Oliveira and Takahashi (2020): between regula falsi and the middle, never more than a few steps over halving
+        straight = np.where(inside, np.minimum(more, 1e300) / (np.minimum(more, 1e300) - less), 0.5) - 0.5
+        least = 2.0**-_HALVINGS / np.maximum(share, 2.0**-_HALVINGS)
+        nearer = np.sign(straight) * np.maximum(np.abs(straight) - np.maximum(0.2 * share, 0.9 * least), 0.0)
+        room = np.maximum(least * 2.0 ** (_HALVINGS + _MORE - 1 - turn) - 0.5, 0.0)
+        middle = low + (high - low) * (0.5 + np.clip(nearer, -room, room))
+        here = excess(middle)
+        below = here >= 0
+        more, less = np.where(below, here, more), np.where(below, less, here)
+        low, high = np.where(inside & below, middle, low), np.where(inside & ~below, middle, high)
+    return np.where(found, np.where(inside, low, high), limits[0])

@@ -53,7 +53,7 @@ def bets_of(problem: Problem, shape: tuple[int, ...], lots: Sequence[Lot], first
     for number, (whole, parts) in enumerate(lots):
         before = past
         for p, part in enumerate(parts):
-            placed += [Placed(None, known(before), None, part)] if number >= first else []
+            placed += [Placed(None, known(before), None, part, number == 0)] if number >= first else []
             before = before.plus(part, same_batch=p > 0)
         past, end = past.plus(whole), end.plus(whole)
     return Bets(problem, placed, Folded(None, known(end), None))

@@ -74,13 +74,14 @@ class Betting:
         kept = self.start(problem, batches[0].counts.shape[:-1])
         placed = []
         for batch in batches:
-            if batch.parts is None or kept.known.past.history:
-                placed.append(Placed(*kept, batch))
+            first = not kept.known.past.history
+            if batch.parts is None or not first:
+                placed.append(Placed(*kept, batch, first))
             else:
                 before = kept
                 for p in range(batch.parts.number):
                     part = batch.parts.batch(p)
-                    placed.append(Placed(*before, part))
+                    placed.append(Placed(*before, part, first))
                     before = self._kept(problem, kept.won, before.known.past.plus(part, same_batch=p > 0))
             kept = self.fold(problem, kept, Plan(batch.counts, np.asarray(True)), batch)
         return Bets(problem, placed, kept)

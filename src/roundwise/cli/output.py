@@ -149,12 +149,14 @@ def _plain(value: object) -> object:
     return value
 
 
-STARTS = (  # of what we write as a page, Markdown, text, JSON and a record
+STARTS = (  # of what we write as a page, Markdown, text, JSON, a record, and a plan
     b'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">\n',
     b"<!-- roundwise report -->\n",
     b"A report of roundwise\n\n",
     b'{\n  "roundwise": "',
     b'{"roundwise": "study", "format": ',
+    b'{\n  "format": "roundwise plan ',
+    b"Plan of '",
 )
 AUTHOR = (b"<dc:creator>roundwise</dc:creator>", b"<cp:lastModifiedBy>roundwise</cp:lastModifiedBy>")  # of a workbook
 ASKED = ("arm", "still_to_come")  # the columns of a round that is asked for

@@ -98,7 +98,7 @@ def plan(
         return
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise InputError(f"'{out}' must end in {', '.join(ENDINGS)}.")
-    check_output(out)
+    check_output(out, theirs=out is None or out.suffix.lower() not in (".json", ".txt"))
     if question is None:
         raise InputError("Give --question (for a new study), or --study NAME (for one that is running).")
     names = arm_names(arm_list(arms, arms_file))

@@ -178,7 +178,7 @@ class Bounded:
         """Single arms, which lie above (offset / factor), or below if the factor is negative."""
         _, arm, factor = singles_among(pieces)
         totals, squares, counts, units = (of_arm(each, arm) for each in sums)
-        noise = (scatter_of(totals, squares, counts) + 0.25) / (counts + 1.0)  # a row of the largest variance added
+        noise = (_scatter(totals, squares, counts) + 0.25) / (counts + 1.0)  # a row of the largest variance added
         drift = drifts * np.sqrt(noise / units)
         sizes, rows = drift / (noise + drift**2), np.take_along_axis(table, arm[..., None], axis=-2)
         width = self.high - self.low
@@ -192,8 +192,8 @@ class Bounded:
         past_b, square_b, N_b, unit_b = (arm_of(each, pieces, 1) for each in sums)
         a, b = (np.take_along_axis(table, pieces.arms[..., s, None], axis=-2) for s in (0, 1))
         n_a, n_b = a.sum(axis=-1), b.sum(axis=-1)
-        m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
-        noise = scatter_of(past_a, square_a, N_a) + scatter_of(past_b, square_b, N_b) + m * (1.0 - m)
+        m = np.where((N_a > 0) & (N_b > 0), centre(past_a, N_a, past_b, N_b, n_a, n_b), 0.5)
+        noise = _scatter(past_a, square_a, N_a) + _scatter(past_b, square_b, N_b) + m * (1.0 - m)
         noise = noise / (N_a + N_b + 1.0)
         drift = drifts * np.sqrt(noise * (1.0 / unit_a + 1.0 / unit_b))
         sizes = drift / (noise + drift**2 * n_a * n_b / (n_a + n_b) ** 2)
@@ -212,6 +212,11 @@ class Bounded:
     def _values(self, table: Table) -> Floats:
         """The values of a table, moved to [0, 1]. (V)"""
         return (table.values.reshape(-1, table.values.shape[-1])[0] - self.low) / (self.high - self.low)
+
+
+def _scatter(totals: Floats, squares: Floats, counts: Floats) -> Floats:
+    """The sum of squares about the mean; 0 of no values."""
+    return np.where(counts > 0, scatter_of(totals, squares, counts), 0.0)
 
 
 def _of_pieces(values: Floats, pieces: Halfspaces, shape: tuple[int, ...]) -> Floats:

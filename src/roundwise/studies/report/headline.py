@@ -10,25 +10,9 @@ from typing import Any, NamedTuple
 
 from roundwise.questions import Question
 from roundwise.questions.besides import answer_names, cells_of, level_of, levels_of, tolerance_of
-from roundwise.questions.claim_lines import ODDS
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.model import Arm, Facts, Shown
 from roundwise.studies.words import TINY, Units, count, few, share
-
-EVIDENCE = (
-    "Each line is something that must be shown before the study may stop, with the odds won for it so far and the odds "
-    "needed. The study stops when enough lines are shown: this table is the stopping rule."
-)
-BOUNDS = (
-    " Bounds of what is claimed are on one side, {units}; each is wrong with at most twice the error probability of "
-    "the study."
-)
-ONE_BY_ONE = (
-    "Each line can be shown by itself: it is, and stays so, once the odds won for it reach the odds needed, which fall "
-    "as others are shown. The study stops when {settled}, when its budget is used, or when nothing more is to be "
-    "expected of what is left of it; what is open then was not shown, and nothing is said against it."
-)
-ALL_BOUNDS = " Bounds of what is claimed are on one side, {units}; what they promise is in the notes."
 
 
 class Findings(NamedTuple):
@@ -292,19 +276,3 @@ def under_the_headline(report: Facts) -> str:
             "that, not the leader."
         )
     return f"All that is shown is right with at least {sure}. What is open is not refuted."
-
-
-def evidence_of(report: Facts) -> str:
-    """How to read the table of claims."""
-    rows = report.claim_rows
-    bounded = any(each.lower is not None or each.upper is not None for each in rows)
-    units = (
-        "of rates in per cent, of differences in percentage points"
-        if report.units.rates
-        else "in the units of the results"
-    )
-    units = "as odds ratios" if any(each.scale == ODDS for each in rows) else units
-    one_by_one = any(each.label is not None for each in rows)  # claims, each of which has a name
-    said, bounds = (ONE_BY_ONE, ALL_BOUNDS) if one_by_one else (EVIDENCE, BOUNDS)
-    settled = "of each claim one side is shown" if any(each.below for each in rows) else "all lines are shown"
-    return said.format(settled=settled) + (bounds.format(units=units) if bounded else "")
