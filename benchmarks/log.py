@@ -1,9 +1,9 @@
 """What commands cost as a log grows: CPU of `ask`, `tell` and reading the state after many batches and after few.
 
-    python benchmarks/log.py [batches]        (default 10 000)
+    python benchmarks/log.py [batches] [best-arm | claims | claims-budget]        (default 10 000, best-arm)
 
-The arms are alike, so that the study goes on. The long log is made in memory and put into the store at once; every
-measurement opens the study anew, as a command does.
+The arms are alike, so that the study goes on; claims have no budget, or one that lasts. The long log is made in memory
+and put into the store at once; every measurement opens the study anew, as a command does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from roundwise import BestArm, Binary, load_study
+from roundwise import BestArm, Binary, Chances, Claims, load_study
 from roundwise.policies import Wager
 from roundwise.studies.replay import replayed
 from roundwise.studies.settings import Settings
@@ -56,6 +56,17 @@ class InMemory(Study):
         return self._now
 
 
+def settings(which, most):
+    """The study: which question, for so many batches."""
+    if which == "best-arm":
+        policy = Wager(first_pulls=PULLS, growth=0.5, max_batch=len(ARMS) * PULLS)
+        return Settings(BestArm(), ARMS, Binary(), 1e-9, policy, seed=1)
+    size = len(ARMS) * PULLS
+    budget = None if which == "claims" else 10 * size * (most + TIMES)
+    claims = Claims.against_control(ARMS, ARMS[0])
+    return Settings(claims, ARMS, Binary(), 1e-9, Chances(), 1, budget, size, (1.0,) * len(ARMS))
+
+
 def batch(asked, rng):
     """The results of a batch as sums."""
     counts = asked.pulls.astype(int)
@@ -70,8 +81,8 @@ def cpu(action):
 
 
 def measured(entries, rng):
-    """CPU seconds of one `ask`, one `tell` and one look at the state, each with the study opened anew."""
-    spent = {"ask": [], "tell": [], "state": []}
+    """CPU seconds of one `ask`, one `tell`, one `status` and one look at the state, each with the study opened anew."""
+    spent = {"ask": [], "tell": [], "status": [], "state": []}
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/log.db"
         with open_store(url) as store:
@@ -84,15 +95,17 @@ def measured(entries, rng):
                 results = batch(asked, rng)
                 spent["tell"].append(cpu(lambda: study.tell(results, again=True))[0])  # noqa: B023 - called here
             with load_study("s", url) as study:
+                spent["status"].append(cpu(study.status)[0])
+            with load_study("s", url) as study:
                 spent["state"].append(cpu(lambda: study.state.trial)[0])
     return {what: float(np.median(values)) for what, values in spent.items()}
 
 
 def main():
     most = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    which = sys.argv[2] if len(sys.argv) > 2 else "best-arm"
     rng = np.random.default_rng(1)
-    policy = Wager(first_pulls=PULLS, growth=0.5, max_batch=len(ARMS) * PULLS)
-    study = InMemory(Settings(BestArm(), ARMS, Binary(), 1e-9, policy, seed=1))
+    study = InMemory(settings(which, most))
     found = {}
     for number in range(1, most + 1):
         study.tell(batch(study.ask(), rng), again=True)

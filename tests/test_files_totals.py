@@ -130,7 +130,7 @@ class TestRunningTotals:
         first = tell(self.SUMS)
         found = tell(self.LATER, told=[first], cumulative=True)
         assert (found.counts.tolist(), found.totals.tolist()) == ([5, 8, 0], [2, 0, 0])
-        assert found.notes == ("results.csv: a running total: 22 results were recorded before, and 13 are new.",)
+        assert found.notes == ("results.csv: a running total: 22 results of it recorded before, 13 new.",)
         third = tell("arm,count,successes\nplacebo,15,6\n25mg,21,6\n", told=[first, found], cumulative=True)
         assert (third.counts.tolist(), third.totals.tolist()) == ([0, 1, 0], [0, 1, 0])
         with pytest.raises(DataError, match="no running total: some arm has less"):

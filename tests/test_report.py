@@ -604,3 +604,18 @@ def test_what_is_missing_stands_with_its_arm(study):
     assert any(
         "differ in how many outcomes are missing" in each and ", b most of all" in each for each in report.dangers
     )
+
+
+def test_one_is_one(tmp_path):
+    """'1 results wait' was said of a single one."""
+    url = f"sqlite:///{tmp_path}/one.db"
+    with create_study("s", question=BestArm(), arms=["a", "b"], noise=Binary(), storage=url, round=3) as study:
+        study.ask()
+        first = study.tell({"arm": ["a"], "outcome": [1]})
+        assert "1 result waits for the rest of its round" in first.headline
+        second = study.tell({"arm": ["b"], "outcome": [0]})
+        assert "2 results wait for the rest of their round" in second.headline
+        assert second.next.startswith("1 result of round 1 is still to come: tell it with")
+        assert "The 2 results told of round 1 are not counted." in study.effect("end")
+        for each in (first, second):
+            assert not re.search(r"\b1 (results|rows|rounds)\b", each.text())

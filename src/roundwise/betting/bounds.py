@@ -128,13 +128,26 @@ class Bets:
 
     def excess(self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()) -> Excess:
         """log of the most that was ever won against each value, less the bar: bets from the first batch to the last."""
+        won = self.won(forms, bar, changing)
+
+        def most(values: Floats) -> Floats:
+            ever = np.full(values.shape, -np.inf)
+            for now in won(values):
+                np.maximum(ever, now, out=ever)
+            return ever - bar
+
+        return most
+
+    def won(
+        self, forms: Halfspaces, bar: float, changing: Sequence[Halfspaces] = ()
+    ) -> Callable[[Floats], Iterator[Floats]]:
+        """log of what there is against each value after every bet. (P)"""
         units = self.end.known.past.first
         drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
         stages = list(self._stages(changing or [forms] * len(self.placed), bool(changing), bar, drifts, log_weights))
 
-        def most(values: Floats) -> Floats:
+        def course(values: Floats) -> Iterator[Floats]:
             logs, aimed = log_weights + np.zeros(values.shape), np.full(values.shape, _GONE)
-            ever = np.full(values.shape, -np.inf)
             for steady, aim in stages:
                 if aim is not None:
                     if aim.joins.any():
@@ -143,10 +156,9 @@ class Bets:
                         logs = np.where(joins, _GONE, logs)[aim.moved - (len(log_weights) - len(logs)) :]
                     aimed = aimed + aim.gain(values)
                 logs = logs + steady(values)
-                np.maximum(ever, np.logaddexp(aimed, log_total(logs.copy())), out=ever)
-            return ever - bar
+                yield np.logaddexp(aimed, log_total(logs.copy()))
 
-        return most
+        return course
 
     def _stages(
         self, forms: Sequence[Halfspaces], changing: bool, bar: float, drifts: Floats, log_weights: Floats
@@ -162,13 +174,6 @@ class Bets:
             earlier.append(bettor.steady(bet.known.past, bet.part, pieces, units, drifts[course.moved :]))
             course.seen(bet.part)
             yield earlier[-1], aim
-
-    def money(self, forms: Halfspaces, bar: float) -> Callable[[Floats], Floats]:
-        """log of what there is against each value after the last bet. (P)"""
-        units = self.end.known.past.first
-        drifts, log_weights = (rungs.reshape(-1, *(1,) * units.ndim) for rungs in _ladder(bar))
-        steady = [self.problem.noise.steady(bet.known.past, bet.part, forms, units, drifts) for bet in self.placed]
-        return lambda values: log_total(sum((bet(values) for bet in steady), log_weights + np.zeros(values.shape)))
 
 
 def interval(lower: Floats, minus: Floats) -> Interval:

@@ -87,8 +87,9 @@ def single_bets(
 
 
 def units_of(step: Step) -> Floats:
-    """What each arm would have at the budget, if shares stayed the same. (K)"""
-    return np.maximum(step.counts / max(float(step.rho), 1e-300), 1e-300)
+    """What each arm would have at the budget, if shares stayed the same; an arm that has none yet, an equal one. (K)"""
+    share = np.where(step.counts > 0, step.counts, step.counts.mean())
+    return np.maximum(share / max(float(step.rho), 1e-300), 1e-300)
 
 
 def _none(bet: Steady, bars: Floats) -> bool:

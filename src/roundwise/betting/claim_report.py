@@ -81,7 +81,8 @@ def described(problem: Problem, trial: Trial, names: Sequence[str], towards: Tow
     value, lower = _sizes(problem, kept), _lower(problem, kept, towards)
     settled = np.tile(sides_of(problem, kept.shown).any(axis=-2), len(kept.shown) // number)
     chances = np.where(kept.shown, 1.0, np.where(settled, np.nan, chances))
-    pulls = kept.steps[-1].counts if kept.steps and not trial.plan.pulls.any() else trial.plan.pulls
+    last = kept.past.history
+    pulls = last[-1][0] if last and not trial.plan.pulls.any() else trial.plan.pulls
     left_out = ((question.forms != 0) & (pulls == 0)).any(axis=-1)  # no results of this batch are for it
     left_out = left_out if kept.out is None else left_out | kept.out
     found = []

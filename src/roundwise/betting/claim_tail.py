@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -88,13 +88,14 @@ def _tail(problem: Problem, kept: Kept, towards: Towards) -> Tail:
     for k, first in enumerate(families):
         here = np.tile(every.joined == first, 2)
         bars[here], family[here] = np.tile(bars_of(problem, every.joined == first, k), 2), k
-        own, values, bar = spread(some(both, here), size), track.values[here].reshape(-1), np.repeat(bars[here], size)
+        own, values = some(both, here), track.values[here]
         if ahead:
-            bets, _ = single_bets(problem, steps, own, bar, first)
-            logs, units[k] = sum((bet(values)[0] for bet in bets), np.zeros(values.shape)), units_of(steps[first])
+            bets, _ = single_bets(problem, steps, spread(own, size), np.repeat(bars[here], size), first)
+            won = sum((bet(values.reshape(-1))[0] for bet in bets), np.zeros(values.size))
+            track.logs[0, here], units[k] = won.reshape(values.shape), units_of(steps[first])
         else:
-            logs, units[k] = _money(problem, steps, own, bar, first)(values), np.maximum(kept.past.counts, 1.0)
-        track.logs[0, here] = logs.reshape(-1, size)
+            track.logs[0, here] = _money(problem, steps, own, bars[here], first, values)
+            units[k] = np.maximum(kept.past.counts, 1.0)
     drifts = np.sqrt(2 * bars)[None]
     if not ahead:
         drifts, shares = fresh(bars)
@@ -116,18 +117,15 @@ def _below(level: Floats, estimate: Floats, error: Floats, ends: Floats) -> tupl
 
 
 def _money(
-    problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats, first: int
-) -> Callable[[Floats], Floats]:
-    """log of what the bets of `_open_ended` have won against values."""
-    bets = bets_of(
-        problem, steps[0].counts.shape, [Lot(each.batch, each.parts or (each.batch,)) for each in steps], first
-    )
+    problem: Problem, steps: Sequence[Step], pieces: Halfspaces, bars: Floats, first: int, values: Floats
+) -> Floats:
+    """log of what the bets that bounds without a budget are made of have won against values of each piece. (P, G)"""
+    lots = [Lot(each.batch, each.parts or (each.batch,)) for each in steps]
+    bets, found = bets_of(problem, steps[0].counts.shape, lots, first), np.empty(values.shape)
     moved = pieces._replace(offsets=np.zeros(pieces.offsets.shape))
-
-    def won(values: Floats) -> Floats:
-        found = np.empty(values.shape)
-        for bar in np.unique(bars):
-            found = np.where(bars == bar, bets.money(moved, float(bar))(values), found)
-        return found
-
-    return won
+    for bar in np.unique(bars):
+        here, won = bars == bar, bets.won(moved, float(bar))
+        for g in range(values.shape[-1]):
+            *_, last = won(values[:, g])
+            found[here, g] = last[here]
+    return found

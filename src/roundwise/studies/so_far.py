@@ -233,8 +233,11 @@ def kind_of(note: str) -> str:
 
     >>> kind_of(": 12 rows of other arms were left out (old 7, older 5).")
     ': 0 rows of other arms were left out ().'
+    >>> kind_of(": 1 row was recorded before and was skipped.")
+    ': 0 rows were recorded before and were skipped.'
     """
     plural = note.replace(" outcome is ", " outcomes are ")
+    plural = plural.replace("1 row was recorded before and was ", "1 rows were recorded before and were ")
     return re.sub(r"\d+", "0", re.sub(r"\([^()]*\)", "()", plural))
 
 

@@ -173,7 +173,8 @@ class RowLines(_Checked):
     def _notes(self) -> None:
         name = self._sheet.name
         if self.skipped:
-            self._sheet.notes.append(f"{name}: {self.skipped} rows were recorded before and were skipped.")
+            rows, were = ("row", "was") if self.skipped == 1 else ("rows", "were")
+            self._sheet.notes.append(f"{name}: {self.skipped} {rows} {were} recorded before and {were} skipped.")
         if self.contradicted is not None:
             self._sheet.notes.append(f"{name}: {self.otherwise()}.")
         if self._empty.any():

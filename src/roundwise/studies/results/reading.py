@@ -323,6 +323,5 @@ class Reader:
         return float(self.noise.sigma) if self.noise.outcome.normal and np.ndim(self.noise.sigma) == 0 else None
 
     def _note_cumulative(self, old: int, new: int) -> None:
-        self.sheet.notes.append(
-            f"{self.sheet.name}: a running total: {old} results were recorded before, and {new} are new."
-        )
+        before = f"{old} result{'' if old == 1 else 's'}"
+        self.sheet.notes.append(f"{self.sheet.name}: a running total: {before} of it recorded before, {new} new.")

@@ -278,6 +278,8 @@ def _first(path: str, line: str) -> Plain:
         found = None
     if not isinstance(found, dict) or found.get("roundwise") != "study" or not isinstance(found.get("study"), str):
         raise DataError(f"{path}, line 1: this is not the log of a study. {_expected()}")
+    if "entries" not in found:
+        raise DataError(f"{path}, line 1: it does not say how many entries follow; it was changed. {_expected()}")
     if found.get("format") != FORMAT:
         raise DataError(
             f"{path}, line 1: the file has format {found.get('format')!r}, this version of roundwise reads {FORMAT}. "
