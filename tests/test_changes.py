@@ -544,10 +544,6 @@ class TestWhatIsSaid:
         with pytest.raises(InputError, match="leaves an arm without any result"):
             make(split="2:0:1", round=60)
 
-    def test_earlier_data_do_not_teach_claims(self, make):
-        with pytest.raises(InputError, match="do not teach claims"):
-            make(**CLAIMS, budget=100).import_past(sums(placebo=(5, 1), low=(5, 4)))
-
     def test_dangers_stand_above_the_headline_on_a_terminal(self, make):
         study = make(arms=("a", "b"), round=400, split="equal")
         study.ask()

@@ -14,10 +14,12 @@ from roundwise.betting.claims import Claiming
 from roundwise.planning.again import Outlook
 from roundwise.planning.rows import Spread
 from roundwise.state import Batch
+from roundwise.stopping import About
 from roundwise.studies import count
 from roundwise.studies.keeping import verified
-from roundwise.studies.report.model import Course
+from roundwise.studies.report.model import Course, Shown
 from roundwise.studies.report.page import bars_of, evidence_chart
+from roundwise.studies.report.ratios import as_ratio, ratio_words
 from roundwise.trial import advance, begin
 
 RULE = Claiming()
@@ -251,12 +253,52 @@ class TestWords:
         assert re.search(r"odds ratio 2\.\d+, at least 1\.\d+ ", report.text())
         assert "88" not in report.claims["estimate"].astype(str)[1]
 
-    def test_ratios_say_what_is_bounded(self, make):
+    def test_ratios_are_ratios(self, make):
         question = Claims.against_control(("p", "x", "y"), "p", 1.1, scale="ratio")
-        report = rates(make(question=question, arms=("p", "x", "y"), budget=3000, round=1000), p=0.3, x=0.3, y=0.5)
-        assert re.search(r"y - 1\.1 p: 1[67]\.\d points, at least \d\.\d points", report.text())
-        assert report.claim_rows[0].scale == "x - 1.1 p"
+        study = make(question=question, arms=("p", "x", "y"), budget=3000, round=1000)
+        report = rates(study, p=0.3, x=0.3, y=0.5)
+        x, y = report.claim_rows
+        means = {arm.name: arm.mean for arm in report.arm_rows}
+        assert (x.estimate, y.estimate) == pytest.approx((means["x"] / means["p"], means["y"] / means["p"]))
+        assert [row["scale"] for row in report.plain()["claims"]] == ["ratio", "ratio"]
+        assert (x.lower, x.upper, y.upper) == (None, None, None)
+        state = study.state
+        form = RULE.claims(state.settings.problem, state.trial, state.settings.arms)[1]
+        assert form.lower > 0
+        assert 1.1 < y.lower == 1.1 + form.lower < y.estimate  # a rate is at most 1
+        assert re.search(r"ratio 1\.6\d*, shown to exceed 1\.1, at least 1\.1\d+ ", report.text())
+        assert re.search(r"ratio (1|0\.9|1\.0)\d*, not shown to exceed 1\.1 ", report.text())
+        assert "as ratios" in report.markdown()
         assert doses(make, "plain").report().claim_rows[0].scale is None
+
+    def test_ratios_of_what_may_be_negative_are_not(self, make):
+        question = Claims.against_control(("p", "y"), "p", 1.1, scale="ratio")
+        study = make(question=question, arms=("p", "y"), noise=Gaussian(), budget=300, round=100)
+        study.ask()
+        report = study.tell({"arm": ["p", "y"], "count": [50, 50], "total": [-50.0, 50.0]})
+        assert report.claim_rows[0].scale == "y - 1.1 p"
+        assert report.claim_rows[0].estimate == pytest.approx(2.1)
+
+    @pytest.mark.parametrize(
+        ("low", "high", "shown", "estimate", "words"),
+        [
+            (0.05, None, True, 2.0, "ratio 2, shown to exceed 1.1, at least 1.15"),
+            (0.0, None, True, 2.0, "ratio 2, shown to exceed 1.1"),
+            (-0.05, None, False, 2.0, "ratio 2, not shown to exceed 1.1"),
+            (-0.05, None, False, None, "ratio not shown to exceed 1.1"),
+            (None, -0.05, True, 1.0, "ratio 1, shown to be at most 1.1, at most 1.05"),
+            (None, 0.05, False, 1.0, "ratio 1, not shown to be at most 1.1"),
+            (-0.4, -0.05, False, 0.5, "ratio 0.5, not shown to exceed 1.1, at most 1.05"),
+        ],
+    )
+    def test_what_is_said_of_a_ratio(self, low, high, shown, estimate, words):
+        about, below = About((0, 1), (-1.1, 1.0), 0.0, low is None), low is None
+        means = np.array([0.0 if estimate is None else 0.2, 0.2 * (estimate or 1.0)])
+        claim = Shown(
+            claim="y is more than 1.1 times p", shown=shown, shown_at=None, log_evidence=0.0, log_bar=1.0,
+            estimate=0.1, lower=low, upper=high, scale="y - 1.1 p", below=below,
+        )  # fmt: skip
+        assert ratio_words(as_ratio(claim, about, means, Binary.outcome)) == words
 
     def test_sides_of_odds(self, make):
         question = Claims.against_control(("p", "x", "y"), "p", 1.0, scale="odds-ratio", sides="two")

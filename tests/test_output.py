@@ -37,6 +37,15 @@ from roundwise.errors import StoreError, at_the_shell, said, visible
 from roundwise.studies.report.files import MARK
 from roundwise.studies.store.location import parsed, sentences
 
+GRID = """
+runs = 5
+[[question]]
+name = "best-arm"
+[[instance]]
+means = [1.0, 0.0]
+[[policy]]
+name = "pet"
+"""
 ESCAPE = "\x1b]0;owned\x07\x1b[31mred\x1b[0m\u202e"
 
 
@@ -237,6 +246,42 @@ class TestFiles:
         (here / name).write_text('[{"arm": "red", "outcome": 1}]')
         found = shell(here, *words, "--out", name)
         assert (found.returncode, (here / name).read_text()) == (2, '[{"arm": "red", "outcome": 1}]')
+
+    @pytest.mark.parametrize("theirs", ["parquet", "csv"])
+    def test_nor_do_simulations(self, here, theirs):
+        duckdb = pytest.importorskip("duckdb")
+        folder, rows = here / "out", "select 'red' as arm, 1 as outcome"
+        folder.mkdir()
+        once = ("simulate", "-q", "best-arm", "--means", "1,0", "--runs", 5, "--out", "out/runs.parquet")
+        for _ in range(2):
+            assert shell(here, *once).returncode == 0  # our own
+        for words, names in (
+            (once, ["runs.parquet"]),
+            (("arena", "--runs", 1, "--out", "out"), ["arena.parquet", "arena.html"]),
+            (("arena", "--runs", 1, "--out", "new", "--docs", "out"), ["arena.md"]),
+        ):
+            for name in names:
+                path = folder / name
+                duckdb.sql(f"copy ({rows}) to '{path}' (format {theirs})")
+                before = path.read_bytes()
+                found = shell(here, *words)
+                assert (found.returncode, path.read_bytes()) == (2, before), name
+                assert f"{name} exists and is not as roundwise wrote it" in found.stderr
+                path.unlink()
+
+    def test_nor_those_of_a_sweep(self, here):
+        pytest.importorskip("duckdb")
+        (here / "grid.toml").write_text(GRID)
+        for _ in range(2):
+            found = shell(here, "sweep", "grid.toml", "--out", "out")
+            assert found.returncode == 0, found.stderr
+        path = here / "out" / "summary.csv"
+        whole = path.read_bytes().decode()
+        for contents in ("arm,outcome\nred,1\n", whole.replace("caveat", "caveat,mine", 1), whole + "1,2\n"):
+            path.write_bytes(contents.encode())
+            found = shell(here, "sweep", "grid.toml", "--out", "out")
+            assert (found.returncode, path.read_bytes()) == (2, contents.encode())
+            assert "summary.csv exists and is not as roundwise wrote it" in found.stderr
 
     def test_our_own_are(self, here):
         for name in ("r.html", "r.md", "r.json", "r.xlsx", "r.csv", "r.txt"):

@@ -110,6 +110,7 @@ class Claiming:
             batch=np.where(new, after[..., None], kept.batch),
             samples=np.where(new, total(past.counts)[..., None], kept.samples),
             past=past,
+            taught=None if kept.taught is None else kept.taught.plus(batch),
             over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
             rounds=after,
             **remembered(problem, kept, batch, Turn(rho, bars, gains, shown), partial(self.towards, problem)),
@@ -118,6 +119,10 @@ class Claiming:
             return self.looked(problem, kept, None)
         beyond = np.maximum(size - plan.pulls.sum(axis=-1), 0.0)  # more came than was asked for
         return self.looked(problem, kept, np.maximum(plan.left - beyond, 0.0))
+
+    def taught(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
+        """With earlier results known, of which nothing is won: they teach estimates, and so who is fed. (24)"""
+        return self.looked(problem, kept._replace(taught=kept.seen.plus(batch)), left)
 
     def prolonged(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
         """After another budget was said, of which so many results are left: purses go on with what they have."""
@@ -220,7 +225,10 @@ class Claiming:
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
         """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
-        return described(problem, trial, names, partial(self.towards, problem), self.forecast(problem, trial))
+        forecast, kept = self.forecast(problem, trial), trial.kept
+        if kept.taught is not None:  # sizes are those of the results
+            trial = trial._replace(kept=self.looked(problem, kept._replace(taught=None), None))
+        return described(problem, trial, names, partial(self.towards, problem), forecast)
 
     @quiet
     def forecast(self, problem: Problem, trial: Trial) -> Floats:
@@ -230,9 +238,9 @@ class Claiming:
             return np.full(kept.shown.shape, np.nan)
         question = claims_of(problem)
         pieces = question.bets(())
-        items = None if shared is None else shared.halves(kept.past, pieces)
+        items = None if shared is None else shared.halves(kept.seen, pieces)
         if shared is None and not question.odds:
-            kept = self._unshifted(kept, pieces, squares_at(1.0 / kept.past.counts, pieces))
+            kept = self._unshifted(kept, pieces, squares_at(1.0 / kept.seen.counts, pieces))
         need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
         fed = self.outlook(problem, kept, left).fed & open_of(problem, kept) & ~kept.over
         return line_chances(question.forms, pieces, fed, need, kept.value, kept.error, kept.spread, left, items)
@@ -251,7 +259,7 @@ class Claiming:
 
     def _open_ended(self, problem: Problem, kept: Kept, batch: Batch, bars: Floats) -> Floats:
         """What each line has after the bets of other questions, with the past as prior: on parts, if there are any."""
-        question, past = claims_of(problem), kept.past
+        question, past = claims_of(problem), kept.seen
         pieces, shifts = question.bets(batch.counts.shape[:-1]), compares(question)
         forecast = Forecast(pieces, kept.value, kept.leverage)
         bars = np.where(kept.shown | ~np.isfinite(kept.gains), -np.inf, bars)
@@ -274,7 +282,7 @@ class Claiming:
     @quiet
     def looked(self, problem: Problem, kept: Kept, left: Floats | None) -> Kept:
         """With the estimates, and with what can be expected of the results that are left."""
-        question, past = claims_of(problem), kept.past
+        question, past = claims_of(problem), kept.seen
         pieces = question.bets(past.counts.shape[:-1])
         pooled = squares_at(1.0 / past.counts, pieces)  # as if no batch were shifted
         if question.odds:
@@ -314,7 +322,7 @@ class Claiming:
 
         The two differ by a variance that is the difference of theirs (Hausman); so they agree up to `AGREE` of it.
         """
-        value = at(kept.past.means, pieces) - pieces.offsets
+        value = at(kept.seen.means, pieces) - pieces.offsets
         room = kept.spread[..., :1] * np.maximum(kept.leverage - pooled, 0.0)
         apart = (value - kept.value) ** 2 > (AGREE + 4 * math.log(value.shape[-1])) * room + 1e-12 * kept.spread[
             ..., :1
@@ -330,7 +338,7 @@ class Claiming:
         sides = sides_of(problem, kept.shown)
         unshown = (~sides & open_of(problem, kept)[..., None, :]).reshape(kept.shown.shape)  # one side settles a claim
         shared = items_of(problem.noise)
-        items = None if shared is None else shared.halves(kept.past, question.bets(kept.value.shape[:-1]))
+        items = None if shared is None else shared.halves(kept.seen, question.bets(kept.value.shape[:-1]))
         known = (kept.value, kept.error, kept.spread)
         return outlook(question.forms, question.bets(()), unshown, need, *known, left, items)
 

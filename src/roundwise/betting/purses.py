@@ -39,6 +39,12 @@ class Kept(NamedTuple):
     tail: Tail | None = None  # what goes on after these, for bounds: claims that were added later have none of it
     out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
     means: Floats | None = None  # (K), the estimates that values are made of; None before a batch, and in older records
+    taught: Past | None = None  # the past with earlier data before it, if any were imported: no evidence (24)
+
+    @property
+    def seen(self) -> Past:
+        """All that estimates and plans are made of: the past, and earlier data."""
+        return self.past if self.taught is None else self.taught
 
 
 def claims_of(problem: Problem) -> Claims:

@@ -108,6 +108,10 @@ class Betting:
         """What was won so far, by whatever rules, with the bets of these from here on (Proposition 21)."""
         return self._kept(problem, won, past)
 
+    def taught(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
+        """With earlier results known, of which nothing is won (Proposition 24)."""
+        return self._kept(problem, kept.won, kept.known.past.plus(batch))
+
     def doubt(self, problem: Problem) -> None:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return

@@ -62,9 +62,9 @@ def arena(
     from roundwise.simulation.tables import write_parquet
     from roundwise.theory.figures.canvas import save
 
-    for folder, name in ((out, "arena.html"), (docs, "arena.md")):
+    for folder, name in ((out, "arena.html"), (out, "arena.parquet"), (docs, "arena.md")):
         if folder is not None:
-            check_output(folder / name)
+            check_output(folder / name, theirs=False)
     workers = (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1)
     every = fixed(delta)
     every += [] if contests is None else own(contests, delta)

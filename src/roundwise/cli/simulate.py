@@ -110,7 +110,7 @@ def simulate(
     goal = question_from(question, asked, against, world.names, features)
     goal.check(world.arms)
     chosen = {text: made("policy", text, trusted=True) for text in policy or [usual_policy(goal).name]}
-    check_output(out)
+    check_output(out, theirs=False)
     with progress(runs * len(chosen), "simulating") as advance:
         results = run(
             goal,

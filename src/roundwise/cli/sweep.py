@@ -56,7 +56,7 @@ def sweep(
     grid = read_grid(file)
     check_place(workers, cluster)
     folder = Path("results") / file.stem if out is None else out
-    check_output(folder / "summary.csv")
+    check_output(folder / "summary.csv", theirs=False)
     missing = [cell for cell in grid.cells if not is_finished(cell, folder)]
     try:
         rows, files, left_out = _results(grid.cells, missing, folder, workers, cluster)

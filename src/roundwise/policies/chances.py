@@ -89,7 +89,7 @@ class Chances:
             return cheapest(centre, question.forms, kept.spread, limits, order, open_, question.opposites)
         variances = kept.spread[..., None, :]
         if shared is not None:
-            variances = shared.halves(kept.past, question.bets(limits.shape[:-1]))[..., : question.number, None]
+            variances = shared.halves(kept.seen, question.bets(limits.shape[:-1]))[..., : question.number, None]
         squares = question.forms**2 * variances
         return _searched(squares, limits, order, open_, question.opposites, shared is not None)
 

@@ -14,6 +14,8 @@ from roundwise.arrays import Array, Floats
 from roundwise.errors import DataError, InputError, unknown
 from roundwise.simulation.environments import numbered
 
+WRITER, PACKAGE = "writer", "roundwise"  # what a Parquet file says of itself: a key, and its value
+
 
 def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     """The names of the columns of a CSV table, and its rows, each with its line; a DataError says what is wrong."""
@@ -149,10 +151,19 @@ def write_parquet(path: Path, parts: Sequence[Mapping[str, Array]]) -> None:
     unfinished = path.with_name(path.name + ".part")
     with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
         connection.register("result", table)
-        connection.execute("copy result to ? (format parquet, compression zstd)", [str(unfinished)])
+        options = f"format parquet, compression zstd, kv_metadata {{{WRITER}: '{PACKAGE}'}}"
+        connection.execute(f"copy result to ? ({options})", [str(unfinished)])
     with unfinished.open("rb") as written:
         os.fsync(written.fileno())
     os.replace(unfinished, path)
+
+
+def ours_as_parquet(contents: bytes) -> bool:
+    """Whether a Parquet file is one that `write_parquet` wrote: by what its last part says of it and of its writer."""
+    size = int.from_bytes(contents[-8:-4], "little")
+    about = contents[-8 - size : -8] if contents.endswith(b"PAR1") else b""
+    mark = b"".join(b"\x18" + bytes([len(word)]) + word.encode() for word in (WRITER, PACKAGE))
+    return mark in about and b"DuckDB version" in about
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

@@ -15,6 +15,7 @@ from roundwise.stopping.base import (
     prolonged,
     rule_words,
     struck,
+    teachable,
 )
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
@@ -45,4 +46,5 @@ __all__ = [
     "prolonged",
     "rule_words",
     "struck",
+    "teachable",
 ]

@@ -72,6 +72,19 @@ def carrying(rule: Stopping) -> TypeGuard[Carrying]:
     return isinstance(rule, Carrying)
 
 
+@runtime_checkable
+class Taught(Stopping[Kept], Protocol[Kept]):
+    """A rule that earlier data may teach."""
+
+    def taught(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
+        """What is kept before the first batch, with earlier results known and not bet on; `left` is the budget."""
+
+
+def teachable(rule: Stopping) -> TypeGuard[Taught]:
+    """Whether the rule is one of these."""
+    return callable(getattr(rule, "taught", None))
+
+
 def exacting(rule: Stopping) -> TypeGuard[Exacting]:
     """Whether the rule is one of these: asked after every batch, so by the one thing that it has besides."""
     return callable(getattr(rule, "broken", None))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roundwise.errors import InputError, said, unknown, whole_number
 from roundwise.questions.besides import one_by_one
-from roundwise.stopping import carrying, final
+from roundwise.stopping import final, teachable
 from roundwise.studies import change
 from roundwise.studies.change import Change
 from roundwise.studies.count import evidence
@@ -188,12 +188,7 @@ class Changing(Written):
                 f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
                 "them. Nothing was changed."
             )
-        if one_by_one(state.settings.question):
-            raise InputError(
-                "Earlier data do not teach claims: let them set margins, weights, the split and the budget when the "
-                "study is created. Nothing was changed."
-            )
-        if not carrying(state.settings.policy.stopping):
+        if not teachable(state.settings.policy.stopping):
             raise InputError(
                 f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
                 f"alike. Nothing was changed; use {said('`policy=Wager()`', '--policy wager')}."

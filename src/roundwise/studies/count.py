@@ -19,7 +19,7 @@ from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.estimates import Past
 from roundwise.policies.rounds import as_rounds
 from roundwise.state import Batch, Plan, Record, Trial, left_before
-from roundwise.stopping import carrying, looks_ahead, prolonged
+from roundwise.stopping import carrying, looks_ahead, prolonged, teachable
 from roundwise.stopping.base import evidence_of
 from roundwise.studies.change import Change, changed, first_arms, not_fed
 from roundwise.studies.drift import Agreement, agreement
@@ -37,14 +37,23 @@ def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]
     for names, results in taught:
         batch = of_arms(batch_of([results]), names, settings.arms)._replace(parts=None, table=None)
         trial = learned(settings, trial, batch)
-    return trial
+    return _fed(settings, trial) if taught else trial
 
 
 def learned(settings: Settings, trial: Trial, batch: Batch) -> Trial:
     """The trial with a past that is known but not bet on."""
-    kept, rule = trial.kept, settings.policy.stopping
-    assert carrying(rule)
-    return trial._replace(kept=rule.carried(settings.problem, kept.won, kept.known.past.plus(batch)))
+    rule = settings.policy.stopping
+    assert teachable(rule)
+    return trial._replace(kept=rule.taught(settings.problem, trial.kept, batch, left_before(trial.plan)))
+
+
+def _fed(settings: Settings, trial: Trial) -> Trial:
+    """With a first batch for what can be expected of a budget; if that is nothing, for all: results are to say so."""
+    left = left_before(trial.plan)
+    if left is None or not looks_ahead(settings.policy.stopping):
+        return trial
+    plan = settings.acting.next(settings.problem, trial._replace(plan=trial.plan._replace(left=left)))
+    return trial._replace(plan=plan._replace(parts=trial.plan.parts)) if plan.pulls.any() else trial
 
 
 def begun(settings: Settings) -> SoFar:
@@ -188,6 +197,9 @@ def restored(settings: Settings, payload: Facts) -> Trial:
             raise Unreadable("numbers that are none")
         if hasattr(kept, "known") and not well_formed(kept.known.past):
             raise Unreadable("no past")
+        lessons = getattr(kept, "taught", None)
+        if lessons is not None and (not well_formed(lessons) or lessons.counts.shape != arms):
+            raise Unreadable("no earlier data")
         if settings.left_out and kept.out is None:  # written before rules knew of arms that are left out
             kept = not_fed(settings, kept, left_before(plan))
         nothing = np.zeros(arms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from roundwise.errors import visible
 from roundwise.questions.claim_lines import ODDS
 from roundwise.studies.report.model import Facts, Shown
+from roundwise.studies.report.ratios import RATIO, ratio_words
 from roundwise.studies.words import TINY, number, odds
 
 MOST = 60  # rows of a table; programs get all
@@ -57,6 +58,7 @@ def evidence_of(report: Facts) -> str:
         else "in the units of the results"
     )
     units = "as odds ratios" if any(each.scale == ODDS for each in rows) else units
+    units = "as ratios" if any(each.scale == RATIO for each in rows) else units
     one_by_one = any(each.label is not None for each in rows)  # claims, each of which has a name
     said, bounds = (ONE_BY_ONE, ALL_BOUNDS) if one_by_one else (EVIDENCE, BOUNDS)
     settled = "of each claim one side is shown" if any(each.below for each in rows) else "all lines are shown"
@@ -84,6 +86,8 @@ def _bounded(claim: Shown) -> bool:
 def _size(report: Facts, claim: Shown) -> str:
     """The estimate of what a claim is about, with its bound."""
     units = report.units
+    if claim.scale == RATIO:
+        return ratio_words(claim)
     gap = claim.arm is not None or claim.gap
     say = units.gap if gap else units.value
     if claim.scale == ODDS:

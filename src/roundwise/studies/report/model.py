@@ -51,6 +51,7 @@ class Shown:
     lower: float | None = None
     upper: float | None = None
     scale: str | None = None  # what these are of, where it is neither a mean nor a difference of two
+    margin: float | None = None  # that a ratio is claimed to exceed
     chance: float | None = None  # a forecast, where a rule makes one
     given_up: bool = False  # whether no more results go to it
     spare: float | None = None  # by how much it holds, at least

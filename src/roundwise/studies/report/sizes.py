@@ -18,6 +18,7 @@ from roundwise.stopping.base import About, Bounds, Interval
 from roundwise.studies.count import evidence, restored
 from roundwise.studies.packing import Unreadable
 from roundwise.studies.report.model import Arm, Course, Point, Shown
+from roundwise.studies.report.ratios import as_ratio
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry
 from roundwise.studies.words import units_of
@@ -198,7 +199,7 @@ def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
     own: Plain = {name: getattr(claim, name, None) for name in ("estimate", "lower", "upper", "chance", "shown_at")}
     if claim.scale == ODDS:
         own |= {name: math.exp(own[name]) for name in ("estimate", "lower", "upper") if own[name] is not None}
-    return Shown(
+    found = Shown(
         claim=_in_units(state, claim),
         shown=claim.shown,
         shown_at=own["shown_at"],
@@ -217,6 +218,7 @@ def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
         compares=_other_than_control(state, about),
         label=claim.label,
     )
+    return as_ratio(found, about, means, state.settings.noise.outcome)
 
 
 def _in_units(state: State, claim: Claim) -> str:
