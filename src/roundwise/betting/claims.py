@@ -84,9 +84,9 @@ class Claiming:
         fed = np.ones((*runs, claims_of(problem).number), dtype=np.bool_)
         kept = Kept(
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
-            past.counts, np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
+            np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
         )  # fmt: skip
-        return self.looked(problem, kept, None)
+        return self.looked(problem, kept, None)._replace(means=None)
 
     def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
         """Bet on the batch what was fixed before; then see what is shown."""
@@ -267,7 +267,10 @@ class Claiming:
             known = Known(past, past.means, problem.noise.variance(past))
             return kept.gains + problem.noise.form(known, batch, forecast, np.maximum(bars - kept.gains, 0.0))
         variance = problem.noise.variance(past)
-        known = known_from(past, variance, shifts) if question.odds else Known(past, kept.means, variance)
+        if kept.means is None or question.odds:
+            known = known_from(past, variance, shifts)
+        else:
+            known = Known(past, kept.means, variance)
         return played(problem, known, forecast, batch.parts, kept.gains, bars, shifts)
 
     def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:

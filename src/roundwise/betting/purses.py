@@ -29,7 +29,6 @@ class Kept(NamedTuple):
     value: Floats  # (L), what each line is estimated to hold by
     leverage: Floats  # (L), the variance of that, per unit of the variance of a result
     error: Floats  # (L), its standard error
-    means: Floats  # (K), the estimates that these are made of
     spread: Floats  # (K), a guess at the variance of one result, on the scale of the forms
     fed: Bools  # (J), which claims the next results should go to
     chances: Floats  # (J), that each is shown by the end; a forecast
@@ -39,6 +38,7 @@ class Kept(NamedTuple):
     steps: tuple[Step, ...] = ()  # of one run, at most `MOST_STEPS`, for bounds; without claims that were added later
     tail: Tail | None = None  # what goes on after these, for bounds: claims that were added later have none of it
     out: Bools | None = None  # (J), claims about arms that were left out, which are not fed any more
+    means: Floats | None = None  # (K), the estimates that values are made of; None before a batch, and in older records
     taught: Past | None = None  # the past with earlier data before it, if any were imported: no evidence (24)
 
     @property
