@@ -141,8 +141,8 @@ def test_squares_without_digits_are_refused(tmp_path):
     assert read_results(equal, ["a", "b"], UnknownVariance()).scatter.tolist() == [0.0, 9.0]
 
 
-def test_bounds_are_of_the_batches_that_the_decision_has_seen(storage):
-    """A correction may make an earlier batch decide; what came after it is in no number of the report."""
+def test_bounds_are_of_all_batches_also_of_those_after_the_one_that_decides_now(storage):
+    """A correction may make an earlier batch decide: what came after it is in means and bounds, and is said."""
     rng = np.random.default_rng(1)
     with create_study("s", question=BestArm(), arms=["a", "b"], noise=Gaussian(1.0), storage=storage, seed=1,
                       policy=Wager(first_pulls=30)) as study:  # fmt: skip
@@ -161,11 +161,13 @@ def test_bounds_are_of_the_batches_that_the_decision_has_seen(storage):
         study.amend(second.digest, fixed, "units were mixed up")
         state = study.state
         assert state.trial.done
-        assert len(state.batches) == 2 == int(state.trial.record.batches)
+        assert (len(state.batches), int(state.trial.record.batches)) == (3, 2)
         report = report_of(state, intervals=True)
         assert report.results == sum(int(each.counts.sum()) for each in state.batches)
+        assert report.late == int(state.batches[-1].counts.sum())
         rule = state.settings.policy.stopping
-        lower, upper = rule.bounds(state.settings.problem, state.trial.record, state.batches).means()
+        kept = state.trial.kept  # with which they agree
+        lower, upper = rule.bounds(state.settings.problem, state.record, state.batches, kept).means()
         assert [(each.lower, each.upper) for each in report.arm_rows] == list(zip(lower, upper, strict=True))
 
 
