@@ -123,7 +123,7 @@ def as_a_level(self, form, value, leverage):
 
 def over_all_arms(self, form, value, leverage):
     """The t bet, before: a form of one arm alone was measured by the deviation of all arms."""
-    return self._tilt(value, leverage, *(each.reshape(-1).take(form.places[0]) for each in self._pooled))
+    return self._tilt(value, leverage, *self._pooled(form.places[0][0] % self.seen.counts.shape[-1]))
 
 
 def dealt_alike(monkeypatch):

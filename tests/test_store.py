@@ -330,7 +330,7 @@ EDITS = {
 def test_an_edited_log_is_noticed_and_the_first_wrong_entry_named(url, study, edit):
     statement, message = EDITS[edit]
     sql(url, statement)
-    with pytest.raises(Damaged, match=f"(?s){message}.*roundwise import"):
+    with pytest.raises(Damaged, match=f"(?s){message}.*import_study"):
         study.read("checkout2" if edit == "renamed" else "checkout")
 
 

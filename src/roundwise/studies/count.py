@@ -187,6 +187,7 @@ def restored(settings: Settings, payload: Facts) -> Trial:
         arms = (len(settings.arms),)
         _shaped(arms, record.counts, record.totals, plan.pulls)
         _shaped((), record.batches, plan.may_stop)
+        _alike(plan.memory, settings.acting.first(settings.problem, ()).memory, shaped=False)
         kept = unpacked(state["kept"]) if rules == RULES else carried(settings, state["kept"])
         start = settings.policy.stopping.start(settings.problem, ())
         if type(kept) is not type(start):
