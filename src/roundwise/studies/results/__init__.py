@@ -2,8 +2,9 @@
 
 `opening` makes a `sheets.Sheet` of whatever was given (`text`, `books`); `columns` says which column is what, `lines`
 checks every line (`names`, `checks`) and puts down what is wrong; `ids` and `earlier` see that nothing counts twice, or
-is contradicted in silence; `lots` keeps the rows, `recorded` all that a file brought; `batches` joins files and deals
-their rows into parts. Nothing heavy is imported before it is used.
+is contradicted in silence, `undeclared` that arms were not tried on the same items without a word; `lots` keeps the
+rows, `recorded` all that a file brought; `batches` joins files and deals their rows into parts. Nothing heavy is
+imported before it is used.
 """
 
 from roundwise.studies.results.batches import batch_of, lots_of, parts_of, whole_of

@@ -14,16 +14,7 @@ import numpy as np
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Noise, items_of, range_of_means
 from roundwise.studies.results.checks import form_allowed
-from roundwise.studies.results.columns import (
-    WATCHED,
-    Columns,
-    Options,
-    come_back,
-    could_be_items,
-    known_titles,
-    layout,
-    warning,
-)
+from roundwise.studies.results.columns import Columns, Options, known_titles, layout
 from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
 from roundwise.studies.results.ids import marks, surprising
 from roundwise.studies.results.lines import RowLines, SumLines
@@ -32,6 +23,7 @@ from roundwise.studies.results.names import EVERY, Names, Numbers, name_in
 from roundwise.studies.results.opening import sheet_of
 from roundwise.studies.results.recorded import Form, Law, Results, Start
 from roundwise.studies.results.sheets import Chunk, Sheet, is_path, unreadable
+from roundwise.studies.results.undeclared import WATCHED, Sketch, come_back, could_be_items, numbers_rows, warning
 from roundwise.studies.words import listed, quoted, shown, spoken
 
 TEACHES = (
@@ -98,6 +90,7 @@ class Reader:
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
         self._shared = False
+        self._sketches: dict[str, Sketch] = {}
         self.plan = layout(sheet.top, sheet.header, names.index, sheet.hint, columns, self._guess)
         form_allowed(sheet, noise, self.plan)
 
@@ -114,7 +107,7 @@ class Reader:
             )
         left_out = self.names.note(self.sheet.name)
         notes = [*self.sheet.notes, *([] if left_out is None else [left_out])]
-        return replace(found, notes=tuple(notes), shared=self._shared)
+        return replace(found, notes=tuple(notes), shared=self._shared, sketches=self._sketches)
 
     # --- columns
 
@@ -140,10 +133,17 @@ class Reader:
         return [i for i, each in titles if each.strip() in self.plan.unused and could_be_items(each.strip())][:WATCHED]
 
     def _warn_of_items(self, arms: Sequence[object], watched: list[int], chunk: Chunk) -> None:
+        """Look at the first rows: whether items came with several arms here, or with other arms in a file before."""
         for place, cells in zip(watched, chunk.columns[-len(watched) :], strict=True):
-            if come_back(arms, cells):
+            title, other = self.sheet.header[place].strip(), None
+            shared = come_back(arms, cells)
+            if not shared and not numbers_rows(title, cells):
+                self._sketches[title] = sketch = Sketch.of(arms, cells, self.seed)
+                files = [each for each in self.earlier.told if title in each.sketches]
+                other = next((each.name for each in files if sketch.again(each.sketches[title])), None)
+            if shared or other is not None:
                 self._shared = True
-                self.sheet.notes.append(warning(self.sheet.name, self.sheet.header[place].strip()))
+                self.sheet.notes.append(warning(self.sheet.name, title, other))
 
     def _titled(self) -> list[int]:
         return [i for i, title in enumerate(self.sheet.header) if title.strip()]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import binascii
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -13,6 +14,7 @@ from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, said
 from roundwise.studies.packing import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
 from roundwise.studies.results.lots import Lots
+from roundwise.studies.results.undeclared import Sketch, sketches_from
 from roundwise.studies.words import shown
 
 LINES = 20  # whose numbers are kept
@@ -124,6 +126,7 @@ class Results:
     start: Start | None = None
     running: bool = False  # it was told as a running total, or the file before it, and nobody said otherwise since
     shared: bool = False  # values of a column that was not used come back with other arms: items, it seems
+    sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may be items, by their titles
     new: bool = False  # somebody said so, of this file or of one before it: it is no running total
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
@@ -186,6 +189,7 @@ class Results:
             "start": None if self.start is None else list(self.start),
             "running": self.running or None,
             "shared": self.shared or None,
+            "sketches": {title: each.payload() for title, each in self.sketches.items()} or None,
             "new": self.new or None,
             "times": None if self.times is None else list(self.times),
             "notes": list(self.notes) or None,
@@ -228,6 +232,7 @@ class Results:
                 start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
                 running=bool(payload.get("running", False)),
                 shared=bool(payload.get("shared", False)),
+                sketches=sketches_from(payload.get("sketches", {})),
                 new=bool(payload.get("new", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
                 notes=tuple(payload.get("notes", ())),
