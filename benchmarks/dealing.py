@@ -27,9 +27,8 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.dealing import cut
 from roundwise.simulation import run as lockstep
-from roundwise.state import Batch, Parts
+from roundwise.state import Batch, Parts, cut
 from roundwise.trial import advance, begin
 from run import PAPER, row
 

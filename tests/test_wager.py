@@ -49,7 +49,7 @@ from roundwise.betting.rule import Betting, ledger_of
 from roundwise.betting.slopes import slopes
 from roundwise.estimates import Past, known_from
 from roundwise.noise import gaussian
-from roundwise.noise.tilts import GaussianTilts
+from roundwise.noise.gaussian import GaussianTilts
 from roundwise.policies.wager import apart
 from roundwise.questions.base import pairs
 from roundwise.questions.lower_bounds import sample_lower_bound

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, zeros
-from roundwise.dealing import added, cut
+from roundwise.arrays import Floats, added, zeros
 from roundwise.errors import InputError
 from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, known_sigma
 from roundwise.questions.base import finite
 from roundwise.questions.families import Family
 from roundwise.spec import Given, kind_of, made, settings, worded
-from roundwise.state import Batch, Parts, joined
+from roundwise.state import Batch, Parts, cut, joined
 
 if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
     from typing_extensions import TypeVar

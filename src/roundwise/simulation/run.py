@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, stacked, take
-from roundwise.dealing import FIRST_PARTS
 from roundwise.errors import InputError, whole_number
 from roundwise.noise import Noise, deviations_of, family_of, items_of, known_sigma
 from roundwise.policies import Policy
@@ -28,7 +27,7 @@ from roundwise.questions.besides import check_means, complexity_at, true_shown
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import Environment, Now, mismatch, pulled_in_parts
 from roundwise.simulation.summary import Runs, joined_runs
-from roundwise.state import Batch, Plan, Trial
+from roundwise.state import FIRST_PARTS, Batch, Plan, Trial
 from roundwise.trial import advance, begin, conclusion, stuck
 
 if TYPE_CHECKING:
