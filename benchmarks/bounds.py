@@ -12,10 +12,12 @@ import numpy as np
 from roundwise import BestArm, Binary, Poisson, Problem, SubGaussian
 from roundwise.betting import bounds
 from roundwise.betting.bounds import Bets, Kept, Placed, means_of
-from roundwise.dealing import FIRST_PARTS, PARTS, bridged, cut, hypergeometric, multinomial
 from roundwise.estimates import Known, Past
+from roundwise.noise.binary import hypergeometric
+from roundwise.noise.gaussian import bridged
+from roundwise.noise.poisson import multinomial
 from roundwise.questions.base import pairs
-from roundwise.state import Batch, Parts
+from roundwise.state import FIRST_PARTS, PARTS, Batch, Parts, cut
 from run import row
 
 SIZES, DEALINGS, RUNS = (30, 80, 160, 250, 300), 16, 200

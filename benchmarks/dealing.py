@@ -27,9 +27,8 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.dealing import cut
-from roundwise.simulation import run as lockstep
-from roundwise.state import Batch, Parts
+from roundwise.simulation import environments
+from roundwise.state import Batch, Parts, cut
 from roundwise.trial import advance, begin
 from run import PAPER, row
 
@@ -49,7 +48,7 @@ SEVERAL = (1, 8, 32, 128, 256, 512, 2048)
 
 def dealt(dealings):
     """Simulations with so many dealings of every batch."""
-    lockstep.FIRST_DEALINGS = lockstep.DEALINGS = dealings
+    environments.FIRST_DEALINGS = environments.DEALINGS = dealings
 
 
 def saved(runs):

@@ -22,8 +22,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.questions.lower_bounds import sample_lower_bound
-from roundwise.simulation.environments import pulled_in_parts
-from roundwise.simulation.run import DEALINGS, FIRST_DEALINGS
+from roundwise.simulation.environments import DEALINGS, FIRST_DEALINGS, pulled_in_parts
 from roundwise.theory.figures.canvas import new_figure, save
 from roundwise.trial import advance, begin
 from run import PAPER, SIGMA_1, row

@@ -16,10 +16,9 @@ from roundwise.betting import aims, bounds
 from roundwise.betting.aims import Course
 from roundwise.betting.bounds import Bets, Kept, Placed, _ladder, means_of
 from roundwise.betting.lined_up import lined_up
-from roundwise.dealing import FIRST_PARTS, PARTS, cut
 from roundwise.estimates import Known, Past
 from roundwise.questions.base import Halfspaces, pairs
-from roundwise.state import Batch, Parts, Table, one_dealing
+from roundwise.state import FIRST_PARTS, PARTS, Batch, Parts, Table, cut, one_dealing
 
 SIZES = (30, 80, 160, 250, 300)
 Array = Any

@@ -11,7 +11,7 @@ from scipy import stats
 from expectations import RATES, TOLERANCE, Array, binomial_pmf, panels
 from roundwise import Binary, Bounded, Gaussian, Poisson, Problem, Statements, SubGaussian, UnknownVariance
 from roundwise.estimates import Past
-from roundwise.noise.gaussian import steady_gaussian_bet
+from roundwise.noise.forms import steady_gaussian_bet
 from roundwise.noise.poisson import steady_poisson_bet
 from roundwise.noise.products import steady_difference_bet, steady_level_bet
 from roundwise.noise.unknown_variance import steady_student_bet

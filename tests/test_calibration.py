@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from roundwise.errors import InputError
-from roundwise.noise import NOISES, tilts, unknown_variance
+from roundwise.noise import NOISES, poisson, unknown_variance
+from roundwise.noise.parts import product_of, sums_at
 from roundwise.policies import POLICIES, limited
 from roundwise.problem import Problem
 from roundwise.questions import QUESTIONS, BestArm, Linear
@@ -116,9 +117,9 @@ def as_a_level(self, form, value, leverage):
     """Poisson, before: a form that is no pair was bet on as if it were about its first arm alone."""
     here = np.abs(np.stack(form.factors)).argmax(axis=0)[None]
     factor, place = (np.take_along_axis(np.stack(each), here, axis=0)[0] for each in (form.factors, form.places))
-    won, n, past, N = tilts._sums(self.seen, place)
+    won, n, past, N = sums_at(self.seen, place)
     sign, unit = np.sign(factor), np.sqrt(N / (n * (past + 0.5)))
-    return tilts._product(unit, np.where(sign > 0, np.inf, 0.99), ((won, sign),), n * form.offsets / np.abs(factor))
+    return product_of(unit, np.where(sign > 0, np.inf, 0.99), ((won, sign),), n * form.offsets / np.abs(factor))
 
 
 def over_all_arms(self, form, value, leverage):
@@ -139,7 +140,7 @@ def dealt_alike(monkeypatch):
 
 
 HOLES = {
-    "Poisson counts and 'largest'": lambda m: m.setattr(tilts.PoissonTilts, "forms", as_a_level),
+    "Poisson counts and 'largest'": lambda m: m.setattr(poisson.PoissonTilts, "forms", as_a_level),
     "statements on levels": lambda m: m.setattr(unknown_variance.StudentTilts, "forms", over_all_arms),
     "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(limited, "_together", lambda before, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(

@@ -22,7 +22,7 @@ from roundwise import (
     dealing,
     load_study,
 )
-from roundwise.dealing import cut
+from roundwise.state import cut
 from roundwise.studies.results import Results, batch_of, lots, lots_of, parts_of, read_results
 from roundwise.trial import advance, begin
 

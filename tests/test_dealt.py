@@ -18,8 +18,8 @@ from roundwise import (
     TopK,
     Wager,
 )
-from roundwise.dealing import GRID, Rows, cut, dealt_rows, dealt_sums, edges, shares_of_rest
-from roundwise.state import Batch
+from roundwise.dealing import GRID, Rows, dealt_rows, dealt_sums
+from roundwise.state import Batch, cut, edges, shares_of_rest
 from roundwise.studies.results import Results, batch_of, read_results
 from roundwise.trial import advance, begin
 

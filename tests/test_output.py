@@ -31,7 +31,7 @@ from roundwise import (
     study_log,
     verify_study,
 )
-from roundwise.cli import main
+from roundwise.cli import loaded, main
 from roundwise.cli.output import check_output, file_name, write_file
 from roundwise.errors import StoreError, at_the_shell, said, visible
 from roundwise.studies.report.files import MARK
@@ -462,7 +462,7 @@ def test_ctrl_c_is_quiet_while_commands_are_loaded(words, ours, monkeypatch):
             _start.loading()
             changed = ours and own is signal.default_int_handler
             assert signal.getsignal(signal.SIGINT) is (signal.SIG_DFL if changed else own)
-            _start.loaded()
+            loaded()
             assert signal.getsignal(signal.SIGINT) is own
     finally:
         signal.signal(signal.SIGINT, before)

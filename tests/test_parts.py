@@ -28,10 +28,9 @@ from roundwise import (
 )
 from roundwise.betting import best_arm_parts, slopes
 from roundwise.betting.parts import cells, largest, settled
-from roundwise.dealing import cut, shares_of_rest
 from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
 from roundwise.noise.parts import Before, Form, Rows, Seen, tilts_of
-from roundwise.state import Batch, Parts, Table
+from roundwise.state import Batch, Parts, Table, cut, shares_of_rest
 from roundwise.trial import advance, begin
 
 # ------------------------------------------------------------------------------------------------------------ the table

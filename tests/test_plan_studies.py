@@ -26,7 +26,7 @@ from roundwise.arrays import mapped
 from roundwise.planning import first_line, outlook_line, replan
 from roundwise.planning.ahead import Start, ahead
 from roundwise.planning.worlds import Data, allowed_world
-from roundwise.simulation.run import drawn
+from roundwise.simulation.environments import drawn
 from roundwise.studies.results import Columns
 from roundwise.trial import advance, begin
 

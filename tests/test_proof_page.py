@@ -39,8 +39,8 @@ from roundwise.policies import wager
 from roundwise.policies.base import whole
 from roundwise.problem import Problem
 from roundwise.questions.base import pairs
-from roundwise.simulation import run as lockstep
-from roundwise.state import Batch, Table
+from roundwise.simulation import environments
+from roundwise.state import FIRST_PARTS, PARTS, Batch, Table, cut
 from roundwise.studies import opening
 from roundwise.studies.results import batch_of, read_results
 from roundwise.trial import advance, begin, conclusion
@@ -88,8 +88,8 @@ def _slopes_at_ten() -> np.ndarray:
         ),
         ("and $0.55$ of that for minimum and any above", ExtremeLedger.worth, 0.55),
         (
-            "4 parts of the first batch, 12 of every later one (8 for t bets;",
-            (dealing.FIRST_PARTS, dealing.PARTS, UnknownVariance.most_parts),
+            "4 parts of the first batch, 12 of every later one (8 for t bets),",
+            (FIRST_PARTS, PARTS, UnknownVariance.most_parts),
             (4, 12, 8),
         ),
         (
@@ -97,7 +97,7 @@ def _slopes_at_ten() -> np.ndarray:
             (dealing.FIRST_DEALINGS, dealing.DEALINGS, dealing.FEWEST),
             (2048, 256, 8),
         ),
-        ("4 times in the first batch and once later", (lockstep.FIRST_DEALINGS, lockstep.DEALINGS), (4, 1)),
+        ("4 times in the first batch and once later", (environments.FIRST_DEALINGS, environments.DEALINGS), (4, 1)),
         (r"$\pi\in[0.001,0.999]$", slopes.LEAST, 0.001),
         (r"$0\le q\le30$ predictable", slopes.BOLDEST_PART, 30),
         ("every slope of the tables is at least 0.02", _slopes_at_ten().min() >= 0.02, True),
@@ -300,7 +300,7 @@ def test_rows_of_several_files_are_dealt_as_those_of_one(monkeypatch) -> None:
             for i, each in enumerate(rows, 1)
         ]
         found.append(batch_of(read).parts.totals[0, 0, 0])
-    first = dealing.cut(np.array([2.0 * ones]), 4)[0, 0, 0]
+    first = cut(np.array([2.0 * ones]), 4)[0, 0, 0]
     variance = stats.hypergeom(2 * ones, ones, int(first)).var()
     assert np.mean(found) == pytest.approx(first / 2, abs=4 * math.sqrt(variance / 150))
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 149) / 149

@@ -41,7 +41,6 @@ from roundwise import (
     TrackAndStop,
     UnknownVariance,
     Wager,
-    dealing,
     simulate,
 )
 from roundwise.arrays import mapped, take
@@ -49,11 +48,12 @@ from roundwise.betting.rule import Betting, ledger_of
 from roundwise.betting.slopes import slopes
 from roundwise.estimates import Past, known_from
 from roundwise.noise import gaussian
-from roundwise.noise.tilts import GaussianTilts
+from roundwise.noise.gaussian import GaussianTilts
 from roundwise.policies.wager import apart
 from roundwise.questions.base import pairs
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.state import Batch, Parts, Plan, Table, joined
+from roundwise.state import cut as cut_counts
 from roundwise.trial import advance, begin, conclusion
 
 # ---------------------------------------------------------------------------------------------- worlds and a driver
@@ -63,7 +63,7 @@ Played = namedtuple("Played", "happened done answer samples batches trial")
 
 def cut(plan):
     """The pulls of each part of a plan, as `simulate` cuts them."""
-    return [dealing.cut(plan.pulls, plan.parts)[..., 0, :, p] for p in range(plan.parts)]
+    return [cut_counts(plan.pulls, plan.parts)[..., 0, :, p] for p in range(plan.parts)]
 
 
 def told(plan, draw):

@@ -9,10 +9,9 @@ import pytest
 from roundwise import BestArm, GaussianArms, SubGaussian, Wager, simulate
 from roundwise.betting import best_arm_parts
 from roundwise.betting.rule import ledger_of
-from roundwise.dealing import PARTS
 from roundwise.problem import Problem
 from roundwise.simulation.environments import pulled_in_parts
-from roundwise.state import Batch
+from roundwise.state import PARTS, Batch
 from roundwise.trial import advance, begin
 
 SIGMA_1 = SubGaussian(1.0)

@@ -28,8 +28,8 @@ from roundwise import (
     Wager,
 )
 from roundwise.betting.rule import Betting
-from roundwise.dealing import hypergeometric
 from roundwise.noise import gaussian
+from roundwise.noise.binary import hypergeometric
 from roundwise.state import Batch, Table, joined
 from roundwise.trial import advance, begin, conclusion
 from test_wager import (

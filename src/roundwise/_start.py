@@ -1,4 +1,4 @@
-"""Ctrl-C while the command line is being loaded ends it without a word; programs that import us are left alone."""
+"""Ctrl-C ends the command line without a word until `cli.loaded`; programs that import us are left alone."""
 
 from __future__ import annotations
 
@@ -16,9 +16,3 @@ def loading() -> None:
     ours = (named or module) and threading.current_thread() is threading.main_thread()
     if ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def loaded() -> None:
-    """From here on Ctrl-C is an exception, as Python has it: what was recorded must be said."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -87,3 +87,20 @@ def mapped(function: Callable[..., Any], *trees: Any) -> Any:
         return function(*trees)
     fields = [mapped(function, *parts) for parts in zip(*trees, strict=True)]
     return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
+
+
+def added(rows: Floats) -> Floats:
+    """The sum over the first axis, row by row: in the same order however many elements there are."""
+    if rows[0].size == 1:  # NumPy would add in pairs
+        return np.asarray(rows.cumsum(axis=0)[-1])
+    return np.asarray(np.add.reduce(np.ascontiguousarray(rows), axis=0))
+
+
+def log_total(rows: Floats) -> Floats:
+    """log sum exp over the first axis."""
+    top: Floats = rows.max(axis=0)
+    rows -= top
+    np.maximum(rows, -700.0, out=rows)  # exp is slow where it underflows; exp(-700) beside 1 is nothing
+    np.exp(rows, out=rows)
+    top += np.log(added(rows))
+    return top

@@ -90,18 +90,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"There is no {kind} called '{name}'. {hint}")
 
 
-def whole_number(name: str, value: object, least: int) -> int:
-    """The value as a whole number of at least so much, also of 1e6; an InputError if it is none."""
-    try:
-        number = int(value)  # type: ignore[call-overload]
-        good = number == value and number >= least and not isinstance(value, bool | str)
-    except (TypeError, ValueError, OverflowError):
-        good = False
-    if not good:
-        raise InputError(f"`{name}` is {value!r}, but must be a whole number of at least {least}.")
-    return int(number)
-
-
 LONGEST = 2000  # letters of one sentence on a screen
 _CONTROL = re.compile(
     "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"

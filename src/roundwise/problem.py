@@ -92,3 +92,15 @@ def checked_delta(delta: float) -> None:
     if not 0 < delta < 1:
         hint = f" For {delta:g} % write {delta / 100:g}." if 1 <= delta < 100 and math.isfinite(delta) else ""
         raise InputError(f"`delta` is {delta:g}, but must lie strictly between 0 and 1.{hint}")
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """The value as a whole number of at least so much, also of 1e6; an InputError if it is none."""
+    try:
+        number = int(value)  # type: ignore[call-overload]
+        good = number == value and number >= least and not isinstance(value, bool | str)
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    if not good:
+        raise InputError(f"`{name}` is {value!r}, but must be a whole number of at least {least}.")
+    return int(number)

@@ -316,6 +316,14 @@ def _threshold(rule: object) -> Plain:
     return {"threshold": fields if len(fields) > 1 else fields["name"]}
 
 
+def noise_with(given: Given, sigma: float) -> Noise:
+    """The noise model that a user names; a sigma that it takes and is not named is this one."""
+    fields = dict(worded("noise", given) if isinstance(given, str) else given)
+    if "sigma" not in fields and "sigma" in settings(kind_of("noise", str(fields.get("name", "")), trusted=True)):
+        fields["sigma"] = sigma
+    return made("noise", fields, trusted=True)
+
+
 def _found(module: str, path: str) -> object:
     return reduce(lambda at, name: getattr(at, name, None), path.split("."), sys.modules.get(module))
 

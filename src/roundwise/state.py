@@ -1,4 +1,4 @@
-"""What travels between a policy, a stopping rule and the world: plans, batches, the record, the trial.
+"""What travels between a policy, a stopping rule and the world: plans, batches and their parts, the record, the trial.
 
 All are named tuples of arrays with the arms on the last axis, so that runs can be taken from them.
 """
@@ -21,6 +21,8 @@ else:
     from typing import TypeVar
 
     Memory, Kept = TypeVar("Memory"), TypeVar("Kept")
+
+FIRST_PARTS, PARTS = 4, 12  # of the first batch, and of every later one
 
 
 class Declaration(NamedTuple):
@@ -99,6 +101,30 @@ class Parts(NamedTuple):
             None if table is None else Table(table.values, table.counts[..., dealing, :, part, :]),
             pairs=None if self.pairs is None else self.pairs.batch(part, dealing),
         )
+
+
+def edges(parts: int) -> Floats:
+    """The share of an arm's rows before each part, and 1 after the last. (P + 1)
+
+    Parts shrink towards the end of a batch, where a bet must be re-planned most often: after a share x of the parts a
+    share h(x) = 1 - (1-x)^2 of an arm's rows has come.
+    """
+    left = np.arange(parts, -1, -1) / parts
+    return 1.0 - left * left
+
+
+def shares_of_rest(parts: int) -> Floats:
+    """kappa: what share each part has of what is left of its batch, itself included. (P)"""
+    left = np.arange(parts, -1, -1.0) ** 2
+    return 1.0 - left[1:] / left[:-1]
+
+
+def cut(counts: Floats, parts: int) -> Floats:
+    """How many rows of each arm are in each part: one dealing, runs contiguous. (K)->(1, K, P)"""
+    ends = counts.transpose() * edges(parts).reshape(-1, *(1,) * counts.ndim)
+    ends += 1e-9
+    np.floor(ends, out=ends)
+    return np.expand_dims(np.diff(ends, axis=0).transpose(), -3)
 
 
 def one_dealing(parts: Sequence[Batch]) -> Parts:

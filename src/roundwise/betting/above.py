@@ -13,8 +13,7 @@ from roundwise.betting.bounds import Bets, agreed, interval
 from roundwise.betting.ledger import Wanted
 from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Seen, columns, seen, tilts_of
-from roundwise.noise.tilts import levels_apart
+from roundwise.noise.parts import Seen, columns, levels_apart, seen, tilts_of
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.questions.several import near_words

@@ -19,19 +19,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, log_total, total
 from roundwise.betting.lined_up import LinedUp, lined_up
 from roundwise.betting.parts import cells
 from roundwise.betting.slopes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, SHAPE, slopes
-from roundwise.dealing import shares_of_rest
 from roundwise.estimates import Known, Past, arm_of, at, squares_at
 from roundwise.noise import Noise, family_of, items_of, variances
 from roundwise.noise.base import Steady
 from roundwise.noise.differences import at_pairs
 from roundwise.noise.forms import means_of, of_arm, pairs_among, singles_among
-from roundwise.noise.mixture import log_total
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.state import Batch
+from roundwise.state import Batch, shares_of_rest
 
 SMALL = 0.15  # a batch that adds no more than this share to what is known of any form is bet on as a whole
 VALUES = 32  # and so is one of rows, if those before had more distinct values than this: it takes too long otherwise

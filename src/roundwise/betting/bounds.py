@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, log_total
 from roundwise.betting.aims import Aimed, Course
 from roundwise.estimates import Known, at, squares_at
 from roundwise.noise import range_of_means
 from roundwise.noise.base import Steady
-from roundwise.noise.mixture import log_total
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, pairs, quiet, range_of_forms
 from roundwise.state import Batch

@@ -10,8 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.betting.parts import Field
-from roundwise.noise.parts import Form, Index, Tilt, Tilts, of_pairs
-from roundwise.noise.tilts import either
+from roundwise.noise.parts import Form, Index, Tilt, Tilts, either, of_pairs
 from roundwise.questions.base import Halfspaces
 
 

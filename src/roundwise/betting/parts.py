@@ -19,8 +19,8 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.slopes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, RATIO_STEPS, SHAPE, Z_STEPS, slopes
-from roundwise.dealing import shares_of_rest
 from roundwise.noise.parts import NONE, Index, Seen, Tilt, sums_before
+from roundwise.state import shares_of_rest
 
 CHUNK = 240_000  # parts times arms times columns that are computed at once: what fits the cache
 _FEWEST = 1e-9  # in place of no results

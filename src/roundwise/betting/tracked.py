@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Bools, Floats, log_total
 from roundwise.betting.claim_bounds import spread
 from roundwise.betting.grown import some
 from roundwise.estimates import Past, at, squares_at
 from roundwise.noise import range_of_means
-from roundwise.noise.mixture import log_total
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, quiet, range_of_forms
 from roundwise.state import Batch

@@ -11,10 +11,11 @@ import numpy as np
 import typer
 
 from roundwise.arrays import Plain
-from roundwise.cli.app import RESEARCH, app
+from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Delta, Json
 from roundwise.cli.output import check_output, print_json, print_table, progress
-from roundwise.errors import InputError, whole_number
+from roundwise.errors import InputError
+from roundwise.problem import whole_number
 
 
 @app.command(rich_help_panel=RESEARCH)

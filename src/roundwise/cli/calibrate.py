@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import RESEARCH, app
+from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, print_json, print_table, progress
-from roundwise.errors import InputError, whole_number
+from roundwise.errors import InputError
+from roundwise.problem import whole_number
 
 
 @app.command(rich_help_panel=RESEARCH)

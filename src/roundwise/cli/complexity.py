@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli.app import PLANNING, app, spread
+from roundwise.cli import PLANNING, app, spread
 from roundwise.cli.options import (
     Against,
     Asked,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import RESEARCH, app
+from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.cli.simulate import print_summaries

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roundwise.cli import options
-from roundwise.cli.app import PLANNING, app, spread
+from roundwise.cli import PLANNING, app, options, spread
 from roundwise.cli.output import check_output, console_width, print_json, say, write_file
 from roundwise.cli.study.common import ColumnNames, Storage
 from roundwise.cli.study.new import arm_list

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roundwise.cli.app import STUDIES, app
+from roundwise.cli import STUDIES, app
 from roundwise.cli.output import say
 from roundwise.cli.study.common import Storage
 from roundwise.errors import DataError, InputError

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from roundwise.cli.app import PLANNING, app, spread
+from roundwise.cli import PLANNING, app, spread
 from roundwise.cli.options import (
     Against,
     Asked,
@@ -33,11 +33,11 @@ from roundwise.errors import InputError
 from roundwise.noise import NOISES, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.questions.besides import line_words, one_by_one
-from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms, assumed
+from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
-from roundwise.spec import made
+from roundwise.spec import made, noise_with
 
 Policies = Annotated[
     list[str] | None,
@@ -235,5 +235,5 @@ def _world(
     else:
         world = GaussianArms(numbers(means), 1.0 if sigma is None else sigma)
     if noise is not None:
-        return world, assumed(noise, world, sigma)
+        return world, noise_with(noise, world.sigma if sigma is None else sigma)
     return world, SubGaussian(sigma) if sigma is not None and not world.noise.outcome.normal else None

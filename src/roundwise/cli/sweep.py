@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.arrays import Plain
-from roundwise.cli.app import RESEARCH, app
+from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.cli.simulate import Cluster

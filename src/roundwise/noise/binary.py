@@ -6,14 +6,13 @@ Propositions 6 (two rates) and 7 (a level); for other forms Lemma 1 with sigma 1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, total, zeros
-from roundwise.dealing import hypergeometric
+from roundwise.arrays import Bools, Floats, added, total, zeros
 from roundwise.estimates import Forecast, Known, Past, arm_of
 from roundwise.questions.base import Halfspaces
 from roundwise.questions.families import BinaryFamily, Family
@@ -33,11 +32,10 @@ from .forms import (
     singles_among,
     totalled,
 )
-from .gaussian import sub_gaussian_form, sub_gaussian_level
+from .gaussian import GaussianTilts, sub_gaussian_form, sub_gaussian_level
 from .horizon import binomial_horizon_bet, hypergeometric_horizon_bet
 from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
-from .parts import Seen, Tilts
-from .tilts import BinaryTilts
+from .parts import Form, Index, Places, Seen, Tilt, Tilts, either, product_of, sums_at
 
 
 @dataclass(frozen=True)
@@ -220,3 +218,68 @@ def bernoulli_level_bet(
         theta = np.minimum(u * np.sqrt(variance), EDGE * rest)
         factors[k] = won * np.log1p(theta / m) + (n - won) * np.log1p(-theta / rest)
     return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
+
+
+@dataclass(frozen=True)
+class BinaryTilts:
+    """Likelihood ratios of binomials: of two rates (Proposition 6), of one and a level (Proposition 7)."""
+
+    seen: Seen
+
+    @cached_property
+    def variances(self) -> Floats:
+        """p (1 - p) at the smoothed rates."""
+        rates = (self.seen.totals_so_far + 0.5) / (self.seen.so_far + 1.0)
+        return rates * (1.0 - rates)
+
+    def level_variances(self, level: float) -> Floats:
+        """That of the level."""
+        return np.full((1, 1, 1), level * (1.0 - level)) if 0 < level < 1 else np.full((1, 1, 1), 0.25)
+
+    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+        """Two rates, a margin apart."""
+        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (sums_at(self.seen, each) for each in places())
+        m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
+        up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+        m_a, m_b = parted(m, np.asarray(margin, dtype=np.float64), up, down)
+        unit = np.sqrt(leverage / (m * (1.0 - m)))
+        furthest = EDGE * np.minimum(1.0 / (up * m_a), 1.0 / (down * (1.0 - m_b)))
+        terms = (
+            (won_a, up * (1.0 - m_a)),
+            (n_a - won_a, -up * m_a),
+            (won_b, -down * (1.0 - m_b)),
+            (n_b - won_b, down * m_b),
+        )
+        return product_of(unit, furthest, terms)
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
+        """A rate and a level; at 0 or 1, where there is no such bet, that of sub-Gaussian rewards."""
+        if not 0 < level < 1:
+            return GaussianTilts(0.5).levels(arm, sign, distance, leverage, level)
+        won, n = (each.reshape(-1).take(arm) for each in (self.seen.totals, self.seen.counts))
+        above = sign > 0
+        m = np.where(above, level, 1.0 - level)
+        rest = 1.0 - m
+        hits = np.where(above, won, n - won)
+        unit = np.sqrt(level * (1.0 - level) * leverage)
+        return product_of(unit, EDGE * rest, ((hits, 1.0 / m), (n - hits, -1.0 / rest)))
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """Two rates, an offset apart; for another form the sub-Gaussian bet."""
+        return either(
+            form.pair & (np.abs(form.offsets) < 1),
+            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
+            lambda: GaussianTilts(0.5).forms(form, value.copy(), leverage),
+        )
+
+
+def hypergeometric(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
+    """The same for 0/1 results: how many ones are in each part of a random order of the rows."""
+    shape = (counts.shape[1], dealings, *counts.shape[3:])
+    ones, rows = np.broadcast_to(totals, shape).astype(np.int64), np.broadcast_to(added(counts), shape).astype(np.int64)
+    found = np.empty((counts.shape[0], *shape))
+    for part, size in enumerate(np.broadcast_to(counts, found.shape).astype(np.int64)):
+        drawn = rng.hypergeometric(ones, rows - ones, size)
+        found[part] = drawn
+        ones, rows = ones - drawn, rows - size
+    return found

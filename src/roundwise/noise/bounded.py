@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -19,10 +20,11 @@ from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch, Table
 
 from .base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
-from .forms import centre, of_arm, pairs_among, singles_among
-from .gaussian import sub_gaussian_form, sub_gaussian_horizon, sub_gaussian_level, sub_gaussian_steady
+from .forms import centre, of_arm, pairs_among, parted, singles_among
+from .gaussian import GaussianTilts, sub_gaussian_form, sub_gaussian_horizon, sub_gaussian_level, sub_gaussian_steady
 from .horizon import product_horizon_bet
-from .parts import Seen, Tilts
+from .mixture import EDGE
+from .parts import Form, Index, Places, Seen, Tilt, Tilts, either
 from .products import (
     bounded_difference_bet,
     bounded_level_bet,
@@ -30,7 +32,6 @@ from .products import (
     steady_difference_bet,
     steady_level_bet,
 )
-from .tilts import BoundedTilts, GaussianTilts
 
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
 
@@ -133,10 +134,14 @@ class Bounded:
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """As `form`; single arms by a product over their values."""
         single, pair = singles_among(pieces)[0], pairs_among(pieces)
-        other = sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
         if batch.table is None or not (single | pair).any():
-            return other
+            return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
         seen = self._values(batch.table), batch.table.counts, (*self._scaled(past), units)
+        if single.all():
+            return self._at_level(*seen, pieces, drifts)
+        if pair.all():
+            return self._at_margin(*seen, pieces, drifts)
+        other = sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
         at_level = self._at_level(*seen, pieces, drifts) if single.any() else other
         at_margin = self._at_margin(*seen, pieces, drifts) if pair.any() else other
 
@@ -242,3 +247,93 @@ def _placed(
         tables = [np.broadcast_to(each, (*need.shape, each.shape[-1]))[wanted] for each in rows]
         logs[wanted] = bet(*first, values, *tables, *last)
     return logs
+
+
+@dataclass(frozen=True)
+class BoundedTilts:
+    """Products over values in a range, moved to [0, 1]: of two arms (Proposition 6), of one and a level (7)."""
+
+    seen: Seen
+    low: float
+    width: float
+
+    @cached_property
+    def _past(self) -> tuple[Floats, Floats, Floats]:
+        """Counts so far, means and scatter; results whose spread was not seen count as widest. (P, K, n)"""
+        counts = self.seen.so_far
+        mean = np.clip((self.seen.totals_so_far / np.maximum(counts, 1.0) - self.low) / self.width, 0.0, 1.0)
+        scatter, freedom = self.seen.scatter_so_far
+        most = mean * (1.0 - mean)
+        return counts, mean, np.minimum(scatter / self.width**2 + (counts - freedom) * most, counts * most)
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Within the arm, a result of the largest variance added."""
+        counts, _, scatter = self._past
+        return (scatter + 0.25) / (counts + 1.0) * self.width**2
+
+    def level_variances(self, level: float) -> Floats:
+        """The same."""
+        return self.variances
+
+    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+        """The means of two arms, a margin apart."""
+        first, second = places()
+        (N_a, mean_a, scatter_a), (N_b, mean_b, scatter_b) = (
+            tuple(each.reshape(-1).take(arm) for each in self._past) for arm in (first, second)
+        )
+        n_a, n_b = (self.seen.counts.reshape(-1).take(arm) for arm in (first, second))
+        m = centre(N_a * mean_a, N_a, N_b * mean_b, N_b, n_a, n_b)
+        noise = (scatter_a + scatter_b + m * (1.0 - m)) / (N_a + N_b + 1.0)
+        up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+        m_a, m_b = parted(m, np.asarray(margin, dtype=np.float64) / self.width, up, down)
+        furthest = EDGE * np.minimum(1.0 / (m_a * up), 1.0 / ((1.0 - m_b) * down))
+        unit = np.sqrt(noise * leverage)
+
+        def tilt(p: int, q: Floats) -> Floats:
+            theta = q * unit[p]
+            bold = np.minimum(theta / (noise[p] + up[p] * down[p] * theta * theta), furthest[p])
+            found = self._growth(first[p], bold * up[p], m_a[p])
+            found += self._growth(second[p], -bold * down[p], m_b[p])
+            return found
+
+        return tilt
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: Floats | float) -> Tilt:
+        """The mean of an arm and a level; at an end of the range the bet of sub-Gaussian rewards."""
+        tau = np.broadcast_to((np.asarray(level, dtype=np.float64) - self.low) / self.width, arm.shape)
+        inside = (tau > 0) & (tau < 1)
+        return either(
+            inside,
+            lambda: self._level(arm, sign, leverage, np.where(inside, tau, 0.5)),
+            lambda: GaussianTilts(self.width / 2).levels(arm, sign, distance.copy(), leverage, 0.0),
+        )
+
+    def _level(self, arm: Index, sign: Floats, leverage: Floats, tau: Floats) -> Tilt:
+        counts, _, scatter = (each.reshape(-1).take(arm) for each in self._past)
+        noise = (scatter + tau * (1.0 - tau)) / (counts + 1.0)
+        unit, furthest = np.sqrt(noise * leverage), EDGE / np.where(sign > 0, tau, 1.0 - tau)
+
+        def tilt(p: int, q: Floats) -> Floats:
+            theta = q * unit[p]
+            bold = sign[p] * np.minimum(theta / (noise[p] + theta * theta), furthest[p])
+            return self._growth(arm[p], bold, tau[p])
+
+        return tilt
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """Two means, an offset apart; for another form the sub-Gaussian bet."""
+        return either(
+            form.pair & (np.abs(form.offsets) < self.width),
+            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
+            lambda: GaussianTilts(self.width / 2).forms(form, value.copy(), leverage),
+        )
+
+    def _growth(self, arm: Index, slope: Floats, middle: Floats) -> Floats:
+        """sum_v counts_v log(1 + slope (x_v - middle)), value by value."""
+        rows = self.seen.rows
+        assert rows is not None
+        found = np.zeros_like(slope)
+        for value, counts in zip((rows.values - self.low) / self.width, rows.counts, strict=True):
+            found += counts.reshape(-1).take(arm) * np.log1p(slope * (value - middle))
+        return found

@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.dealing import bridged
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, squares_at
 from roundwise.questions.base import Halfspaces, quiet
@@ -17,8 +16,8 @@ from roundwise.questions.families import NormalFamily
 from roundwise.state import Batch
 
 from .base import Needs, Outcome, Steady
-from .forms import means_of, placed
-from .gaussian import SubGaussian, capped_gaussian_bet, steady_gaussian_bet
+from .forms import means_of, placed, steady_gaussian_bet
+from .gaussian import SubGaussian, bridged, capped_gaussian_bet
 from .horizon import MOST_NEED, drift_horizon_bet, normal_horizon_bet
 from .mixture import HUGE
 from .parts import Form, Index, Places, Seen, Tilt

@@ -19,8 +19,7 @@ from roundwise.state import Batch, Table
 from .base import Noise, Steady
 from .bounded import Bounded
 from .forms import of_arm, pairs_among, singles_among
-from .parts import NONE, Form, Index, Places, Rows, Seen, Tilt, Tilts, tilts_of
-from .tilts import either
+from .parts import NONE, Form, Index, Places, Rows, Seen, Tilt, Tilts, either, tilts_of
 
 _DISCORDANT = np.array([-1.0, 0.0, 1.0])  # what 0/1 results of two arms on one item can differ by
 

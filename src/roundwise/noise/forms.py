@@ -12,6 +12,8 @@ from roundwise.estimates import Forecast, Known, Past, arm_of, at, squares_at
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
+from .mixture import HUGE
+
 MOST = 1e100  # above this, or below its inverse, nothing is bet on: products would overflow
 
 
@@ -113,3 +115,9 @@ def parted(m: Floats, margin: Floats, up: Floats, down: Floats) -> tuple[Floats,
     """Centres of the two arms, the margin apart, whose average weighted as the new batch is stays near m."""
     m_b = np.clip(m - down * margin, np.maximum(0.0, -margin), np.minimum(1.0, 1.0 - margin))
     return m_b + margin, m_b
+
+
+@np.errstate(all="ignore")
+def steady_gaussian_bet(sizes: Floats, new: Floats, error: Floats) -> Floats:
+    """exp(q z - q^2/2), z = new / error: `new` is sub-Gaussian, less the value. `(k),(),()->(k)`"""
+    return sized(sizes, lambda q: q * (np.clip(new / error, -HUGE, HUGE) - q / 2))

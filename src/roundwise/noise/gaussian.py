@@ -10,19 +10,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats
-from roundwise.dealing import bridged
+from roundwise.arrays import Bools, Floats, added
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, squares_at
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch
 
 from .base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
-from .forms import counted, means_of, on_forms, on_levels, placed, sized
+from .forms import counted, means_of, on_forms, on_levels, placed, steady_gaussian_bet
 from .horizon import MOST_NEED, drift_horizon_bet, normal_horizon_bet
-from .mixture import BOLDEST, DRIFTS, HUGE, added, cash_and_scale, clipped_z, flat, log_gaussian_mixture, log_stake
-from .parts import Seen
-from .tilts import GaussianTilts
+from .mixture import BOLDEST, DRIFTS, HUGE, cash_and_scale, clipped_z, flat, log_gaussian_mixture, log_stake
+from .parts import Form, Index, Places, Seen, Tilt
 
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
 _SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
@@ -216,12 +214,6 @@ def sub_gaussian_bet(
 
 
 @np.errstate(all="ignore")
-def steady_gaussian_bet(sizes: Floats, new: Floats, error: Floats) -> Floats:
-    """exp(q z - q^2/2), z = new / error: `new` is sub-Gaussian, less the value. `(k),(),()->(k)`"""
-    return sized(sizes, lambda q: q * (np.clip(new / error, -HUGE, HUGE) - q / 2))
-
-
-@np.errstate(all="ignore")
 def capped_gaussian_bet(
     past_estimate: ArrayLike,
     past_variance: ArrayLike,
@@ -297,3 +289,55 @@ def _first_guess(low: Floats, high: Floats) -> Floats:
     width = high - low
     part = 1.54 - 0.723 / width - 0.87 / (1.0 + np.maximum(low, 0.0)) - 0.111 * np.log(width)
     return low + width * np.clip(part, 0.05, 0.98)
+
+
+@dataclass(frozen=True)
+class GaussianTilts:
+    """exp(q D/sqrt v - q^2/2), for any form D of sub-Gaussian rewards (Lemma 1)."""
+
+    sigma: float
+
+    @property
+    def variances(self) -> Floats:
+        """The square of sigma."""
+        return np.full((1, 1, 1), self.sigma**2)
+
+    def level_variances(self, level: float) -> Floats:
+        """The same."""
+        return self.variances
+
+    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+        """From the difference in each part; it is used up."""
+        return self._tilt(difference, leverage)
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
+        """From the distance in each part; it is used up."""
+        return self._tilt(distance, leverage)
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """From the value of any form of the means of each part, less its offset; it is used up. (P, c)"""
+        return self._tilt(value, leverage)
+
+    def _tilt(self, value: Floats, leverage: Floats) -> Tilt:
+        value /= np.sqrt(leverage) * self.sigma if self.sigma != 1.0 else np.sqrt(leverage)
+        np.clip(value, -HUGE, HUGE, out=value)
+
+        def tilt(p: int, q: Floats) -> Floats:
+            x = value[p]
+            x -= 0.5 * q
+            x *= q
+            return x
+
+        return tilt
+
+
+def bridged(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int, sigma: float | Floats) -> Floats:
+    """Totals of parts of normal rows given the total of all, dealt so many times: a law free of the means.
+
+    Counts of the parts with the parts first, (P, K, 1, ...), totals (K, 1, ...) -> (P, K, M, ...).
+    """
+    parts = rng.standard_normal((*counts.shape[:2], dealings, *counts.shape[3:]))
+    parts *= sigma * np.sqrt(counts)
+    found = totals - added(parts)
+    parts += counts / np.maximum(added(counts), 1.0) * found
+    return parts

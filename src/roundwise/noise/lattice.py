@@ -13,9 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats
-
-from .mixture import added
+from roundwise.arrays import Bools, Floats, added
 
 SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 WIDE = 3.0  # how far y may be above that of one look at the end

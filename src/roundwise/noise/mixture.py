@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Floats, log_total
 
 # Cells: nearly equal width below 4 (the posterior has width 1), nearly geometric above. 20 of them grow as fast as 500:
 # the loss in E log e is below 0.005 where u0 <= 8 and n_new <= 2 N_past. Each drift is the prior mean of its cell.
@@ -65,23 +65,6 @@ def clipped_z(estimate: Floats, variance: Floats) -> Floats:
 def log_stake(drift: int, z: Floats) -> Floats:
     """The log stake on one drift at past z, up to the scale."""
     return z * float(DRIFTS[drift]) + float(_LOG_PRIOR[drift])
-
-
-def added(rows: Floats) -> Floats:
-    """The sum over the first axis, row by row: in the same order however many elements there are."""
-    if rows[0].size == 1:  # NumPy would add in pairs
-        return np.asarray(rows.cumsum(axis=0)[-1])
-    return np.asarray(np.add.reduce(np.ascontiguousarray(rows), axis=0))
-
-
-def log_total(rows: Floats) -> Floats:
-    """log sum exp over the first axis."""
-    top: Floats = rows.max(axis=0)
-    rows -= top
-    np.maximum(rows, -700.0, out=rows)  # exp is slow where it underflows; exp(-700) beside 1 is nothing
-    np.exp(rows, out=rows)
-    top += np.log(added(rows))
-    return top
 
 
 def log_mixture(z: Floats, log_factors: Floats) -> Floats:

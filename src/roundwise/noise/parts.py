@@ -3,8 +3,8 @@
 Arrays have the parts first, then the arms, then runs with their dealings as columns. A `Tilt` is a bet of one size, as
 a log factor, for given parts: exp(q D - q^2/2) for sub-Gaussian rewards. Its size q is in standard errors of the part,
 as the past knows them; q = 0 is no bet. Factors have mean at most 1 under their null for every q >= 0 that is known
-before the part: each is the bet of the model's proposition with all its weight on one drift
-(docs/why-the-guarantee-holds.md).
+before the part: each is the bet of the model's proposition with all its weight on one drift, cut where it
+allows no more (docs/why-the-guarantee-holds.md, Proposition 20).
 """
 
 from __future__ import annotations
@@ -262,3 +262,55 @@ def seen(past: Past, parts: Parts) -> Seen:
 def _pairs_of(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of arrays for every two arms."""
     return (*shape[:-1], shape[-1] ** 2)
+
+
+def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> Tilt:
+    """One bet or the other, of which only those are made that are needed. (P, c)"""
+    if where.all():
+        return one()
+    if not where.any():
+        return other()
+    first, second = one(), other()
+    return lambda p, q: np.where(where[p], first(p, np.where(where[p], q, 0.0)), second(p, np.where(where[p], 0.0, q)))
+
+
+def levels_apart(
+    tilts: Tilts, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float, apart: float
+) -> Tilt:
+    """Bets that means lie above a level (sign 1), raised by `apart`, or below it (-1), lowered by as much. (P, c)
+
+    The distance is that from the level that is meant; it is used up.
+    """
+    if not apart:
+        return tilts.levels(arm, sign, distance, leverage, level)
+    return either(
+        sign > 0,
+        lambda: tilts.levels(arm, sign, distance.copy(), leverage, level + apart),
+        lambda: tilts.levels(arm, sign, distance.copy(), leverage, level - apart),
+    )
+
+
+def sums_at(seen: Seen, arm: Index) -> tuple[Floats, Floats, Floats, Floats]:
+    """Total and count of an arm in each part, and before it; at least a little, so that no bet divides by 0. (P, c)"""
+    won, n, past, N = (
+        each.reshape(-1).take(arm) for each in (seen.totals, seen.counts, seen.totals_so_far, seen.so_far)
+    )
+    return won, np.maximum(n, 1e-9), past, np.maximum(N, 1e-9)
+
+
+def product_of(
+    unit: Floats, furthest: Floats, terms: tuple[tuple[Floats, Floats | float], ...], less: Floats | float = 0.0
+) -> Tilt:
+    """sum of counts log(1 + t factor) - less t, t = min(q unit, furthest). (P, c)"""
+    unit, furthest = np.broadcast_to(unit, unit.shape), np.broadcast_to(furthest, unit.shape)
+    whole = [(counts, np.broadcast_to(factor, unit.shape)) for counts, factor in terms]
+    less = np.broadcast_to(less, unit.shape)
+
+    def tilt(p: int, q: Floats) -> Floats:
+        t = np.minimum(q * unit[p], furthest[p])
+        found = -t * less[p]
+        for counts, factor in whole:
+            found += counts[p] * np.log1p(t * factor[p])
+        return found
+
+    return tilt

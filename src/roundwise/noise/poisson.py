@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, total, zeros
-from roundwise.dealing import multinomial
+from roundwise.arrays import Bools, Floats, added, total, zeros
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, all_arms, arm_of
 from roundwise.questions.base import Halfspaces, quiet
@@ -20,9 +19,8 @@ from roundwise.state import Batch
 from .base import Needs, Outcome, Scale, Steady
 from .forms import MOST, counted, of_arm, pair_sums, pairs_among, placed, singles_among, sized, totalled
 from .horizon import binomial_horizon_bet
-from .mixture import DRIFTS, EDGE, added, clipped_z, flat, log_mixture
-from .parts import Seen
-from .tilts import PoissonTilts
+from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
+from .parts import Form, Index, Places, Seen, Tilt, either, product_of, sums_at
 
 
 @dataclass(frozen=True)
@@ -267,3 +265,69 @@ def steady_poisson_bet(sizes: Floats, factors: Floats, events: Floats, exposure:
         return found
 
     return sized(sizes, logs)
+
+
+@dataclass(frozen=True)
+class PoissonTilts:
+    """Likelihood ratios of Poisson laws: of two rates (Proposition 8a), of one and a level (8b)."""
+
+    seen: Seen
+
+    @cached_property
+    def variances(self) -> Floats:
+        """The smoothed rates."""
+        return (self.seen.totals_so_far + 0.5) / (self.seen.so_far + 1.0)
+
+    def level_variances(self, level: float) -> Floats:
+        """That of the level."""
+        return np.full((1, 1, 1), level) if level > 0 else self.variances
+
+    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+        """Two rates, a margin apart."""
+        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (sums_at(self.seen, each) for each in places())
+        up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
+        m = down * (past_a / N_a) + up * (past_b / N_b) + 0.5 / (N_a + N_b)  # half an event in all added
+        less = n_a * up * np.asarray(margin, dtype=np.float64)
+        return product_of(np.sqrt(leverage / m), EDGE / down, ((won_a, up), (won_b, -down)), less)
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
+        """A rate and a level; at 0 the bet that there is for any form (8c)."""
+        won, n, past, N = sums_at(self.seen, arm)
+        if level > 0:
+            furthest = np.where(sign > 0, np.inf, EDGE)
+            return product_of(np.sqrt(leverage / level), furthest, ((won, sign),), n * level * sign)
+        rate = (past + 0.5) / N
+        furthest = np.where(sign > 0, np.inf, EDGE)
+        return product_of(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)
+
+    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+        """Two rates, an offset apart; else prod_s (1 + t f_s/n_s)^X_s exp(-t offset) (8c)."""
+        return either(
+            form.pair,
+            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
+            lambda: self._any(form),
+        )
+
+    def _any(self, form: Form) -> Tilt:
+        assert form.factors is not None
+        terms: list[tuple[Floats, Floats | float]] = []
+        noise, furthest = np.zeros(form.offsets.shape), np.full(form.offsets.shape, np.inf)
+        for f, place in zip(form.factors, form.places, strict=True):
+            won, n, past, N = sums_at(self.seen, place)
+            share = np.where(f != 0, f / n, 0.0)
+            noise = noise + np.where(f != 0, f * share * (past + 0.5) / N, 0.0)
+            furthest = np.minimum(furthest, np.where(f < 0, EDGE / np.maximum(-share, 1e-300), np.inf))
+            terms.append((won, share))
+        return product_of(1.0 / np.sqrt(noise), np.minimum(furthest, MOST), tuple(terms), form.offsets)
+
+
+def multinomial(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
+    """The same for events of Poisson processes: each falls in a part with the part's share of the time."""
+    shape = (counts.shape[1], dealings, *counts.shape[3:])
+    events, left = np.broadcast_to(totals, shape).astype(np.int64), added(counts)
+    found = np.empty((counts.shape[0], *shape))
+    for part, time in enumerate(counts):
+        drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))
+        found[part] = drawn
+        events, left = events - drawn, left - time
+    return found

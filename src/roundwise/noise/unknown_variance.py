@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, added, log_total, total
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, squares_at
 from roundwise.questions.base import Halfspaces, quiet
@@ -20,7 +20,7 @@ from .base import UNTRUE, Needs, Noise, Outcome, Steady
 from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
 from .gaussian import standardised
 from .horizon import MOST_NEED, normal_horizon_bet
-from .mixture import HUGE, added, flat, log_gaussian_mixture, log_total
+from .mixture import HUGE, flat, log_gaussian_mixture
 from .parts import Form, Index, Places, Seen, Tilt, Tilts, runs_of
 
 NODES = 8  # of the quadrature

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats, mapped, take, zeros
 from roundwise.noise import items_of
 from roundwise.policies import Policy
-from roundwise.policies.limited import limits_of
+from roundwise.policies.base import limits_of
 from roundwise.policies.rounds import as_rounds, round_of
 from roundwise.problem import Problem
 from roundwise.questions.besides import line_words, one_by_one
-from roundwise.simulation.environments import Environment, Now
-from roundwise.simulation.run import drawn
+from roundwise.simulation.environments import Environment, Now, drawn
 from roundwise.state import Batch, Plan, Trial, joined
 from roundwise.stopping import exacting
 from roundwise.trial import advance, begin, conclusion, stuck

@@ -20,7 +20,7 @@ from roundwise.planning.quantities import exact
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Expected, Wish
 from roundwise.policies import Policy, Wager
-from roundwise.policies.limited import limits_of
+from roundwise.policies.base import limits_of
 from roundwise.questions.besides import one_by_one
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from roundwise.errors import InputError, whole_number
+from roundwise.errors import InputError
 from roundwise.noise import Noise, with_items
 from roundwise.planning.front import Setting, front_of, guessed, settled
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
@@ -20,6 +20,7 @@ from roundwise.planning.rows import FIRST, Lots, answerable, first_lots
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Expected, Wish, given, ladder, scenarios
 from roundwise.policies import Policy, usual_policy
+from roundwise.problem import whole_number
 from roundwise.questions import Question
 from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered

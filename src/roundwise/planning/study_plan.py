@@ -25,7 +25,7 @@ from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
 from roundwise.planning.words import in_words, protocol
 from roundwise.policies import usual_policy
-from roundwise.policies.limited import limits_of
+from roundwise.policies.base import limits_of
 from roundwise.questions import Claims, Question
 from roundwise.questions.besides import flags, one_by_one
 from roundwise.spec import Thing, name_of, plain

@@ -195,6 +195,11 @@ def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) ->
     )
 
 
+def limits_of(policy: Policy) -> tuple[float | None, float]:
+    """The most pulls of a batch and the least of an arm, where the policy has such limits."""
+    return getattr(policy, "max_batch", None), getattr(policy, "min_per_arm", 0.0)
+
+
 def check_sigma(problem: Problem) -> None:
     """Raise an InputError if the noise model has no known sigma."""
     _ = problem.sigma

@@ -11,7 +11,6 @@ from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.chances import counted_arms, shares_of, squares_of
 from roundwise.betting.claims import Claiming
 from roundwise.betting.purses import Kept, claims_of, open_of
-from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.noise import items_of
 from roundwise.noise.horizon import ETA
 from roundwise.noise.parts import most_parts
@@ -20,7 +19,7 @@ from roundwise.problem import Problem
 from roundwise.questions import program
 from roundwise.questions.base import quiet
 from roundwise.questions.centred import Cheapest, centre_of, cheapest
-from roundwise.state import Plan, Trial
+from roundwise.state import FIRST_PARTS, PARTS, Plan, Trial
 
 SMALLEST = 0.2  # without a budget a batch is at least this share of all samples so far
 UNIFORM = 0.3  # share of it that goes to all that are fed alike

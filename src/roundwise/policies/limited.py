@@ -83,11 +83,6 @@ def without_limits(policy: Policy) -> tuple[Policy, Limited | None]:
     return (policy.policy, policy) if isinstance(policy, Limited) else (policy, None)
 
 
-def limits_of(policy: Policy) -> tuple[float | None, float]:
-    """The most pulls of a batch and the least of an arm, where the policy has such limits."""
-    return getattr(policy, "max_batch", None), getattr(policy, "min_per_arm", 0.0)
-
-
 def _together(pulled: Batch | None, batch: Batch) -> Batch:
     """What came back for a plan before, and with the last batch; without a table if its values were others."""
     if pulled is None or not pulled.counts.any():

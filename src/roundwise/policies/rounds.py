@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -148,15 +147,6 @@ class Rounds:
         return plan._replace(left=after) if self.told else plan
 
 
-def in_rounds(
-    policy: Policy, budget: float | None = None, round: float | None = None, split: Sequence[float] | None = None
-) -> Policy:
-    """The policy within these, as it is if none is given."""
-    if budget is None and round is None and split is None:
-        return policy
-    return Rounds(policy, budget, round, None if split is None else tuple(split))
-
-
 def as_rounds(policy: Policy) -> Rounds:
     """The policy as one in rounds: as it is, or with nothing that is given."""
     return policy if isinstance(policy, Rounds) else Rounds(policy)
@@ -165,11 +155,6 @@ def as_rounds(policy: Policy) -> Rounds:
 def round_of(plan: Plan) -> Round:
     """What the policy within planned, and whether any of its plans was cut."""
     return plan.memory if isinstance(plan.memory, Round) else Round(plan, np.zeros_like(plan.may_stop))
-
-
-def within(policy: Policy, most: float) -> Policy:
-    """The policy, cut off after so many results, of which it is not told."""
-    return Rounds(policy, budget=float(math.floor(most)), told=False) if math.isfinite(most) else policy
 
 
 def limited_to(pulls: Floats, room: Floats, record: Record) -> Floats:

@@ -10,14 +10,13 @@ import numpy as np
 
 from roundwise.arrays import Floats, total
 from roundwise.betting.rule import Betting, ledger_of
-from roundwise.dealing import FIRST_PARTS, PARTS
 from roundwise.estimates import CROWD, Known, apart
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
 from roundwise.policies.base import check_room, checked, everywhere, limited, whole
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
-from roundwise.state import Plan, Trial
+from roundwise.state import FIRST_PARTS, PARTS, Plan, Trial
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, zeros
-from roundwise.dealing import added, cut
+from roundwise.arrays import Floats, added, zeros
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, known_sigma
+from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, items_of, known_sigma
+from roundwise.problem import Problem
 from roundwise.questions.base import finite
 from roundwise.questions.families import Family
-from roundwise.spec import Given, kind_of, made, settings, worded
-from roundwise.state import Batch, Parts, joined
+from roundwise.state import FIRST_PARTS, Batch, Parts, Plan, cut, joined
 
 if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
     from typing_extensions import TypeVar
@@ -32,6 +31,7 @@ else:
     Now = TypeVar("Now")
 
 Generator = np.random.Generator
+FIRST_DEALINGS, DEALINGS = 4, 1  # of the first batch, and of later ones: live studies deal more often
 _IN_PARTS = {"sums": "pull_parts", "squares": "pull_squares", "rows": "pull_rows"}  # ways of a world's own
 
 
@@ -205,6 +205,25 @@ class PoissonArms(FamilyArms):
     noise: Noise = field(default_factory=Poisson, init=False)
 
 
+def drawn(
+    problem: Problem, environment: Environment[Now], rng: Generator, world: Now, plan: Plan, dealings: int | None = None
+) -> tuple[Batch, Now]:
+    """What comes back for a plan, in the detail and the parts that are asked for.
+
+    It is dealt into parts so often; unless that is said, the first batch a few times (of rows once), later ones once.
+    """
+    needs = problem.noise.needs
+    shared = items_of(problem.noise) is not None
+    if shared and not hasattr(environment, "pull_items"):
+        raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
+    if plan.parts == 1:
+        return environment.pull(rng, world, plan.pulls, needs)
+    if dealings is None:
+        first = plan.parts == FIRST_PARTS and (needs == "sums" or shared)
+        dealings = FIRST_DEALINGS if first else DEALINGS
+    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)
+
+
 def pulled_in_parts(
     environment: Environment[Now], rng: Generator, world: Now, pulls: Floats, parts: int, dealings: int, needs: Needs
 ) -> tuple[Batch, Now]:
@@ -276,14 +295,6 @@ def mismatch(assumed: Noise, environment: Environment) -> str | None:
     """Why what is assumed is not true of the environment, or None if it is."""
     own: str | None = getattr(environment, "doubt", None)
     return doubt(assumed, environment.noise) if own is None else own
-
-
-def assumed(given: Given, environment: Environment, sigma: float | None = None) -> Noise:
-    """The noise model that a user names; a sigma that it does not name is this one, or that of the environment."""
-    fields = dict(worded("noise", given) if isinstance(given, str) else given)
-    if "sigma" not in fields and "sigma" in settings(kind_of("noise", str(fields.get("name", "")), trusted=True)):
-        fields["sigma"] = environment.sigma if sigma is None else sigma
-    return made("noise", fields, trusted=True)
 
 
 def numbered(arms: int) -> tuple[str, ...]:

@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike
 
 from roundwise import noise
 from roundwise.arrays import Floats, zeros
-from roundwise.dealing import edges
 from roundwise.errors import InputError
 from roundwise.noise import Needs
 from roundwise.pairing import pair_sums
 from roundwise.simulation.environments import Generator, World, numbered
 from roundwise.simulation.tables import read_wide
-from roundwise.state import Batch, Parts, Table, joined
+from roundwise.state import Batch, Parts, Table, edges, joined
 
 _OUTCOMES = 5  # up to so many the differences of two arms are told one by one
 

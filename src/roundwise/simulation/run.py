@@ -9,6 +9,8 @@ All policies see the same instances and the same stream of noise, so adding a po
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,19 +18,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, stacked, take
-from roundwise.dealing import FIRST_PARTS
-from roundwise.errors import InputError, whole_number
+from roundwise.arrays import Array, Plain, stacked, take
+from roundwise.errors import InputError
 from roundwise.noise import Noise, deviations_of, family_of, items_of, known_sigma
 from roundwise.policies import Policy
-from roundwise.policies.rounds import in_rounds, within
-from roundwise.problem import Problem
+from roundwise.policies.rounds import Rounds
+from roundwise.problem import Problem, whole_number
 from roundwise.questions import Question
 from roundwise.questions.besides import check_means, complexity_at, true_shown
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
-from roundwise.simulation.environments import Environment, Now, mismatch, pulled_in_parts
-from roundwise.simulation.summary import Runs, joined_runs
-from roundwise.state import Batch, Plan, Trial
+from roundwise.simulation.environments import Environment, drawn, mismatch
+from roundwise.simulation.summary import Runs
+from roundwise.state import Batch, Trial
 from roundwise.trial import advance, begin, conclusion, stuck
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 Watch = Mapping[str, Callable[[Trial], Array]]
 
 LOT = 160_000  # runs times arms that are computed at once: enough to be fast, few enough for the cache
-FIRST_DEALINGS, DEALINGS = 4, 1  # of the first batch, and of later ones: live studies deal more often
 
 
 class Setting(NamedTuple):
@@ -86,7 +86,8 @@ def blocks(
     if not (max_samples > 0 and max_batches > 0):
         raise InputError("`max_samples` and `max_batches` must be positive.")
     limits = (min(max_samples, 2.0**53), max_batches)
-    policy = within(policy, max_samples)
+    if math.isfinite(max_samples):  # it is cut off there, and is not told
+        policy = Rounds(policy, budget=float(math.floor(max_samples)), told=False)
     size = block_size(load(problem))
     setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
     number = number_of_blocks(problem, runs)
@@ -244,30 +245,6 @@ def _looked(key: str, seen: object, runs: int) -> Array:
     return values
 
 
-def drawn(
-    problem: Problem,
-    environment: Environment[Now],
-    rng: np.random.Generator,
-    world: Now,
-    plan: Plan,
-    dealings: int | None = None,
-) -> tuple[Batch, Now]:
-    """What comes back for a plan, in the detail and the parts that are asked for.
-
-    It is dealt into parts so often; unless that is said, the first batch a few times (of rows once), later ones once.
-    """
-    needs = problem.noise.needs
-    shared = items_of(problem.noise) is not None
-    if shared and not hasattr(environment, "pull_items"):
-        raise InputError("Simulations of shared items need a world of items, such as ItemReplay(table).")
-    if plan.parts == 1:
-        return environment.pull(rng, world, plan.pulls, needs)
-    if dealings is None:
-        first = plan.parts == FIRST_PARTS and (needs == "sums" or shared)
-        dealings = FIRST_DEALINGS if first else DEALINGS
-    return pulled_in_parts(environment, rng, world, plan.pulls, plan.parts, dealings, needs)
-
-
 def simulate(
     question: Question,
     environment: Environment,
@@ -305,7 +282,9 @@ def simulate(
     check_place(workers, cluster)
     problem = Problem(question, environment.arms, delta, environment.noise if noise is None else noise)
     named = policies if isinstance(policies, Mapping) else dict(_labelled(policies))
-    named = {name: in_rounds(policy, budget, round, split) for name, policy in named.items()}
+    if budget is not None or round is not None or split is not None:
+        shares = None if split is None else tuple(split)
+        named = {name: Rounds(policy, budget, round, shares) for name, policy in named.items()}
     for policy in named.values():
         policy.check(problem)
     jobs = [
@@ -333,6 +312,15 @@ def simulate(
     for place in range(len(jobs)):
         found[parts[place].policy].append(parts[place])
     return [joined_runs(each) for each in found.values()]
+
+
+def joined_runs(parts: list[Runs]) -> Runs:
+    """Blocks of the same runs, one after the other."""
+    first = parts[0]
+    names = [each.name for each in dataclasses.fields(first) if isinstance(getattr(first, each.name), np.ndarray)]
+    together: Plain = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    watched = {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched}
+    return dataclasses.replace(first, **together, watched=watched)
 
 
 def _labelled(policies: Sequence[Policy]) -> Iterator[tuple[str, Policy]]:

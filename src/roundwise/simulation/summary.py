@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass, field
 
@@ -162,26 +161,3 @@ def error_upper_bound(wrong: int, number: int, level: float = 0.95) -> float:
     from scipy.special import betaincinv
 
     return 1.0 if wrong == number else float(betaincinv(wrong + 1, number - wrong, level))
-
-
-def joined_runs(parts: list[Runs]) -> Runs:
-    """Blocks of the same runs, one after the other."""
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-
-    columns = (
-        "samples",
-        "batches",
-        "decided",
-        "answer",
-        "correct",
-        "complexity",
-        "lower_bound",
-        "counts",
-        "true_shown",
-    )
-    names = [name for name in columns if getattr(first, name) is not None]
-    together: Plain = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    watched = {key: np.concatenate([part.watched[key] for part in parts]) for key in first.watched}
-    return dataclasses.replace(first, **together, watched=watched)

@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from roundwise.errors import InputError, said, unknown, whole_number
+from roundwise.errors import InputError, said, unknown
+from roundwise.problem import whole_number
 from roundwise.questions.besides import one_by_one
 from roundwise.stopping import final, teachable
 from roundwise.studies import change

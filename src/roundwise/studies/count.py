@@ -143,10 +143,9 @@ def extended(
 
 def as_asked(settings: Settings, trial: Trial, asked: Asked) -> Trial:
     """The trial whose next plan is what was asked for, with the budget that was said before its results."""
-    acting = replace(settings, budget=asked.budget).acting
-    rounds = as_rounds(acting)
-    if rounds is not acting:
+    if asked.budget is None:
         return trial
+    rounds = as_rounds(replace(settings, budget=asked.budget).acting)
     pulls = of_arms(Batch(asked.pulls, asked.pulls), asked.arms, settings.arms).counts
     return trial._replace(plan=rounds.asked(trial.plan, trial.record, pulls))
 

@@ -13,9 +13,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Unpack
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, whole_number
+from roundwise.errors import InputError
 from roundwise.noise import Noise, with_items
 from roundwise.policies import Policy, usual_policy
+from roundwise.problem import whole_number
 from roundwise.questions import Question
 from roundwise.studies.replay import begun
 from roundwise.studies.results import Columns, Options, Words

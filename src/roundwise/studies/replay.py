@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, Plain
-from roundwise.errors import DataError, InputError, whole_number
+from roundwise.errors import DataError, InputError
 from roundwise.noise import Noise
+from roundwise.problem import whole_number
 from roundwise.questions.besides import answer_names
 from roundwise.state import Batch
 from roundwise.studies import count

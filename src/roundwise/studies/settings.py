@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, said, whole_number
+from roundwise.errors import InputError, said
 from roundwise.noise import Noise, without_items
 from roundwise.policies import POLICIES, Policy, Rounds, limited
 from roundwise.policies.limited import Limited, without_limits
-from roundwise.problem import Problem
+from roundwise.problem import Problem, whole_number
 from roundwise.questions import Question
 from roundwise.spec import made, plain
 from roundwise.stopping import looks_ahead

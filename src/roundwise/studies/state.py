@@ -315,8 +315,7 @@ class State:
         needs = f"the rule of {policy.name} needs every round just as it was planned"
         if self.broken:
             return f"{self.so_far.other or 'a round did not come back as it was planned'}, and {needs}"
-        whole = self.whole_plan
-        if exacting(policy.stopping) and not np.array_equal(self.planned, whole):
+        if exacting(policy.stopping) and not np.array_equal(self.planned, whole := self.whole_plan):
             return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
         return f"the budget of {budget} results is used up" if self.spent else None
 

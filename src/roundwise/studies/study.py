@@ -13,10 +13,10 @@ import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Plain
-from roundwise.dealing import PARTS
 from roundwise.errors import InputError, said
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
+from roundwise.state import PARTS
 from roundwise.studies.changing import Changing
 from roundwise.studies.replay import replayed
 from roundwise.studies.results import Amounts, Earlier, Options, Results, Words, read_results

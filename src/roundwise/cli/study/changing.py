@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from roundwise.cli.app import STUDIES, app, spread
+from roundwise.cli import STUDIES, app, spread
 from roundwise.cli.options import Json
 from roundwise.cli.output import recorded
 from roundwise.cli.study.common import FileWords, Name, Storage, Why, Yes, agreed, show, whole

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import STUDIES, app
+from roundwise.cli import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, print_json, print_table, say, write_file
 from roundwise.cli.study.common import Name, Storage, show

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from roundwise.arrays import Plain
-from roundwise.cli import options
-from roundwise.cli.app import STUDIES, app, spread
+from roundwise.cli import STUDIES, app, options, spread
 from roundwise.cli.output import recorded
 from roundwise.cli.study.common import ColumnNames, Name, Storage, show
 from roundwise.errors import DataError, InputError

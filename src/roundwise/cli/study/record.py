@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import STUDIES, app
+from roundwise.cli import STUDIES, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, file_name, number, print_json, print_table, progress, recorded, say
 from roundwise.cli.study.common import Name, Storage, guarantee, show, show_of

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli.app import STUDIES, app, spread
+from roundwise.cli import STUDIES, app, spread
 from roundwise.cli.options import Json
 from roundwise.cli.output import ASKED, check_output, print_json, print_table, recorded, say, write_file
 from roundwise.cli.study.common import FileWords, Name, Storage, show, whole

@@ -14,7 +14,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import TypeVar
@@ -23,12 +23,12 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Noise
 from roundwise.policies import Policy
-from roundwise.policies.rounds import in_rounds
+from roundwise.policies.rounds import Rounds
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
-from roundwise.simulation.environments import Environment, assumed
+from roundwise.simulation.environments import Environment
 from roundwise.simulation.sweep.instances import LIMITS, Instance, instances, limit, several, shares
-from roundwise.spec import Thing, is_number, made, plain, settings
+from roundwise.spec import Thing, is_number, made, noise_with, plain, settings
 
 Made = TypeVar("Made")
 TABLES = ("question", "instance", "policy", "noise")
@@ -52,7 +52,9 @@ class Cell:
     @property
     def limited(self) -> Policy:
         """The policy within the budget, the rounds and the split that all cells share."""
-        return in_rounds(self.policy, **{key: self.limits.get(key) for key in ("budget", "round", "split")})
+        budget, size, split = (self.limits.get(key) for key in ("budget", "round", "split"))
+        none = budget is None and size is None and split is None
+        return self.policy if none else Rounds(self.policy, budget, size, split)
 
     @cached_property
     def content(self) -> Plain:
@@ -190,7 +192,7 @@ def _read(found: Plain, key: str, path: Path, make: Callable[[Plain], Made]) -> 
 def _assumption(table: Plain) -> Callable[[Environment], Noise]:
     """What the policies assume; checked here, where it is known in which table it stands."""
     made("noise", table, trusted=True)
-    return partial(assumed, table)
+    return lambda environment: noise_with(table, environment.sigma)
 
 
 def question_words(question: Question) -> str:

@@ -18,8 +18,8 @@ import numpy as np
 from roundwise.arrays import Array, Plain
 from roundwise.errors import DataError, InputError
 from roundwise.questions.besides import one_by_one
-from roundwise.simulation.run import Job, blocks, check_place, computed, number_of_blocks
-from roundwise.simulation.summary import Runs, Summary, joined_runs
+from roundwise.simulation.run import Job, blocks, check_place, computed, joined_runs, number_of_blocks
+from roundwise.simulation.summary import Runs, Summary
 from roundwise.simulation.sweep.grid import Cell
 from roundwise.simulation.tables import write_parquet
 

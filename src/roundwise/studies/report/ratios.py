@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from roundwise.arrays import Floats
 from roundwise.noise.base import Outcome
-from roundwise.questions.claim_lines import ODDS
 from roundwise.stopping.base import About
 from roundwise.studies.report.model import Shown
 from roundwise.studies.words import TINY, number
@@ -20,7 +19,7 @@ def as_ratio(claim: Shown, about: About | None, means: Floats, outcome: Outcome)
     What is bounded is y - r p. From y - r p >= L >= 0 follows y/p >= r + L/p, and p is at most the largest result;
     where L < 0 nothing follows, as p may be as small as it likes: there is no bound then. Likewise above.
     """
-    if claim.scale in (None, ODDS) or about is None or about.level != 0 or not outcome.low >= 0:
+    if about is None or about.level != 0 or not outcome.low >= 0:
         return claim
     (y, p), factors = about.arms, about.factors
     if factors[0] < 0:

@@ -218,7 +218,7 @@ def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
         compares=_other_than_control(state, about),
         label=claim.label,
     )
-    return as_ratio(found, about, means, state.settings.noise.outcome)
+    return found if claim.scale in (None, ODDS) else as_ratio(found, about, means, state.settings.noise.outcome)
 
 
 def _in_units(state: State, claim: Claim) -> str:

@@ -13,8 +13,7 @@ from roundwise.errors import InputError
 from roundwise.noise import items_of
 from roundwise.policies import Policy
 from roundwise.problem import Problem
-from roundwise.simulation.environments import Environment
-from roundwise.simulation.run import drawn
+from roundwise.simulation.environments import Environment, drawn
 from roundwise.state import Trial
 from roundwise.stopping import struck
 from roundwise.theory.calibration.laws import LAWS, Law

@@ -13,8 +13,7 @@ from roundwise.errors import InputError
 from roundwise.policies import Wager
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, pairs
-from roundwise.simulation.environments import Generator
-from roundwise.simulation.run import drawn
+from roundwise.simulation.environments import Generator, drawn
 from roundwise.studies.report import Report, report_of
 from roundwise.theory.calibration.cells import Cell, Refused
 from roundwise.theory.calibration.laws import LAWS, Law
