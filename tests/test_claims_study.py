@@ -93,3 +93,22 @@ def test_the_report_says_why_it_ended(storage):
         told(study)
         notes = " ".join(study.report().notes)
     assert "ended because the budget is used" in notes or "nothing more is to be expected" in notes
+
+
+@pytest.mark.parametrize("withdrawn", [1, 2], ids=["before the next round", "after it"])
+def test_without_a_budget_the_only_file_of_the_first_round_can_be_withdrawn(storage, tmp_path, withdrawn):
+    """It was a traceback: nothing came back, so nothing was planned, and an empty batch was passed over."""
+    rng = np.random.default_rng(1)
+    with created(storage, budget=None, round=None) as study:
+        for number in range(1, withdrawn + 1):
+            rows = [f"{arm},{x}" for arm, n in study.ask().table for x in rng.binomial(1, RATES[arm], n)]
+            (tmp_path / f"{number}.csv").write_text("\n".join(["arm,outcome", *rows]))
+            study.tell(tmp_path / f"{number}.csv")
+        study.amend("1.csv", None, "it was of a pilot study")
+        assert study.report().results == (0 if withdrawn == 1 else len(rows))
+        asked = study.ask()
+        assert asked is not None
+        assert sum(n for _, n in asked.table) > 0
+        if withdrawn == 1:  # as if it began anew
+            first = Chances().first(study.state.settings.problem, ())
+            assert [n for _, n in asked.table] == first.pulls.tolist()
