@@ -1,5 +1,8 @@
 """A study of claims from its creation to its report: rounds, what is shown for good, why it ended."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
@@ -112,3 +115,23 @@ def test_without_a_budget_the_only_file_of_the_first_round_can_be_withdrawn(stor
         if withdrawn == 1:  # as if it began anew
             first = Chances().first(study.state.settings.problem, ())
             assert [n for _, n in asked.table] == first.pulls.tolist()
+
+
+def test_reports_have_adjusted_e_values_and_bounds_of_single_steps_in_columns_of_their_own(storage):
+    pytest.importorskip("pandas")
+    with created(storage) as study:
+        told(study)
+        report = study.report()
+    rows, open_ = report.plain()["claims"], [i for i, row in enumerate(report.claim_rows) if not row.shown]
+    assert 0 < len(open_) < len(rows)
+    money = [math.exp(row["log_evidence"]) if row["log_evidence"] is not None else 0.0 for row in rows]
+    for i, row in enumerate(rows):
+        others = [j for j in open_ if j != i]
+        sets = [(i, *some) for n in range(len(others) + 1) for some in itertools.combinations(others, n)]
+        least = min(sum(money[j] for j in each) / len(each) for each in sets)
+        found = 0.0 if row["log_adjusted"] is None else math.exp(row["log_adjusted"])
+        assert found == pytest.approx(least, rel=1e-9)
+        assert row["shown"] or found < 1 / 0.025
+        assert row["single_lower"] <= row["estimate"] <= row["single_upper"] == row["upper"]
+        assert row["lower"] >= (row["single_lower"] if row["shown"] else min(row["single_lower"], 0.0))
+    assert {"log_adjusted", "single_lower", "single_upper"} <= set(report.claims.columns)
