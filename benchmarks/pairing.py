@@ -3,7 +3,7 @@
 TABLE is a CSV file with one row an item and one column an arm; or with a column `bits`, of which character j is the
 result of arm j (`.` where it was not tried) and --names has one name a line. Items without a result of every arm are
 left out, and items are drawn with replacement. The same best arm is looked for with items of its own for every arm, and
-with shared items. The numbers of docs/wager.md are from 300 to 2000 runs on answers of 28 language models to MMLU-Pro.
+with shared items. The numbers of docs/wager.md are from answers of 28 language models to MMLU-Pro.
 """
 
 import argparse

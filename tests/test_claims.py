@@ -189,6 +189,14 @@ class TestQuestion:
         assert odds.holds([0.2, 1 / 3]).tolist() == [False]  # exactly 2
         assert odds.holds([0.2, 0.34]).tolist() == [True]
 
+    def test_rates_of_nothing_have_odds_that_can_be_compared(self):
+        """Every study of odds ratios that ended asked this once, and warned of an invalid value."""
+        two = Claims.against_control(2, 0, 1.0, scale="odds-ratio", sides="two")
+        for rate in (0.0, 1.0):
+            assert two.values([rate, rate]).tolist() == [0.0, 0.0]
+            assert two.holds([rate, rate]).tolist() == [False, True]  # "not above" is true of the same odds
+        assert two.holds([0.0, 0.2]).tolist() == [True, False]
+
     def test_its_complexity_is_that_of_what_is_true(self):
         """A dose like placebo costs nothing: statements without it are as hard; with it they cannot be settled."""
         means = np.array([0.0, 0.0, 0.5, 0.3])

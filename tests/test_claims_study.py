@@ -1,5 +1,8 @@
 """A study of claims from its creation to its report: rounds, what is shown for good, why it ended."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
@@ -93,3 +96,42 @@ def test_the_report_says_why_it_ended(storage):
         told(study)
         notes = " ".join(study.report().notes)
     assert "ended because the budget is used" in notes or "nothing more is to be expected" in notes
+
+
+@pytest.mark.parametrize("withdrawn", [1, 2], ids=["before the next round", "after it"])
+def test_without_a_budget_the_only_file_of_the_first_round_can_be_withdrawn(storage, tmp_path, withdrawn):
+    """It was a traceback: nothing came back, so nothing was planned, and an empty batch was passed over."""
+    rng = np.random.default_rng(1)
+    with created(storage, budget=None, round=None) as study:
+        for number in range(1, withdrawn + 1):
+            rows = [f"{arm},{x}" for arm, n in study.ask().table for x in rng.binomial(1, RATES[arm], n)]
+            (tmp_path / f"{number}.csv").write_text("\n".join(["arm,outcome", *rows]))
+            study.tell(tmp_path / f"{number}.csv")
+        study.amend("1.csv", None, "it was of a pilot study")
+        assert study.report().results == (0 if withdrawn == 1 else len(rows))
+        asked = study.ask()
+        assert asked is not None
+        assert sum(n for _, n in asked.table) > 0
+        if withdrawn == 1:  # as if it began anew
+            first = Chances().first(study.state.settings.problem, ())
+            assert [n for _, n in asked.table] == first.pulls.tolist()
+
+
+def test_reports_have_adjusted_e_values_and_bounds_of_single_steps_in_columns_of_their_own(storage):
+    pytest.importorskip("pandas")
+    with created(storage) as study:
+        told(study)
+        report = study.report()
+    rows, open_ = report.plain()["claims"], [i for i, row in enumerate(report.claim_rows) if not row.shown]
+    assert 0 < len(open_) < len(rows)
+    money = [math.exp(row["log_evidence"]) if row["log_evidence"] is not None else 0.0 for row in rows]
+    for i, row in enumerate(rows):
+        others = [j for j in open_ if j != i]
+        sets = [(i, *some) for n in range(len(others) + 1) for some in itertools.combinations(others, n)]
+        least = min(sum(money[j] for j in each) / len(each) for each in sets)
+        found = 0.0 if row["log_adjusted"] is None else math.exp(row["log_adjusted"])
+        assert found == pytest.approx(least, rel=1e-9)
+        assert row["shown"] or found < 1 / 0.025
+        assert row["single_lower"] <= row["estimate"] <= row["single_upper"] == row["upper"]
+        assert row["lower"] >= (row["single_lower"] if row["shown"] else min(row["single_lower"], 0.0))
+    assert {"log_adjusted", "single_lower", "single_upper"} <= set(report.claims.columns)

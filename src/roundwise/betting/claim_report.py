@@ -14,7 +14,7 @@ from roundwise.betting.bounds import Bets, Placed
 from roundwise.betting.bounds import Kept as Folded
 from roundwise.betting.claim_bounds import Step, Towards, agreeing, guess, single_step
 from roundwise.betting.grown import Grown, grown, some
-from roundwise.betting.purses import MOST_STEPS, Kept, claims_of, lines_of, sides_of, weights_of
+from roundwise.betting.purses import MOST_STEPS, Kept, adjusted_of, claims_of, lines_of, sides_of, weights_of
 from roundwise.estimates import Known, Past
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces
@@ -78,7 +78,8 @@ def described(problem: Problem, trial: Trial, names: Sequence[str], towards: Tow
     question, kept = claims_of(problem), trial.kept
     number = question.number
     evidence, bars = lines_of(problem, kept)
-    value, lower = _sizes(problem, kept), _lower(problem, kept, towards)
+    against = adjusted_of(problem, kept)
+    value, (lower, single) = _sizes(problem, kept), _lower(problem, kept, towards)
     settled = np.tile(sides_of(problem, kept.shown).any(axis=-2), len(kept.shown) // number)
     chances = np.where(kept.shown, 1.0, np.where(settled, np.nan, chances))
     last = kept.past.history
@@ -109,6 +110,9 @@ def described(problem: Problem, trial: Trial, names: Sequence[str], towards: Tow
                 given_up=bool(not settled[i] and left_out[j]),
                 opposite=opposite,
                 scale=scale_words(question.forms[j], question.levels[j], question.odds, names),
+                adjusted=_finite(against[i]),
+                single_lower=None if opposite else _finite(single[j]),
+                single_upper=_finite(-single[number + j]) if opposite or len(evidence) == number else None,
             )
         )
     return found
@@ -121,17 +125,17 @@ def _sizes(problem: Problem, kept: Kept) -> Floats:
     return np.where(np.isfinite(kept.error[: question.number]), value, np.nan)
 
 
-def _lower(problem: Problem, kept: Kept, towards: Towards) -> Floats:
+def _lower(problem: Problem, kept: Kept, towards: Towards) -> tuple[Floats, Floats]:
     """Of each line what it exceeds, at least, agreeing with what is shown; then of each opposite. (2J)
 
-    Where there are no opposites, upper bounds of the claims take their place.
+    Where there are no opposites, upper bounds of the claims take their place. Then the same by single steps alone.
     """
     question = claims_of(problem)
     pieces = question.bets(())
     lines = len(pieces.offsets)
     nothing = np.full(2 * question.number, -np.inf)
     if not kept.steps or not kept.past.counts.any():
-        return nothing
+        return nothing, nothing
     shown, level = kept.shown, pieces.offsets
     both = both_sides(question)
     every, ahead = grown_of(problem, kept), ahead_of(kept)
@@ -151,7 +155,7 @@ def _lower(problem: Problem, kept: Kept, towards: Towards) -> Floats:
         if tail is not None and tail.purses is not None:
             found = np.maximum(found, _padded(tail.purses.ends, tail.claims, number))
     found = np.where(shown, np.maximum(found, level), np.minimum(found, level))
-    return np.append(found, single[lines:])
+    return np.append(found, single[lines:]), single
 
 
 def both_sides(question: Claims) -> Claims:

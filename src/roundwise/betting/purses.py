@@ -8,7 +8,7 @@ import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.betting.claim_bounds import Step
-from roundwise.betting.closed import lacking, lost_by_others, money_of
+from roundwise.betting.closed import adjusted, lacking, lost_by_others, money_of
 from roundwise.betting.tracked import Tail
 from roundwise.errors import InputError
 from roundwise.estimates import Past
@@ -86,3 +86,14 @@ def lines_of(problem: Problem, kept: Kept) -> tuple[Floats, Floats]:
         bars = problem.goal + np.log1p(lacking(money_of(gains, problem.goal), sides, weights) / weights)
     bars = np.concatenate([bars] * sides.shape[-2], axis=-1)
     return kept.gains, np.where(kept.shown, np.minimum(bars, kept.gains), bars)
+
+
+def adjusted_of(problem: Problem, kept: Kept) -> Floats:
+    """log of the adjusted e-value of each line: one that is open is shown where this reaches log 1/delta. (L)"""
+    sides, gains = sides_of(problem, kept.shown), sides_of(problem, kept.gains)
+    if claims_of(problem).independent:
+        found = gains - lost_by_others(gains, sides)[..., None, :]
+    else:
+        with np.errstate(divide="ignore"):
+            found = problem.goal + np.log(adjusted(money_of(gains, problem.goal), sides, weights_of(problem)))
+    return np.asarray(found.reshape(kept.gains.shape))

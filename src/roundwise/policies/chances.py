@@ -58,7 +58,7 @@ class Chances:
         """All claims."""
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
         share = shares_of(squares, items_of(problem.noise) is not None)
-        pulls = zeros((*runs, problem.arms)) + np.ceil(self.first_pulls * share / share[share > 0].min() - 1e-9)
+        pulls = zeros((*runs, problem.arms)) + self._begun(share)
         return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS)
 
     @quiet
@@ -72,6 +72,11 @@ class Chances:
             return Plan(whole(pulls), trial.plan.may_stop)
         parts = 1 if claims_of(problem).odds else most_parts(problem.noise, PARTS)
         return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
+
+    def _begun(self, share: Floats) -> Floats:
+        """Pulls in these proportions, `first_pulls` of the arms with the smallest. (K)->(K)"""
+        least = np.where(share > 0, share, np.inf).min(axis=-1, keepdims=True)
+        return np.asarray(np.ceil(self.first_pulls * share / least - 1e-9))
 
     def _shares(self, problem: Problem, fed: Bools) -> Floats:
         counted = counted_arms(squares_of(claims_of(problem).forms), fed)
@@ -111,7 +116,8 @@ class Chances:
         share = (1 - UNIFORM) * amounts / amount[..., None] + UNIFORM * alike / total(alike)[..., None]
         everyone = self._shares(problem, unfinished)
         share = np.where(found.number[..., None] > 0, share, everyone / np.maximum(total(everyone), 1e-300)[..., None])
-        return whole(share * room[..., None])
+        nothing = samples[..., None] <= 0  # no result came of the first batch, or all were withdrawn
+        return np.where(nothing, self._begun(everyone), whole(share * room[..., None]))
 
 
 def _searched(

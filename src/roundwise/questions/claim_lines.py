@@ -123,6 +123,7 @@ def read_fields(fields: Facts) -> Plain:
 
 
 _NEAR = 1e-12  # a form this close to its level, relative, is on it
+_FURTHEST = 1e3  # log odds of a rate of 0 or 1: beyond those of every other rate, so that two of 0 are alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,7 @@ class Lines:
         self.check(found.shape[-1])
         if self.odds:
             with np.errstate(divide="ignore"):
-                found = np.log(found) - np.log1p(-found)
+                found = np.clip(np.log(found) - np.log1p(-found), -_FURTHEST, _FURTHEST)
         each = [
             total(form[arms] * found[..., arms]) - level
             for form, level in zip(self.lines.forms, self.lines.levels, strict=True)

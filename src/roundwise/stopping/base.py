@@ -154,6 +154,9 @@ class Claim(NamedTuple):
     given_up: bool = False  # whether no more results go to it, as things stand
     opposite: bool = False  # whether it says that another claim does not hold
     scale: str | None = None  # what the sizes are of, if of no mean or difference; "odds ratio": they are its logarithm
+    adjusted: float | None = None  # log of the e-value adjusted for all claims: the bar of all is 1/delta
+    single_lower: float | None = None  # bounds that take no part in what is shown, nor it in them
+    single_upper: float | None = None
 
 
 class Standing(NamedTuple):

@@ -46,6 +46,7 @@ ARM_COLUMNS = {
 CLAIM_COLUMNS = (
     *("claim", "shown", "shown_at", "log_evidence", "log_bar"),
     *("estimate", "lower", "upper", "scale", "chance"),
+    *("log_adjusted", "single_lower", "single_upper"),
 )
 CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
 FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256")

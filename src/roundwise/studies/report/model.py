@@ -53,6 +53,9 @@ class Shown:
     scale: str | None = None  # what these are of, where it is neither a mean nor a difference of two
     margin: float | None = None  # that a ratio is claimed to exceed
     chance: float | None = None  # a forecast, where a rule makes one
+    log_adjusted: float | None = None  # of the e-value adjusted for all claims, whose bar is 1/delta
+    single_lower: float | None = None  # bounds of single steps, which have no part in what is shown
+    single_upper: float | None = None
     given_up: bool = False  # whether no more results go to it
     spare: float | None = None  # by how much it holds, at least
     arm: str | None = None  # that it would rule out, if it says so of one

@@ -30,9 +30,16 @@ def as_ratio(claim: Shown, about: About | None, means: Floats, outcome: Outcome)
         margin + bound / outcome.high if bound is not None and (side * bound > 0 or own) else None
         for bound, side, own in ((claim.lower, 1, over), (claim.upper, -1, under))
     )
+    single_lower, single_upper = (
+        margin + bound / outcome.high if bound is not None and side * bound > 0 else None
+        for bound, side in ((claim.single_lower, 1), (claim.single_upper, -1))
+    )
     known = claim.estimate is not None and means[p] > 0
     estimate = float(means[y] / means[p]) if known else None
-    return replace(claim, scale=RATIO, estimate=estimate, lower=lower, upper=upper, margin=margin)
+    return replace(
+        claim, scale=RATIO, estimate=estimate, lower=lower, upper=upper, margin=margin,
+        single_lower=single_lower, single_upper=single_upper,
+    )  # fmt: skip
 
 
 def ratio_words(claim: Shown) -> str:

@@ -217,6 +217,9 @@ def _shown(seen: _Seen, claim: Claim, spare: float | None) -> Shown:
         below=claim.opposite or (about is not None and about.below),
         compares=_other_than_control(state, about),
         label=claim.label,
+        log_adjusted=claim.adjusted,
+        single_lower=claim.single_lower,
+        single_upper=claim.single_upper,
     )
     return found if claim.scale in (None, ODDS) else as_ratio(found, about, means, state.settings.noise.outcome)
 
