@@ -364,6 +364,10 @@ class TestMistakes:
             (("--binary", "--question", "best"), "There is no question called 'best'. Did you mean"),
             (("--binary", "--question", "top-k"), "The question 'top-k' cannot be made without `k`"),
             (("--binary", "--question", "top-k", "--k", 3), "k"),
+            (
+                ("--binary", "--question", "above", "--level", 30),
+                "between 0 and 1, so the answer is certain without any. For 30 % write 0.3.",
+            ),
             (("--binary", "--arms", "red"), "needs at least two arms; found 1"),
             (("--binary", "--arms", "red,,blue"), "An arm has no name"),
             (("--binary", "--arms", "red,red"), "two arms called 'red'"),
@@ -423,7 +427,7 @@ class TestMistakes:
         assert str(tmp_path) in refused("tell", "checkout", tmp_path)
         assert "first.csv was already recorded in round 1" in refused("tell", "checkout", "first.csv")
         assert "x.csv is given twice" in refused("tell", "checkout", "x.csv", "x.csv")
-        assert "Give the results" in refused("tell", "checkout")
+        assert "Give a file with results, or --round-over REASON if the rest" in refused("tell", "checkout")
         assert "The reason is empty" in refused("tell", "checkout", "--round-over", "")
         assert "--why" in refused("close", "checkout")
         assert "The reason is empty" in refused("close", "checkout", "--why", " ")

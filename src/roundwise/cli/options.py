@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,19 +16,12 @@ from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisso
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claim_lines import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
-from roundwise.spec import made, quantity, worded
+from roundwise.spec import kind_of, made, quantity, settings, worded
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
 
-QuestionName = Annotated[
-    str,
-    typer.Option(
-        "--question",
-        "-q",
-        help=f"What to find out: {', '.join(QUESTIONS)}, or your own module:Class.",
-        metavar="NAME[:SETTINGS]",
-    ),
-]
+WHAT = f"What to find out: {', '.join(QUESTIONS)}, or your own module:Class."
+QuestionName = Annotated[str, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
 
 
 def per_cent(text: str | float) -> float:
@@ -84,7 +78,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers
 NoiseSigma = Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")]
 Normal = Annotated[bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")]
 ValueRange = Annotated[
-    tuple[float, float] | None, typer.Option("--range", help="Noise: results always lie in LOW HIGH.")
+    tuple[float, float] | None,
+    typer.Option("--range", help="Noise: results always lie between these two.", metavar="LOW HIGH"),
 ]
 ZeroOne = Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")]
 EventCounts = Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")]
@@ -115,9 +110,7 @@ Split = Annotated[
     str | None, typer.Option("--split", help="Shares of the arms, in their order: 2:1:1.", metavar="LIST")
 ]
 
-AnyQuestion = Annotated[
-    str | None, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")
-]
+AnyQuestion = Annotated[str | None, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
 ArmNames = Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")]
 ArmsFile = Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")]
 MaxBatch = Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")]
@@ -216,6 +209,10 @@ def question_from(
     fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
     if (name in FORMS) != (asked.file is not None):
         raise InputError(f"The question '{name}' {'needs' if asked.file is None else 'does not take'} --file.")
+    known = settings(kind_of("question", name, trusted=True))
+    for key in options:
+        if key in known and known[key].usual is MISSING and key not in fields:
+            raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
     if asked.file is not None:
         column, key = FORMS[name]
         fields["names"], fields["forms"], fields[key] = read_forms(asked.file, column, key == "levels", arms)
