@@ -65,7 +65,7 @@ def root(
             imported(module)
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command that takes groups of options (named tuples of them): each option stands where its group does."""
     options = _options(command)
 

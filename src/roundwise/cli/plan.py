@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.cli import options
-from roundwise.cli.app import PLANNING, app, spread
+from roundwise.cli.app import PLANNING, app, grouped
 from roundwise.cli.output import check_output, console_width, print_json, say, write_file
 from roundwise.cli.study.common import ColumnNames, Storage
 from roundwise.cli.study.new import arm_list
@@ -28,7 +28,7 @@ ENDINGS = (".json", ".html", ".txt", ".svg", ".png", ".pdf")
 
 
 @app.command(rich_help_panel=PLANNING)
-@spread
+@grouped
 def plan(
     *,
     name: Annotated[str, typer.Argument(help="What the study is to be called.", metavar="[NAME]")] = "study",

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.planning import StudyPlan, plan
-from roundwise.planning.ahead import Spread
+from roundwise.planning.ahead import Quantiles
 from roundwise.planning.front import policy_words
 from roundwise.planning.page import fixed_words, page_of, power_table
 from roundwise.planning.quantities import exact, share, whole
@@ -202,7 +202,7 @@ def rows_of(plan: StudyPlan) -> Table:
 def _takes(row: Row, which: str) -> str:
     """Results, and below them rounds, or the days that these take."""
 
-    def of(spread: Spread) -> float:
+    def of(spread: Quantiles) -> float:
         return float(getattr(spread, which))
 
     results, rounds = of(row.samples), of(row.batches)

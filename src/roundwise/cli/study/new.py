@@ -10,7 +10,7 @@ import typer
 
 from roundwise.arrays import Plain
 from roundwise.cli import options
-from roundwise.cli.app import STUDIES, app, spread
+from roundwise.cli.app import STUDIES, app, grouped
 from roundwise.cli.output import recorded
 from roundwise.cli.study.common import ColumnNames, Name, Storage, show
 from roundwise.errors import DataError, InputError
@@ -19,7 +19,7 @@ from roundwise.spec import made
 
 
 @app.command(rich_help_panel=STUDIES)
-@spread
+@grouped
 def new(
     *,
     name: Name,
