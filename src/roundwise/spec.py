@@ -39,13 +39,15 @@ class Word(str):
 
 
 def quantity(value: str | float, what: str = "the number") -> float:
-    """A number, also written as a per cent or in points (hundredths).
+    """A number as people write it: also a per cent, in points (hundredths), with commas.
 
-    >>> quantity("30%"), quantity("2 points"), quantity("20 000"), quantity(0.5)
-    (0.3, 0.02, 20000.0, 0.5)
+    >>> quantity("30%"), quantity("2 points"), quantity("20 000"), quantity(0.5), quantity("1,000"), quantity("0,5 %")
+    (0.3, 0.02, 20000.0, 0.5, 1000.0, 0.005)
     """
     if isinstance(value, str):
-        text = value.strip().replace("\N{NO-BREAK SPACE}", "").replace(" ", "").replace("_", "").lower()
+        text = re.sub(r"[\s_]", "", value).lower()
+        thousands = re.fullmatch(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?[a-z%]*", text) is not None
+        text = text.replace(",", "" if thousands else ".")
         match = re.fullmatch(r"([^a-z%]*(?:e[+-]?\d+)?)(%|percent|points?|pp)?", text)
         try:
             number = float(match[1]) if match else math.nan
