@@ -333,6 +333,7 @@ def test_mistakes_are_one_sentence_and_code_2(roundwise, command, words, message
         (("bounds", *BEST, "--plot", "x.jpg"), "must end in .png, .svg or .pdf"),
         (("complexity", "-q", "statements", "--means", "1,2", "--file", "absent.csv"), "cannot be read"),
         (("simulat",), "No such command 'simulat'. Did you mean 'simulate'?"),
+        (("bounds", "-q", "claims", "--means", "1,2"), "no such bounds for 'claims'; `roundwise complexity` has"),
         (("ask",), "Missing argument 'NAME'. `roundwise ask --help` says what to give."),
         (("ask", "my", "study"), "(study). What has blanks in it goes in quotes; `roundwise ask --help`"),
         (("close", "x", "--why"), "requires an argument. `roundwise COMMAND --help` says what to give."),

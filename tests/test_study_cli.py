@@ -364,6 +364,8 @@ class TestMistakes:
             (("--binary", "--question", "best"), "There is no question called 'best'. Did you mean"),
             (("--binary", "--question", "top-k"), "The question 'top-k' cannot be made without `k`"),
             (("--binary", "--question", "top-k", "--k", 3), "k"),
+            (("--binary", "--budget", "1.5"), "'1.5' is no whole number such as 500 or 20000."),
+            (("--binary", "--round", "many"), "'many' is no number"),
             (
                 ("--binary", "--question", "above", "--level", 30),
                 "between 0 and 1, so the answer is certain without any. For 30 % write 0.3.",
@@ -377,6 +379,11 @@ class TestMistakes:
     )
     def test_new(self, refused, words, sentence):
         assert sentence in refused(*NEW, *words)
+
+    def test_budgets_as_people_write_them(self, works):
+        for i, text in enumerate(("20 000", "20,000", "2e4", "20000")):
+            works(*NEW[:1], f"s{i}", *NEW[2:], "--binary", "--budget", text)
+            assert works("status", f"s{i}", "--json")["budget"] == 20_000
 
     def test_new_with_files_that_are_not_there(self, refused, tmp_path):
         words = ("new", "x", "-q", "best-arm", "--binary", "--arms-file")

@@ -32,6 +32,14 @@ def per_cent(text: str | float) -> float:
         raise typer.BadParameter(f"{text!r} is no number such as 0.3, 30% or 2 points.") from None
 
 
+def whole_number(text: str | int) -> int:
+    """A whole number as people write it, also 20 000 or 20,000: the parser of options."""
+    value = per_cent(text)
+    if value != int(value):
+        raise typer.BadParameter(f"{text!r} is no whole number such as 500 or 20000.")
+    return int(value)
+
+
 TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]
 Level = Annotated[
     float | None,
@@ -104,8 +112,13 @@ TwoSided = Annotated[bool, typer.Option("--two-sided", help="claims: also show w
 MarginIs = Annotated[
     str, typer.Option("--margin-is", help=f"claims: what the margins are: {', '.join(SCALES)}.", metavar="NAME")
 ]
-Budget = Annotated[int | None, typer.Option("--budget", help="No more than so many results in all.")]
-RoundSize = Annotated[int | None, typer.Option("--round", help="So many results at a time.")]
+Budget = Annotated[
+    int | None,
+    typer.Option("--budget", help="No more than so many results in all.", parser=whole_number, metavar="NUMBER"),
+]
+RoundSize = Annotated[
+    int | None, typer.Option("--round", help="So many results at a time.", parser=whole_number, metavar="NUMBER")
+]
 Split = Annotated[
     str | None, typer.Option("--split", help="Shares of the arms, in their order: 2:1:1.", metavar="LIST")
 ]
@@ -115,7 +128,9 @@ ArmNames = Annotated[str | None, typer.Option("--arms", help="Names of the arms:
 ArmsFile = Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")]
 MaxBatch = Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")]
 MinPerArm = Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")]
-WholeRound = Annotated[int | None, typer.Option("--round", help="So many results make a round.")]
+WholeRound = Annotated[
+    int | None, typer.Option("--round", help="So many results make a round.", parser=whole_number, metavar="NUMBER")
+]
 Shares = Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")]
 SameItems = Annotated[
     bool, typer.Option("--items", help="Arms are tried on the same items; files have one column an arm.")
@@ -203,6 +218,10 @@ def question_from(
     said = worded("question", text)
     if against is not None and against.given and said["name"] != Claims.name:
         raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
+    if said["name"] == Claims.name and against is None:
+        raise InputError(
+            "There are no such bounds for 'claims'; `roundwise complexity` has their lower bound on samples."
+        )
     if text == Claims.name and against is not None:
         return claims_from(against, arms, asked.level, asked.file)
     name, options = said["name"], {"k": asked.k, "level": asked.level, "tolerance": asked.tolerance}

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from roundwise.cli.app import STUDIES, app, grouped
-from roundwise.cli.options import Json
+from roundwise.cli.options import Json, whole_number
 from roundwise.cli.output import recorded
 from roundwise.cli.study.common import FileWords, Name, Storage, Why, Yes, agreed, show, whole
 from roundwise.errors import InputError
@@ -109,7 +109,11 @@ def add(
 @app.command(rich_help_panel=STUDIES)
 @grouped
 def extend(
-    name: Name, budget: Annotated[int, typer.Option("--budget", help="So many results in all.")], way: Way
+    name: Name,
+    budget: Annotated[
+        int, typer.Option("--budget", help="So many results in all.", parser=whole_number, metavar="NUMBER")
+    ],
+    way: Way,
 ) -> None:
     """Allow more results (or fewer) than were planned, for any reason."""
     _changed(name, way, "extend", "the budget is recorded", budget=budget)

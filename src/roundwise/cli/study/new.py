@@ -39,7 +39,7 @@ def new(
     ] = None,
     max_batch: options.MaxBatch = None,
     min_per_arm: options.MinPerArm = 0.0,
-    budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
+    budget: options.Budget = None,
     round_: options.WholeRound = None,
     split: options.Shares = None,
     seed: Annotated[
