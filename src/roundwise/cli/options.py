@@ -220,7 +220,7 @@ def question_from(
         raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
     if said["name"] == Claims.name and against is None:
         raise InputError(
-            "There are no such bounds for 'claims'; `roundwise complexity` has their lower bound on samples."
+            "There are no such bounds for 'claims'; `roundwise complexity` has the lower bound on samples."
         )
     if text == Claims.name and against is not None:
         return claims_from(against, arms, asked.level, asked.file)
