@@ -10,7 +10,7 @@ from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise
 from roundwise.questions import Claims, Question
-from roundwise.spec import made, quantity
+from roundwise.spec import THOUSANDS, made, quantity
 
 QUESTIONS = {  # what is asked, in words
     "best-arm": "Which option is best?",
@@ -135,13 +135,14 @@ class Form:
 def number(what: str, text: str, default: float | None = None) -> float:
     """A number as people write it.
 
-    >>> number("it", "5 %"), number("it", "2 points"), number("it", "0.05"), number("it", "1,000"), number("it", "0,5")
-    (0.05, 0.02, 0.05, 1000.0, 0.5)
+    >>> number("it", "5 %"), number("it", "2 points"), number("it", "1,000"), number("it", "0,123")
+    (0.05, 0.02, 1000.0, 0.123)
     """
     if not text.strip() and default is not None:
         return default
+    commas = text if THOUSANDS.fullmatch(re.sub(r"\s", "", text).lower()) else text.replace(",", ".")
     try:
-        return quantity(text)
+        return quantity(commas)
     except InputError:
         said = f"{what} is '{text.strip()[:40]}', but must be a number such as 5 % or 0.05."
         raise InputError(said) from None
