@@ -24,6 +24,7 @@ from roundwise import (
 )
 from roundwise.arrays import mapped
 from roundwise.state import Batch
+from roundwise.studies.drift import SURPRISING
 from roundwise.trial import advance, begin
 
 FIVE = GaussianArms([0.3, 0.2, 0.1, 0.0, 0.0])
@@ -92,8 +93,8 @@ def chances(question, noise, world, moved=lambda rng, batch: batch, first=30, ru
     ],
 )
 def test_false_alarms_are_rare(question, noise, world, first):
-    """At most one study in a hundred is warned of at any of its looks (p < 1e-3 each)."""
-    alarms = int((chances(question, noise, world, first=first) < 1e-3).sum())
+    """At most one study in a hundred is warned of at any of its looks (p < SURPRISING each)."""
+    alarms = int((chances(question, noise, world, first=first) < SURPRISING).sum())
     assert binomtest(alarms, 150, 0.01, alternative="greater").pvalue > 1e-4
 
 
@@ -102,20 +103,20 @@ class TestWhatMustBeSeen:
         def moved(rng, batch):
             return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 0.3, 5), parts=None)
 
-        assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.6
+        assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < SURPRISING).mean() > 0.6
 
     def test_clusters(self):
         def moved(rng, batch):  # rows in clusters of the same value: four times the variance of a mean
             return batch._replace(totals=batch.totals + np.sqrt(3 * batch.counts) * rng.standard_normal(5), parts=None)
 
-        assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.6
+        assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < SURPRISING).mean() > 0.6
 
     def test_a_common_shift_matters_for_levels_only(self):
         def moved(rng, batch):
             return batch._replace(totals=batch.totals + batch.counts * rng.normal(0, 1.0), parts=None)
 
-        assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() < 0.05
-        assert (chances(Above(0.1), Gaussian(1.0), FIVE, moved, runs=100) < 1e-3).mean() > 0.8
+        assert (chances(BestArm(), Gaussian(1.0), FIVE, moved, runs=100) < SURPRISING).mean() < 0.05
+        assert (chances(Above(0.1), Gaussian(1.0), FIVE, moved, runs=100) < SURPRISING).mean() > 0.8
 
     def test_the_arm_and_the_batch_that_stand_out(self):
         counts, totals = np.full((4, 3), 100.0), np.zeros((4, 3))

@@ -255,7 +255,7 @@ class TestNumbers:
         found = shown(means, 2000, 600, delta=delta, world=world, **rounds)
         assert (~found.correct).mean() < delta + 3 * math.sqrt(delta * (1 - delta) / 2000)
 
-    def test_the_familywise_error_of_statistics_that_the_specification_did_not_simulate(self):
+    def test_the_familywise_error_of_statistics_of_every_kind(self):
         """t scores, ratios of counts, margins on odds and on differences, at the border of their nulls."""
         cases = [
             ([0.0] * 4, GaussianArms, UnknownVariance(), Claims.against_control(4, 0)),

@@ -180,6 +180,14 @@ def test_with_a_radius_the_bound_is_for_the_means_that_are_given(roundwise):
     assert "samples on average at these means than" in roundwise("complexity", *BEST, "--radius", 0.02)[1]
 
 
+def test_flags_take_no_value_in_the_help(roundwise):
+    """`--binary <bool>` would be read as `--binary true`."""
+    for command in ("new", "simulate", "tell"):
+        _, out, _ = roundwise(command, "--help")
+        flags = [line for line in out.splitlines() if "<bool>" in line and "--help" not in line]
+        assert flags == []
+
+
 def test_every_command_has_json(roundwise):
     """As the README says."""
     import typer
@@ -269,7 +277,7 @@ MISTAKES = [
     (("-q", "best-arm"), "--means"),
     ((*BEST, "--sigma", -1), "`sigma` is -1, but must be a positive number"),
     ((*BEST, "--k", 2), "no setting of the question 'best-arm' called 'k'"),
-    (("-q", "top-k", "--means", "1,2"), "The question 'top-k' cannot be made without `k`"),
+    (("-q", "top-k", "--means", "1,2"), "The question 'top-k' cannot be made without `k`: give --k."),
     (("-q", "top-k", "--k", 3, "--means", "1,2,3"), "`k` is 3, but must be below the number of arms, which is 3"),
     (("-q", "top-k", "--k", 0, "--means", "1,2,3"), "`k` is 0"),
     (("-q", "above", "--level", "nan", "--means", "1,2"), "--level"),
@@ -325,6 +333,10 @@ def test_mistakes_are_one_sentence_and_code_2(roundwise, command, words, message
         (("bounds", *BEST, "--plot", "x.jpg"), "must end in .png, .svg or .pdf"),
         (("complexity", "-q", "statements", "--means", "1,2", "--file", "absent.csv"), "cannot be read"),
         (("simulat",), "No such command 'simulat'. Did you mean 'simulate'?"),
+        (("bounds", "-q", "claims", "--means", "1,2"), "no such bounds for 'claims'; `roundwise complexity` has"),
+        (("ask",), "Missing argument 'NAME'. `roundwise ask --help` says what to give."),
+        (("ask", "my", "study"), "(study). What has blanks in it goes in quotes; `roundwise ask --help`"),
+        (("close", "x", "--why"), "requires an argument. `roundwise COMMAND --help` says what to give."),
     ],
 )  # fmt: skip
 def test_more_mistakes(roundwise, words, message):

@@ -180,7 +180,7 @@ def test_best_arm_by_garivier_and_kaufmann(family):
         assert found == pytest.approx(garivier_kaufmann(means, family), rel=1e-6)
 
 
-def test_the_instance_of_the_issue():
+def test_rates_of_a_few_per_cent():
     """0/1 with rates .05, .04, .03: T* kl(.05, .95) is 9 696, where normal rewards would need 56 785."""
     found = divergence.complexity(BestArm(), [0.05, 0.04, 0.03], BINARY)
     assert float(found.value) * 0.9 * math.log(19) == pytest.approx(9696, abs=0.5)

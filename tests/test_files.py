@@ -74,6 +74,18 @@ class TestColumns:
             tell(table("25mg,placebo,1", header="group,again,outcome"))
         assert tell(table("25mg,5,2", header="group,count,successes")).totals.tolist() == [0, 2, 0]
 
+    @pytest.mark.parametrize("noise", [Binary(), Bounded(0, 100), Gaussian(20.0), Poisson()])
+    def test_a_round_that_was_asked_for_is_no_table_of_results(self, tell, noise):
+        """What `ask --out` wrote, told by mistake: how many are asked for must not be taken for outcomes."""
+        asked = r"line 1: this is a round that was asked for; it has no results\.\n  Write them down\. Give the columns"
+        for header, rows in (("arm,still_to_come", "placebo,1"), ("arm,still_to_come,clicks", "placebo,30,1")):
+            with pytest.raises(DataError, match=asked):
+                tell(table(rows, header=header), noise)
+        filled = table("placebo,30,1", header="arm,still_to_come,outcome")  # the results beside what was asked for
+        assert tell(filled, noise).totals.tolist() == [1, 0, 0]
+        with pytest.raises(DataError, match="but no column 'count'"):
+            tell(table("placebo,30,1", header="arm,still_to_come,successes"), noise)
+
     def test_never_guessed_where_the_first_line_is_no_header(self, tell):
         for text in ("placebo,1\n25mg,0\n", "x,1\nplacebo,0\n"):
             with pytest.raises(DataError, match="no column 'arm'"):

@@ -303,9 +303,10 @@ def test_a_study_with_bets_in_an_own_noise_model(here, recipes):
 
 def test_a_study_from_the_command_line(roundwise, here):
     new = ("new", "exam", "-q", "my_question:Podium", "--arms", "ann,bob,cleo", "--noise", "my_noise:Marks:most=5")
-    code, _, err = roundwise(*new, "--policy", "my_policy:Doubling:start=10", "--storage", URL)
+    code, out, err = roundwise(*new, "--policy", "my_policy:Doubling:start=10", "--storage", URL)
     assert (code, err) == (0, "")
     own = [word for name in MODULES[:3] for word in ("--own", name)]
+    assert f"Next: `roundwise {' '.join(own)} ask exam` says" in out
     code, out, err = elsewhere(here, *own, "ask", "exam", "--storage", URL, "--json")
     assert code == 0, err
     assert json.loads(out)["results"] == {"ann": 10, "bob": 10, "cleo": 10}

@@ -1,9 +1,11 @@
 """The pages without a browser: what they say, what they refuse, and that looking changes nothing."""
 
 import html
+import importlib
 import re
 import shlex
 import socket
+import sys
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from urllib.parse import quote
@@ -15,6 +17,7 @@ from roundwise import list_studies, load_study
 from roundwise.web.changes import CHANGES
 from roundwise.web.names import segment
 from served import ARMS, example, examples, served, table_of
+from test_docs import ROOT, files_in
 
 STUDIES = ("checkout", "decided/2025", "dose", "top two", "<b>hostile</b>", "empty")
 
@@ -364,6 +367,19 @@ class TestChanges:
         assert "nobody" in text
 
 
+@pytest.fixture
+def recipes(tmp_path, monkeypatch):
+    """The modules of docs/own.md, imported."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, text in files_in(ROOT / "docs" / "own.md").items():
+        (tmp_path / name).write_text(text)
+    for name in ("my_question", "my_noise"):
+        importlib.import_module(name)
+    yield
+    for name in ("my_question", "my_noise"):
+        sys.modules.pop(name)
+
+
 class TestNew:
     """The form, the forecast and the command say the same."""
 
@@ -410,12 +426,26 @@ class TestNew:
             ({"question": "nothing"}, "no question"),
             ({"noise": "nothing"}, "no kind of results"),
             ({"policy": "os:system"}, ""),
+            ({"question": "os:system"}, ""),
+            ({"noise": "os:system"}, ""),
+            ({"noise": "nowhere:Model"}, "needs the module"),
         ):
             answer = post(own, "/new", {**self.FORM, **fields})
             assert answer.status_code == 422, fields
             assert words in answer.text
             assert 'role="alert"' in answer.text
         assert list_studies(own.storage) == []
+
+    def test_a_question_and_a_noise_model_of_ones_own(self, own, recipes):
+        """By name, where the server was started with their modules; the menus have them."""
+        mine = {"question": "my_question:Podium", "noise": "my_noise:Marks:most=5"}
+        text = own.get("/new", params={**self.FORM, **mine}).text
+        assert "<option selected>my_question:Podium</option>" in text
+        assert "<option selected>my_noise:Marks:most=5</option>" in text
+        assert post(own, "/new", {**self.FORM, **mine, "around": ""}).status_code == 303
+        with load_study("my study", own.storage) as study:
+            assert study.entries()[0].payload["question"]["name"] == "my_question:Podium"
+            assert study.entries()[0].payload["noise"] == {"name": "my_noise:Marks", "most": 5.0}
 
     def test_what_was_typed_on_is_given_up(self):
         from roundwise.web.forms import Form

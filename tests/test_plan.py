@@ -300,6 +300,12 @@ class TestPlan:
         assert row.at_least_one == row.all_true == row.claims[1].power
         assert row.any_false == row.claims[0].power <= 0.05
 
+    def test_it_fits_a_terminal(self):
+        lines = planned(leads="2%,10%").text().splitlines()
+        assert max(len(line) for line in lines if not line.startswith("Create it: ")) <= 80
+        assert " ".join(lines[2].split()) == "if it is typical a fixed lower"
+        assert " ".join(lines[3].split()) == "ahead by results 19 in 20 rounds 19 in 20 design bound"
+
     def test_words(self):
         found = planned(budget=20_000, batch_days=1, max_batch=2000, leads="2%,10%")
         assert (

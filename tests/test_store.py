@@ -85,10 +85,23 @@ def sql(url, *statements):
         postgres.server().sql(f"set search_path to {name}; " + "; ".join(statements))
 
 
+def clock(*times):
+    """A clock that says these times, one after the other."""
+    left = iter(times)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return next(left).astimezone(tz)
+
+    return Clock
+
+
 class TestLog:
     def test_what_was_recorded_is_read(self, store, monkeypatch):
         monkeypatch.setenv("ROUNDWISE_USER", "Zoë")
-        before = datetime.now(UTC)
+        now = datetime(2026, 5, 4, 9, 13, tzinfo=UTC)
+        monkeypatch.setattr(database, "datetime", clock(now, now + timedelta(hours=1)))
         first = store.create("checkout", {"arms": ["a", "b"]})
         second, third = store.append("checkout", [("asked", {"pulls": [5, 5]}), ("told", {"x": 0.1})], expected=0)
         assert store.read("checkout") == [first, second, third]
@@ -96,7 +109,7 @@ class TestLog:
         assert [entry.kind for entry in (first, second, third)] == ["created", "asked", "told"]
         assert (first.payload, third.payload) == ({"arms": ["a", "b"]}, {"x": 0.1})
         assert (first.study, first.by, first.version) == ("checkout", "Zoë", roundwise.__version__)
-        assert before <= first.at <= second.at == third.at <= datetime.now(UTC)
+        assert (first.at, second.at, third.at) == (now, now + timedelta(hours=1), now + timedelta(hours=1))
         check(store.read("checkout"))
 
     def test_it_is_there_after_closing(self, url):
@@ -258,20 +271,14 @@ class TestConflict:
 class TestClock:
     def test_a_clock_that_goes_back_stands_still(self, study, monkeypatch):
         last = study.read("checkout")[-1]
-
-        class Yesterday(datetime):
-            @classmethod
-            def now(cls, tz=None):
-                return datetime.now(tz) - timedelta(days=1)
-
-        monkeypatch.setattr(database, "datetime", Yesterday)
+        tomorrow = last.at + timedelta(days=1)
+        monkeypatch.setattr(database, "datetime", clock(last.at - timedelta(days=1), tomorrow))
         (told,) = study.append("checkout", [("told", {})], 4)
         assert told.at == last.at
-        monkeypatch.undo()
         (later,) = study.append("checkout", [("told", {})], 5)
         times = [entry.at for entry in study.read("checkout")]
         assert times == sorted(times)
-        assert later.at > last.at
+        assert later.at == tomorrow
         assert study.studies()[0].changed == later.at
 
 

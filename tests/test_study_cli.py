@@ -364,6 +364,12 @@ class TestMistakes:
             (("--binary", "--question", "best"), "There is no question called 'best'. Did you mean"),
             (("--binary", "--question", "top-k"), "The question 'top-k' cannot be made without `k`"),
             (("--binary", "--question", "top-k", "--k", 3), "k"),
+            (("--binary", "--budget", "1.5"), "'1.5' is no whole number such as 500 or 20000."),
+            (("--binary", "--round", "many"), "'many' is no number"),
+            (
+                ("--binary", "--question", "above", "--level", 30),
+                "between 0 and 1, so the answer is certain without any. For 30 % write 0.3.",
+            ),
             (("--binary", "--arms", "red"), "needs at least two arms; found 1"),
             (("--binary", "--arms", "red,,blue"), "An arm has no name"),
             (("--binary", "--arms", "red,red"), "two arms called 'red'"),
@@ -373,6 +379,11 @@ class TestMistakes:
     )
     def test_new(self, refused, words, sentence):
         assert sentence in refused(*NEW, *words)
+
+    def test_budgets_as_people_write_them(self, works):
+        for i, text in enumerate(("20 000", "20,000", "2e4", "20000")):
+            works(*NEW[:1], f"s{i}", *NEW[2:], "--binary", "--budget", text)
+            assert works("status", f"s{i}", "--json")["budget"] == 20_000
 
     def test_new_with_files_that_are_not_there(self, refused, tmp_path):
         words = ("new", "x", "-q", "best-arm", "--binary", "--arms-file")
@@ -423,7 +434,7 @@ class TestMistakes:
         assert str(tmp_path) in refused("tell", "checkout", tmp_path)
         assert "first.csv was already recorded in round 1" in refused("tell", "checkout", "first.csv")
         assert "x.csv is given twice" in refused("tell", "checkout", "x.csv", "x.csv")
-        assert "Give the results" in refused("tell", "checkout")
+        assert "Give a file with results, or --round-over REASON if the rest" in refused("tell", "checkout")
         assert "The reason is empty" in refused("tell", "checkout", "--round-over", "")
         assert "--why" in refused("close", "checkout")
         assert "The reason is empty" in refused("close", "checkout", "--why", " ")

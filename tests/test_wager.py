@@ -392,7 +392,7 @@ FIGURES = {
 
 
 class TestFigures:
-    """What the issue asks for, at its 2000 runs and delta 0.05, seed 1; means over 5 seeds are in docs/wager.md."""
+    """What is wanted of it, at 2000 runs and delta 0.05, seed 1; means over 5 seeds are in docs/wager.md."""
 
     @pytest.mark.parametrize("name", FIGURES)
     def test_samples_and_batches(self, name):

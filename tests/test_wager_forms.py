@@ -64,7 +64,7 @@ class TestCounts:
     """Every form of Poisson rates has a bet, whichever candidate it comes from."""
 
     def test_scores_with_offsets(self):
-        """The hole of issue 11: 1862 of these 2000 were wrong, because a pair was taken for a single arm."""
+        """A hole that was: 1862 of these 2000 were wrong, because a pair was taken for a single arm."""
         (runs,) = simulate(OFFSETS, PoissonArms([4, 3.01]), [Wager()], runs=2000, delta=DELTA, max_batches=16)
         assert kept(int((runs.decided & ~runs.correct).sum()), 2000, DELTA)
         assert (runs.decided & runs.correct).sum() > 1000
@@ -126,7 +126,7 @@ class TestUnknownVariance:
 
     @pytest.mark.parametrize("first", [8, 30])
     def test_levels_and_unequal_deviations(self, first):
-        """The hole of issue 11: pooled with nine others, the arm of deviation 3 looked thirty times as precise."""
+        """A hole that was: pooled with nine others, the arm of deviation 3 looked thirty times as precise."""
         problem = Problem(Statements(np.eye(10), np.zeros(10)), 10, DELTA, UnknownVariance())
         means = np.r_[0.0, np.full(9, 0.05)]
         world = normal(means, sigma=self.DEVIATIONS)

@@ -38,14 +38,19 @@ class Word(str):
     __slots__ = ()
 
 
-def quantity(value: str | float, what: str = "the number") -> float:
-    """A number, also written as a per cent or in points (hundredths).
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?[a-z%]*")
 
-    >>> quantity("30%"), quantity("2 points"), quantity("20 000"), quantity(0.5)
-    (0.3, 0.02, 20000.0, 0.5)
+
+def quantity(value: str | float, what: str = "the number") -> float:
+    """A number as people write it: also a per cent, in points (hundredths), with commas between thousands.
+
+    >>> quantity("30%"), quantity("2 points"), quantity("20 000"), quantity(0.5), quantity("1,000")
+    (0.3, 0.02, 20000.0, 0.5, 1000.0)
     """
     if isinstance(value, str):
-        text = value.strip().replace("\N{NO-BREAK SPACE}", "").replace(" ", "").replace("_", "").lower()
+        text = re.sub(r"[\s_]", "", value).lower()
+        if THOUSANDS.fullmatch(text):
+            text = text.replace(",", "")
         match = re.fullmatch(r"([^a-z%]*(?:e[+-]?\d+)?)(%|percent|points?|pp)?", text)
         try:
             number = float(match[1]) if match else math.nan

@@ -113,7 +113,7 @@ def main() -> None:
         # Typer's usage errors have no common public class across its versions; they all format themselves
         if not hasattr(error, "format_message"):
             raise
-        fail(error.format_message() or "Give a command; `roundwise --help` lists them.")
+        fail(misused(error.format_message(), getattr(getattr(error, "ctx", None), "command_path", "roundwise COMMAND")))
     if code == INTERRUPTED:  # how newer versions of Typer say it
         leave(INTERRUPTED, "interrupted")
     sys.exit(code if isinstance(code, int) else 0)
@@ -130,7 +130,22 @@ def commands() -> Callable[..., object]:
     """All commands; they are put together once a process, which takes longer than most of them."""
     for name in COMMANDS:
         import_module(f"roundwise.cli.{name}")  # registers what it has
-    return typer.main.get_command(app)
+    found = typer.main.get_command(app)
+    for each in (found, *getattr(found, "commands", {}).values()):
+        for option in each.params:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""  # a flag takes no value, whatever the help of some versions of Typer says
+    return found
+
+
+def misused(found: str, command: str) -> str:
+    """What is wrong with a command, as Typer says it, and what to do if it does not say so."""
+    if not found:
+        return "Give a command; `roundwise --help` lists them."
+    if any(each in found for each in ("Did you mean", "Possible options", "Invalid value")):
+        return found
+    blanks = " What has blanks in it goes in quotes;" if "unexpected extra argument" in found else ""
+    return f"{found.rstrip('.')}.{blanks} `{command} --help` says what to give."
 
 
 def fail(sentence: str) -> NoReturn:
@@ -166,7 +181,7 @@ def complain(sentence: str) -> None:
         print(f"roundwise: {visible(sentence, LONGEST)}", file=sys.stderr, flush=True)
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command that takes groups of options (named tuples of them): each option stands where its group does."""
     options = _options(command)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli import RESEARCH, app, spread
+from roundwise.cli import RESEARCH, app, grouped
 from roundwise.cli.options import Asked, Delta, Json, Means, QuestionName, Sigma, numbers, question_from
 from roundwise.cli.output import check_output, number, print_json, print_table, progress
 from roundwise.errors import InputError, unknown
@@ -27,7 +27,7 @@ FIGURES = ("batches", "trade-off", "sequence", "ball")
 
 
 @app.command(rich_help_panel=RESEARCH)
-@spread
+@grouped
 def bounds(
     *,
     question: QuestionName,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from roundwise.arrays import Floats
-from roundwise.cli import PLANNING, app, spread
+from roundwise.cli import PLANNING, app, grouped
 from roundwise.cli.options import (
     Against,
     Asked,
@@ -37,7 +37,7 @@ Radius = Annotated[float, typer.Option("--radius", help="Worst case over all mea
 
 
 @app.command(rich_help_panel=PLANNING)
-@spread
+@grouped
 def complexity(
     *,
     question: QuestionName,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -15,19 +16,12 @@ from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisso
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claim_lines import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
-from roundwise.spec import made, quantity, worded
+from roundwise.spec import kind_of, made, quantity, settings, worded
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
 
-QuestionName = Annotated[
-    str,
-    typer.Option(
-        "--question",
-        "-q",
-        help=f"What to find out: {', '.join(QUESTIONS)}, or your own module:Class.",
-        metavar="NAME[:SETTINGS]",
-    ),
-]
+WHAT = f"What to find out: {', '.join(QUESTIONS)}, or your own module:Class."
+QuestionName = Annotated[str, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
 
 
 def per_cent(text: str | float) -> float:
@@ -36,6 +30,14 @@ def per_cent(text: str | float) -> float:
         return quantity(text)
     except InputError:
         raise typer.BadParameter(f"{text!r} is no number such as 0.3, 30% or 2 points.") from None
+
+
+def whole_number(text: str | int) -> int:
+    """A whole number as people write it, also 20 000 or 20,000: the parser of options."""
+    value = per_cent(text)
+    if value != int(value):
+        raise typer.BadParameter(f"{text!r} is no whole number such as 500 or 20000.")
+    return int(value)
 
 
 TopSize = Annotated[int | None, typer.Option("--k", help="How many arms top-k looks for.")]
@@ -84,7 +86,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON (infinite numbers
 NoiseSigma = Annotated[float | None, typer.Option("--sigma", help="Noise: tails as normal with this deviation.")]
 Normal = Annotated[bool, typer.Option("--normal", help="With --sigma: exactly normal. Alone: deviation unknown.")]
 ValueRange = Annotated[
-    tuple[float, float] | None, typer.Option("--range", help="Noise: results always lie in LOW HIGH.")
+    tuple[float, float] | None,
+    typer.Option("--range", help="Noise: results always lie between these two.", metavar="LOW HIGH"),
 ]
 ZeroOne = Annotated[bool, typer.Option("--binary", help="Noise: results are 0 or 1.")]
 EventCounts = Annotated[bool, typer.Option("--counts", help="Noise: results are Poisson counts.")]
@@ -109,20 +112,25 @@ TwoSided = Annotated[bool, typer.Option("--two-sided", help="claims: also show w
 MarginIs = Annotated[
     str, typer.Option("--margin-is", help=f"claims: what the margins are: {', '.join(SCALES)}.", metavar="NAME")
 ]
-Budget = Annotated[int | None, typer.Option("--budget", help="No more than so many results in all.")]
-RoundSize = Annotated[int | None, typer.Option("--round", help="So many results at a time.")]
+Budget = Annotated[
+    int | None,
+    typer.Option("--budget", help="No more than so many results in all.", parser=whole_number, metavar="NUMBER"),
+]
+RoundSize = Annotated[
+    int | None, typer.Option("--round", help="So many results at a time.", parser=whole_number, metavar="NUMBER")
+]
 Split = Annotated[
     str | None, typer.Option("--split", help="Shares of the arms, in their order: 2:1:1.", metavar="LIST")
 ]
 
-AnyQuestion = Annotated[
-    str | None, typer.Option("--question", "-q", help="What to find out; see `roundwise complexity -h`.")
-]
+AnyQuestion = Annotated[str | None, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
 ArmNames = Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")]
 ArmsFile = Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")]
 MaxBatch = Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")]
 MinPerArm = Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")]
-WholeRound = Annotated[int | None, typer.Option("--round", help="So many results make a round.")]
+WholeRound = Annotated[
+    int | None, typer.Option("--round", help="So many results make a round.", parser=whole_number, metavar="NUMBER")
+]
 Shares = Annotated[str | None, typer.Option("--split", help="Fixed shares of the arms: 2:1:1, or equal.")]
 SameItems = Annotated[
     bool, typer.Option("--items", help="Arms are tried on the same items; files have one column an arm.")
@@ -210,12 +218,20 @@ def question_from(
     said = worded("question", text)
     if against is not None and against.given and said["name"] != Claims.name:
         raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
+    if said["name"] == Claims.name and against is None:
+        raise InputError(
+            "There are no such bounds for 'claims'; `roundwise complexity` has the lower bound on samples."
+        )
     if text == Claims.name and against is not None:
         return claims_from(against, arms, asked.level, asked.file)
     name, options = said["name"], {"k": asked.k, "level": asked.level, "tolerance": asked.tolerance}
     fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
     if (name in FORMS) != (asked.file is not None):
         raise InputError(f"The question '{name}' {'needs' if asked.file is None else 'does not take'} --file.")
+    known = settings(kind_of("question", name, trusted=True))
+    for key in options:
+        if key in known and known[key].usual is MISSING and key not in fields:
+            raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
     if asked.file is not None:
         column, key = FORMS[name]
         fields["names"], fields["forms"], fields[key] = read_forms(asked.file, column, key == "levels", arms)

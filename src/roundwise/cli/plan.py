@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roundwise.cli import PLANNING, app, options, spread
+from roundwise.cli import PLANNING, app, grouped, options
 from roundwise.cli.output import check_output, console_width, print_json, say, write_file
 from roundwise.cli.study.common import ColumnNames, Storage
 from roundwise.cli.study.new import arm_list
@@ -27,7 +27,7 @@ ENDINGS = (".json", ".html", ".txt", ".svg", ".png", ".pdf")
 
 
 @app.command(rich_help_panel=PLANNING)
-@spread
+@grouped
 def plan(
     *,
     name: Annotated[str, typer.Argument(help="What the study is to be called.", metavar="[NAME]")] = "study",
@@ -68,7 +68,7 @@ def plan(
     policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
     max_batch: options.MaxBatch = None,
     min_per_arm: options.MinPerArm = 0.0,
-    budget: Annotated[str | None, typer.Option("--budget", help="No more than so many results in all.")] = None,
+    budget: options.Budget = None,
     round_: options.WholeRound = None,
     split: options.Shares = None,
     named: ColumnNames,
@@ -114,7 +114,7 @@ def plan(
             policy=None if policy is None else made("policy", policy, trusted=True),
             max_batch=max_batch,
             min_per_arm=min_per_arm,
-            budget=None if budget is None else int(quantity(budget, "--budget")),
+            budget=budget,
             round=round_,
             split=split,
             columns=named.columns,

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from roundwise.cli import PLANNING, app, spread
+from roundwise.cli import PLANNING, app, grouped
 from roundwise.cli.options import (
     Against,
     Asked,
@@ -57,7 +57,7 @@ Cluster = Annotated[
 
 
 @app.command(rich_help_panel=PLANNING)
-@spread
+@grouped
 def simulate(
     *,
     question: QuestionName,

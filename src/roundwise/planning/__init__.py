@@ -1,7 +1,7 @@
 """What a study will take: before the first result, and from the middle of it."""
 
 from roundwise.planning.again import Outlook, first_line, outlook_line, replan, report_ahead
-from roundwise.planning.ahead import Spread
+from roundwise.planning.ahead import Quantiles
 from roundwise.planning.fixed import FixedDesign
 from roundwise.planning.front import Setting
 from roundwise.planning.instead import Instead
@@ -18,9 +18,9 @@ __all__ = [
     "Instead",
     "Outlook",
     "Power",
+    "Quantiles",
     "Row",
     "Setting",
-    "Spread",
     "StudyPlan",
     "Wish",
     "first_line",

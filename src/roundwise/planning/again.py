@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Bools, Plain
 from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.noise import range_of_means
-from roundwise.planning.ahead import MOST_ROUNDS, Ends, Spread, Start, ahead, quantile, spread
+from roundwise.planning.ahead import MOST_ROUNDS, Ends, Quantiles, Start, ahead, quantile, quantiles
 from roundwise.planning.quantities import Costs, exact, share, whole
 from roundwise.planning.wish import ladder
 from roundwise.planning.worlds import Data, Unreliable, allowed_world, world_of
@@ -33,15 +33,15 @@ class Outlook:
     budget: int | None
     ended: str | None  # why nothing more is asked for
     runs: int
-    samples: Spread  # still to be asked for
-    batches: Spread
+    samples: Quantiles  # still to be asked for
+    batches: Quantiles
     between: tuple[float, float]  # rounds that three of five studies lie between
     next_is_last: float  # chance that nothing more is asked for after the next round
     within_budget: float | None  # chance of an answer with what is left; of claims, of one that is true
     claims: tuple[tuple[str, float], ...] = ()  # each, and the chance that it is shown in the end
     missing: float = 0.0  # share of the results that did not come back so far, and is expected to go on
-    days: Spread | None = None
-    cost: Spread | None = None
+    days: Quantiles | None = None
+    cost: Quantiles | None = None
 
     def plain(self) -> Plain:
         """As JSON."""
@@ -91,7 +91,7 @@ class Outlook:
         said += f" {self.line[:1].upper()}{self.line[1:]}."
         if math.isfinite(self.samples.typical):
             amounts = {"results": self.samples, "days": self.days, "cost": self.cost}
-            each = [f"{name} {_both(spread)}" for name, spread in amounts.items() if spread is not None]
+            each = [f"{name} {_both(amount)}" for name, amount in amounts.items() if amount is not None]
             said += f" Still to come: {'; '.join(each)}."
             said += f" As so far, {share(self.missing)} of the results are taken to be missing." if lost(self) else ""
         else:
@@ -114,10 +114,10 @@ def lost(outlook: Outlook) -> bool:
     return outlook.missing >= 0.005
 
 
-def _both(spread: Spread) -> str:
+def _both(amount: Quantiles) -> str:
     """Typically, and in 19 of 20."""
-    typical, nearly = whole(spread.typical), whole(spread.p95)
-    if math.isinf(spread.p95):
+    typical, nearly = whole(amount.typical), whole(amount.p95)
+    if math.isinf(amount.p95):
         return f"typically {typical}, without end in more than one of 20"
     return f"typically {typical}, " + ("hardly ever more" if typical == nearly else f"{nearly} in 19 of 20")
 
@@ -129,7 +129,7 @@ MANY_ARMS = 500
 LONG = 60  # rounds that are followed
 BETWEEN = (0.2, 0.8)  # "about 1 to 3 more rounds"
 MOST_MISSING = 0.9
-NOTHING = Spread(typical=0.0, p95=0.0)
+NOTHING = Quantiles(typical=0.0, p95=0.0)
 
 
 def replan(state: State, *, runs: int = AGAIN, seed: int = 1, costs: Costs | None = None) -> Outlook:
@@ -160,15 +160,15 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1, costs: Costs | Non
     return dataclasses.replace(
         found,
         runs=runs,
-        samples=spread(ends.samples),
-        batches=spread(ends.batches),
+        samples=quantiles(ends.samples),
+        batches=quantiles(ends.batches),
         between=(float(low), float(high)),
         next_is_last=float((ends.batches == 1).mean()),
         within_budget=None if settings.budget is None else float(_answered(settings, ends).mean()),
         claims=tuple(zip(claims, ends.shown.mean(axis=0).tolist(), strict=True)) if claims else (),
         missing=missing,
-        days=None if prices.days is None else spread(ends.batches * prices.days),
-        cost=spread(prices.of(ends.counts, ends.batches)) if prices.known else None,
+        days=None if prices.days is None else quantiles(ends.batches * prices.days),
+        cost=quantiles(prices.of(ends.counts, ends.batches)) if prices.known else None,
     )
 
 
@@ -218,7 +218,7 @@ def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
         return f"{given}, a true claim is shown with probability {share(answered)}"
     if settings.budget is not None and answered < 0.5:
         return f"{given}, there is an answer within the budget with probability {share(answered)}"
-    samples, rounds = spread(ends.samples), spread(ends.batches)
+    samples, rounds = quantiles(ends.samples), quantiles(ends.batches)
     if not math.isfinite(samples.typical):
         return None
     plural = "" if rounds.typical == 1 else "s"

@@ -282,7 +282,7 @@ class _Book:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class Quantiles:
     """A number that varies: half of the runs need no more than is typical, 19 of 20 no more than p95."""
 
     typical: float
@@ -293,10 +293,10 @@ class Spread:
         return {"typical": self.typical, "p95": self.p95}
 
 
-def spread(values: Floats) -> Spread:
+def quantiles(values: Floats) -> Quantiles:
     """Typical and nearly always."""
     typical, p95 = quantile(values, np.array([TYPICAL, NEARLY_ALWAYS]))
-    return Spread(typical=float(typical), p95=float(p95))
+    return Quantiles(typical=float(typical), p95=float(p95))
 
 
 def quantile(values: Floats, levels: NDArray[np.float64]) -> Floats:

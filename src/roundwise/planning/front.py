@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from roundwise.arrays import Plain
-from roundwise.planning.ahead import Ends, Spread, ahead, joined_ends, spread, without_budget
+from roundwise.planning.ahead import Ends, Quantiles, ahead, joined_ends, quantiles, without_budget
 from roundwise.planning.fixed import fixed_design, lower_bound
 from roundwise.planning.quantities import exact
 from roundwise.planning.rows import Row
@@ -132,8 +132,8 @@ class Setting:
 
     wish: Wish
     words: str  # as on the command line
-    samples: Spread
-    batches: Spread
+    samples: Quantiles
+    batches: Quantiles
     mean_samples: float
     mean_batches: float
     mean_cost: float | None
@@ -178,8 +178,8 @@ class _Tried:
         return Setting(
             wish=self.wish,
             words=setting_words(self.wish),
-            samples=spread(ends.samples),
-            batches=spread(ends.batches),
+            samples=quantiles(ends.samples),
+            batches=quantiles(ends.batches),
             mean_samples=float(ends.samples.mean()),
             mean_batches=batches,
             mean_cost=float(costs.of(ends.counts, ends.batches).mean()) if costs.known else None,
@@ -224,7 +224,7 @@ def front_of(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]
     return tuple(sorted(marked, key=lambda each: (-each.mean_batches, each.mean_samples)))
 
 
-def settled(setting: Setting, row: Row) -> Setting:
+def remeasured(setting: Setting, row: Row) -> Setting:
     """The setting with the numbers of a row that was run with it: they are of more runs."""
     return dataclasses.replace(
         setting,

@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise
-from roundwise.planning.ahead import Ends, Spread, ahead, spread, without_budget
+from roundwise.planning.ahead import Ends, Quantiles, ahead, quantiles, without_budget
 from roundwise.planning.front import guessed
 from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.wish import Expected, Wish
@@ -31,8 +31,8 @@ class Instead:
     kind: str  # tolerance, top-k, fewer arms, budget
     words: str
     value: float
-    samples: Spread
-    batches: Spread
+    samples: Quantiles
+    batches: Quantiles
     within_budget: float
 
     def plain(self) -> Plain:
@@ -47,7 +47,7 @@ class Instead:
         }
 
 
-def instead_of(wish: Wish, expected: Expected, needed: Spread) -> tuple[Instead, ...]:
+def instead_of(wish: Wish, expected: Expected, needed: Quantiles) -> tuple[Instead, ...]:
     """What could be asked instead if these were the means, each simulated; those that are no easier are left out."""
     found = []
     for kind, value, easier, means in _others(wish, expected):
@@ -55,7 +55,7 @@ def instead_of(wish: Wish, expected: Expected, needed: Spread) -> tuple[Instead,
         ends, limited = _simulated(other, means)
         if ends is None or limited is None:
             continue
-        samples, batches, within = spread(ends.samples), spread(ends.batches), float(limited.decided.mean())
+        samples, batches, within = quantiles(ends.samples), quantiles(ends.batches), float(limited.decided.mean())
         if samples.typical >= 0.9 * needed.typical:
             continue
         words = f"to ask '{asked_in_words(other.settings)}'"
@@ -74,7 +74,7 @@ def instead_of(wish: Wish, expected: Expected, needed: Spread) -> tuple[Instead,
     return tuple(sorted(found, key=lambda each: each.samples.typical))
 
 
-def larger_budget(wish: Wish, samples: Spread, batches: Spread) -> Instead | None:
+def larger_budget(wish: Wish, samples: Quantiles, batches: Quantiles) -> Instead | None:
     """The same question with as many results as 19 of 20 studies need."""
     if wish.budget is None or not np.isfinite(samples.p95) or samples.p95 <= wish.budget:
         return None
@@ -93,7 +93,7 @@ def larger_budgets(wish: Wish, expected: Expected) -> tuple[Instead, ...]:
         right = np.asarray(more.question.answer(np.asarray(expected.means)), dtype=np.bool_)
         one = float(ends.shown[:, right].any(axis=-1).mean()) if right.any() else 0.0
         words = f"a budget of {exact(more.budget or 0)}: at least one true claim is shown in {share(one)}"
-        samples, batches = spread(ends.samples), spread(ends.batches)
+        samples, batches = quantiles(ends.samples), quantiles(ends.batches)
         found.append(
             Instead(
                 kind="budget",

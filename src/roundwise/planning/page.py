@@ -15,6 +15,8 @@ from roundwise.planning.words import what_if
 from roundwise.studies.writing import asked_in_words
 
 Table = list[list[str]]
+LINE = 80  # letters of a line on a terminal
+KEPT = "\N{NO-BREAK SPACE}"
 HEADS = {
     "lead": "if it is ahead by",
     "distance": "if they are off the level by",
@@ -73,7 +75,8 @@ def text_of(plan: Shown) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 100, break_on_hyphens=False, break_long_words=False)
+    lines = textwrap.wrap(text.replace(" %", f"{KEPT}%"), LINE, break_on_hyphens=False, break_long_words=False)
+    return [line.replace(f"{KEPT}%", " %") for line in lines]
 
 
 def heading(plan: Shown) -> str:
@@ -255,9 +258,19 @@ def _table(table: Table, target: int | None = None) -> str:
 
 
 def _aligned(table: Table) -> list[str]:
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    """A table in columns; where it is too wide for a terminal, its head has several lines."""
+    cells = [max(len(row[i]) for row in table[1:]) for i in range(len(table[0]))]
+    widths = [max(len(title), width) for title, width in zip(table[0], cells, strict=True)]
+    head = [[title] for title in table[0]]
+    if sum(widths) + 2 * len(widths) - 2 > LINE:
+        whole_ones = {"19 in 20": f"19{KEPT}in{KEPT}20", "a fixed design": f"a{KEPT}fixed design"}
+        titles = [whole_ones.get(title, title) for title in table[0]]
+        widths = [max(width, *map(len, title.split(" "))) for title, width in zip(titles, cells, strict=True)]
+        head = [textwrap.wrap(title, width) for title, width in zip(titles, widths, strict=True)]
+    tall = max(len(each) for each in head)
+    rows = [[each[i - tall] if len(each) >= tall - i else "" for each in head] for i in range(tall)]
     lines = []
-    for row in table:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
+    for row in [*rows, *table[1:]]:
+        put = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(put).rstrip())
     return lines

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roundwise.errors import InputError
 from roundwise.noise import Noise, with_items
-from roundwise.planning.front import Setting, front_of, guessed, settled
+from roundwise.planning.front import Setting, front_of, guessed, remeasured
 from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.items import SHARED
 from roundwise.planning.quantities import costs_of, quantities
@@ -172,7 +172,7 @@ def _planned(
             progress(making.plan(), (number + 1) / (len(expected) + 2))
         each.run(runs)
     row = making.lots[target].row
-    making.front = tuple(settled(each, row) if each.recommended else each for each in front)
+    making.front = tuple(remeasured(each, row) if each.recommended else each for each in front)
     return making.plan(_others(wish, making.plan()))
 
 

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats, Plain
-from roundwise.planning.ahead import ROUGH, Ends, Spread, ahead, every, joined_ends, quantile, spread, without_budget
+from roundwise.planning.ahead import (
+    ROUGH,
+    Ends,
+    Quantiles,
+    ahead,
+    every,
+    joined_ends,
+    quantile,
+    quantiles,
+    without_budget,
+)
 from roundwise.planning.fixed import FixedDesign, fixed_design, lower_bound
 from roundwise.planning.wish import Expected, Wish
 from roundwise.policies import Policy
@@ -39,10 +49,10 @@ class Row:
 
     expected: Expected
     runs: int
-    samples: Spread  # results asked for until the answer, as if there were no budget
-    batches: Spread
-    days: Spread | None
-    cost: Spread | None
+    samples: Quantiles  # results asked for until the answer, as if there were no budget
+    batches: Quantiles
+    days: Quantiles | None
+    cost: Quantiles | None
     mean_samples: float
     mean_batches: float
     mean_cost: float | None
@@ -103,10 +113,10 @@ def row_of(
     return Row(
         expected=expected,
         runs=len(limited.batches),
-        samples=spread(needed.samples),
-        batches=spread(needed.batches),
-        days=None if costs.days is None else spread(needed.batches * costs.days),
-        cost=None if cost is None else spread(cost),
+        samples=quantiles(needed.samples),
+        batches=quantiles(needed.batches),
+        days=None if costs.days is None else quantiles(needed.batches * costs.days),
+        cost=None if cost is None else quantiles(cost),
         mean_samples=float(needed.samples.mean()),
         mean_batches=float(needed.batches.mean()),
         mean_cost=None if cost is None else float(cost.mean()),

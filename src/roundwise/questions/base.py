@@ -178,9 +178,10 @@ def range_of_forms(factors: Floats, low: float, high: float) -> tuple[Floats, Fl
 def checked_open(what: str, inside: bool, low: float, high: float) -> None:
     """Raise an InputError where means between these two alone give the answer."""
     if not inside:
+        rates = " For 30 % write 0.3." if (low, high) == (0, 1) else ""
         raise InputError(
             f"{what}, but the means of such results lie between {low:g} and {high:g}, so the answer is certain "
-            "without any."
+            f"without any.{rates}"
         )
 
 

@@ -179,7 +179,7 @@ def _amended(state: State, payload: Plain, entry: Entry) -> None:
                 state.stale |= complete
                 state.files_since += corrected is not None
     for asked in state.recent:
-        asked.files = [each.settled(payload["replaces"]) for each in asked.files]
+        asked.files = [each.reconciled(payload["replaces"]) for each in asked.files]
     kept = {key: payload[key] for key in ("name", "batch", "replaces", "why")}
     state.amendments.append({**kept, "withdrawn": corrected is None})
     state.decided = None

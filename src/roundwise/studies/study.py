@@ -70,7 +70,8 @@ class Study(Changing):
         """
         options = Options(**words)
         if not sources and round_over is None:
-            raise InputError("Give the results: a file or a data frame.")
+            shell = "Give a file with results, or --round-over REASON if the rest of the round will not come."
+            raise InputError(said("Give the results: a file or a data frame.", shell))
         if round_over is not None:
             reasoned(round_over)
         return self._record(lambda state: self._telling(state, sources, round_over, options)[1:], key)

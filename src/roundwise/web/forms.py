@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
-from roundwise.noise import Binary, Bounded, Noise, Poisson, SubGaussian, UnknownVariance
-from roundwise.questions import Above, BestArm, Claims, Question, TopK
-from roundwise.spec import made
+from roundwise.noise import Noise
+from roundwise.questions import Claims, Question
+from roundwise.spec import THOUSANDS, made, quantity
 
 QUESTIONS = {  # what is asked, in words
     "best-arm": "Which option is best?",
@@ -74,29 +73,35 @@ class Form:
         return [each.strip() for each in re.split(r"\n" if "\n" in text else r",", text) if each.strip()]
 
     def asked(self) -> Question:
-        """The question."""
-        if self.question == "best-arm":
-            return BestArm(number("A difference that matters", self.tolerance, 0.0))
-        if self.question == "top-k":
-            return TopK(whole("How many", self.k))
-        if self.question == "above":
-            return Above(number("The level", self.level))
-        if self.question != "claims":
-            raise InputError(f"There is no question '{self.question[:40]}' on this page.")
-        control = self.control.strip() or (self.names[0] if self.names else "")
-        return Claims.against_control(self.names, control, number("A difference that matters", self.margin, 0.0))
+        """The question; one of the user's own by its name, if the server was started with its module."""
+        if self.question == "claims":
+            control = self.control.strip() or (self.names[0] if self.names else "")
+            return Claims.against_control(self.names, control, number("A difference that matters", self.margin, 0.0))
+        said: dict[str, Callable[[], Plain]] = {
+            "best-arm": lambda: {"tolerance": number("A difference that matters", self.tolerance, 0.0)},
+            "top-k": lambda: {"k": whole("How many", self.k)},
+            "above": lambda: {"level": number("The level", self.level)},
+        }
+        if self.question in said:
+            return made("question", {"name": self.question, **said[self.question]()})
+        if ":" in self.question:
+            return made("question", self.question)
+        raise InputError(f"There is no question '{self.question[:40]}' on this page.")
 
     def model(self) -> Noise:
-        """What a result is."""
-        if self.noise == "bounded":
-            return Bounded(number("The lowest score", self.low), number("The highest score", self.high))
-        if self.noise == "sub-gaussian":
-            return SubGaussian(number("The spread", self.sigma))
-        plain: dict[str, Callable[[], Noise]]
-        plain = {"binary": Binary, "unknown-variance": UnknownVariance, "poisson": Poisson}
-        if self.noise not in plain:
-            raise InputError(f"There is no kind of results '{self.noise[:40]}' on this page.")
-        return plain[self.noise]()
+        """What a result is; a model of the user's own in the same way."""
+        said: dict[str, Callable[[], Plain]] = {
+            "bounded": lambda: {
+                "low": number("The lowest score", self.low),
+                "high": number("The highest score", self.high),
+            },
+            "sub-gaussian": lambda: {"sigma": number("The spread", self.sigma)},
+        }
+        if self.noise in RESULTS:
+            return made("noise", {"name": self.noise, **said.get(self.noise, dict)()})
+        if ":" in self.noise:
+            return made("noise", self.noise)
+        raise InputError(f"There is no kind of results '{self.noise[:40]}' on this page.")
 
     def study(self) -> Plain:
         """The words of `create_study`."""
@@ -130,26 +135,17 @@ class Form:
 def number(what: str, text: str, default: float | None = None) -> float:
     """A number as people write it.
 
-    >>> number("it", "5 %"), number("it", "2 points"), number("it", "0.05"), number("it", "1,000"), number("it", "0,5")
-    (0.05, 0.02, 0.05, 1000.0, 0.5)
+    >>> number("it", "5 %"), number("it", "2 points"), number("it", "1,000"), number("it", "0,123")
+    (0.05, 0.02, 1000.0, 0.123)
     """
-    cleaned = re.sub(r"[\s\u202f\u00a0]", "", text).lower()
-    if not cleaned and default is not None:
+    if not text.strip() and default is not None:
         return default
-    scale = 1.0
-    for ending in ("percent", "points", "point", "%"):
-        if cleaned.endswith(ending):
-            cleaned, scale = cleaned.removesuffix(ending), 100.0
-            break
-    if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?", cleaned):
-        cleaned = cleaned.replace(",", "")
+    commas = text if THOUSANDS.fullmatch(re.sub(r"\s", "", text).lower()) else text.replace(",", ".")
     try:
-        value = float(cleaned.replace(",", ".")) / scale
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{what} is '{text.strip()[:40]}', but must be a number such as 5 % or 0.05.")
-    return value
+        return quantity(commas)
+    except InputError:
+        said = f"{what} is '{text.strip()[:40]}', but must be a number such as 5 % or 0.05."
+        raise InputError(said) from None
 
 
 def whole(what: str, text: str) -> int:

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.planning import StudyPlan, plan
-from roundwise.planning.ahead import Spread
+from roundwise.planning.ahead import Quantiles
 from roundwise.planning.front import policy_words
 from roundwise.planning.page import fixed_words, page_of, power_table
 from roundwise.planning.quantities import exact, share, whole
@@ -24,7 +24,7 @@ from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attached
 from roundwise.web.routes import Pages
-from roundwise.web.said import on_the_page
+from roundwise.web.said import of_options, on_the_page
 from roundwise.web.study_pages import address
 from roundwise.web.threads import TYPING
 from roundwise.web.who import CHANGE, LOOK
@@ -139,7 +139,7 @@ def forecast(request: Request, sent: FormData) -> Response:
         plan=found,
         rows=rows_of(found),
         words=words,
-        instead=instead.removesuffix(".").split("; or ") if instead else [],
+        instead=of_options(instead).removesuffix(".").split("; or ") if instead else [],
         power=power_table(found) if found.rows[0].claims else [],
         fixed="" if found.row.fixed is None else fixed_words(found.row),
         bars=compared(found),
@@ -175,10 +175,12 @@ def compared(plan: StudyPlan) -> list[Compared]:
     row = plan.row
     values = [("typically", row.samples.typical), ("in 19 of 20 studies", row.samples.p95)]
     values += [] if row.fixed is None else [("a fixed design", row.fixed.samples)]
-    values += [] if plan.wish.budget is None else [("your budget", float(plan.wish.budget))]
-    most = max((value for _, value in values if math.isfinite(value)), default=0.0)
+    most = max([value for _, value in values if math.isfinite(value)] + [plan.wish.budget or 0.0])
+    said = {label: whole(value) for label, value in values}
+    if plan.wish.budget is not None:
+        values, said = [*values, ("your budget", plan.wish.budget)], said | {"your budget": exact(plan.wish.budget)}
     return [
-        Compared(label, round(100 * value / most, 1), f"{value:,.0f}".replace(",", "\N{NO-BREAK SPACE}"))
+        Compared(label, round(100 * value / most, 1), said[label])
         for label, value in values
         if math.isfinite(value) and most > 0
     ]
@@ -200,7 +202,7 @@ def rows_of(plan: StudyPlan) -> Table:
 def _takes(row: Row, which: str) -> str:
     """Results, and below them rounds, or the days that these take."""
 
-    def of(spread: Spread) -> float:
+    def of(spread: Quantiles) -> float:
         return float(getattr(spread, which))
 
     results, rounds = of(row.samples), of(row.batches)

@@ -58,7 +58,7 @@ class Next(NamedTuple):
     since: str
 
 
-class Claim(NamedTuple):
+class ClaimLine(NamedTuple):
     """Something that must be shown."""
 
     claim: str
@@ -82,7 +82,7 @@ class View(NamedTuple):
     options: list[Option]
     bar_title: str
     legend: str
-    claims: list[Claim]
+    claims: list[ClaimLine]
     next: Next | None
     meaning: list[str]
     facts: list[tuple[str, str]]
@@ -152,13 +152,13 @@ def _set(cell: str) -> str:
     return re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", cell).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
-def _claims(report: Report) -> list[Claim]:
+def _claims(report: Report) -> list[ClaimLine]:
     """What must be shown, where it is not about one option each."""
     sizes = claim_table(report)
     at = sizes[0].index("so far") if "so far" in sizes[0] else None
     said = {row[0]: row[at] for row in sizes[1:]} if at is not None else {}
     ordered = sorted(report.claim_rows, key=lambda each: (each.shown, -each.log_evidence))
-    return [Claim(each.claim, bar_of(report, each, "shown"), said.get(each.claim, "")) for each in ordered]
+    return [ClaimLine(each.claim, bar_of(report, each, "shown"), said.get(each.claim, "")) for each in ordered]
 
 
 def next_of(state: State) -> Next | None:

@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from roundwise.cli import STUDIES, app, spread
-from roundwise.cli.options import Json
+from roundwise.cli import STUDIES, app, grouped
+from roundwise.cli.options import Json, whole_number
 from roundwise.cli.output import recorded
 from roundwise.cli.study.common import FileWords, Name, Storage, Why, Yes, agreed, show, whole
 from roundwise.errors import InputError
@@ -39,7 +39,7 @@ def _changed(name: str, way: Way, what: str, done: str, **words: object) -> None
 
 
 @app.command(rich_help_panel=STUDIES)
-@spread
+@grouped
 def amend(
     name: Name,
     file: Annotated[str, typer.Argument(help="The file that was told, by name or the start of its digest.")],
@@ -79,7 +79,7 @@ def close(name: Name, why: Why, yes: Yes = False, storage: Storage = None, as_js
 
 
 @app.command(rich_help_panel=STUDIES)
-@spread
+@grouped
 def drop(
     *,
     name: Name,
@@ -93,7 +93,7 @@ def drop(
 
 
 @app.command(rich_help_panel=STUDIES)
-@spread
+@grouped
 def add(
     *,
     name: Name,
@@ -107,16 +107,20 @@ def add(
 
 
 @app.command(rich_help_panel=STUDIES)
-@spread
+@grouped
 def extend(
-    name: Name, budget: Annotated[int, typer.Option("--budget", help="So many results in all.")], way: Way
+    name: Name,
+    budget: Annotated[
+        int, typer.Option("--budget", help="So many results in all.", parser=whole_number, metavar="NUMBER")
+    ],
+    way: Way,
 ) -> None:
     """Allow more results (or fewer) than were planned, for any reason."""
     _changed(name, way, "extend", "the budget is recorded", budget=budget)
 
 
 @app.command("import-past", rich_help_panel=STUDIES)
-@spread
+@grouped
 def import_past(
     name: Name, file: Annotated[Path, typer.Argument(help="A file with earlier results of these arms.")], way: Way
 ) -> None:
@@ -125,7 +129,7 @@ def import_past(
 
 
 @app.command(rich_help_panel=STUDIES)
-@spread
+@grouped
 def reopen(name: Name, why: Why, way: Way) -> None:
     """Go on with a study that was closed undecided."""
     _changed(name, way, "reopen", f"'{name}' is open again", why=why)

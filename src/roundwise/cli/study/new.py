@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -9,16 +10,16 @@ from typing import Annotated
 import typer
 
 from roundwise.arrays import Plain
-from roundwise.cli import STUDIES, app, options, spread
+from roundwise.cli import STUDIES, app, grouped, options
 from roundwise.cli.output import recorded
 from roundwise.cli.study.common import ColumnNames, Name, Storage, show
 from roundwise.errors import DataError, InputError
 from roundwise.noise import with_items
-from roundwise.spec import made
+from roundwise.spec import Kind, made, worded
 
 
 @app.command(rich_help_panel=STUDIES)
-@spread
+@grouped
 def new(
     *,
     name: Name,
@@ -38,7 +39,7 @@ def new(
     ] = None,
     max_batch: options.MaxBatch = None,
     min_per_arm: options.MinPerArm = 0.0,
-    budget: Annotated[int | None, typer.Option("--budget", help="Ask for no more than so many results in all.")] = None,
+    budget: options.Budget = None,
     round_: options.WholeRound = None,
     split: options.Shares = None,
     seed: Annotated[
@@ -92,7 +93,8 @@ def new(
         forecast = first_line(settings)
     promise = f"Error at most {settings.delta:g}" if guarantee == KEPT else f"Error aimed at {settings.delta:g}"
     stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
-    next_ = f"`roundwise ask {quote(name)}` says what to do first."
+    own = _own({"question": question, "noise": assumed.noise, "policy": policy})
+    next_ = f"`roundwise {own}ask {quote(name)}` says what to do first."
     plain = {
         "study": name,
         "question": settings.question.name,
@@ -105,6 +107,17 @@ def new(
     ahead = "" if forecast is None else f"Forecast: {forecast}; `roundwise plan -h` says how to ask for more.\n"
     text = f"Created '{name}': {asked_in_words(settings)} {promise}.\n{stands}{ahead}Next: {next_}"
     show(plain if as_json else None, text)
+
+
+def _own(said: dict[Kind, str | None]) -> str:
+    """What every command on this study needs for classes of the user's own, unless ROUNDWISE_OWN has them."""
+    found = []
+    for kind, text in said.items():
+        fields = {"name": ""} if text is None else worded(kind, text)
+        threshold = worded("threshold", fields["threshold"]) if "threshold" in fields else {"name": ""}
+        found += [each["name"].partition(":")[0] for each in (fields, threshold) if ":" in each["name"]]
+    known = os.environ.get("ROUNDWISE_OWN", "").split()
+    return "".join(f"--own {module} " for module in dict.fromkeys(found) if module not in known)
 
 
 def _planned(path: Path) -> tuple[Plain, str]:

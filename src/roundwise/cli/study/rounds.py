@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roundwise.cli import STUDIES, app, spread
+from roundwise.cli import STUDIES, app, grouped
 from roundwise.cli.options import Json
 from roundwise.cli.output import ASKED, check_output, print_json, print_table, recorded, say, write_file
 from roundwise.cli.study.common import FileWords, Name, Storage, show, whole
@@ -62,7 +62,7 @@ def ask(
 
 
 @app.command(rich_help_panel=STUDIES)
-@spread
+@grouped
 def tell(
     name: Name,
     files: Annotated[list[Path] | None, typer.Argument(help="CSV, JSON, Excel or Parquet files with results.")] = None,

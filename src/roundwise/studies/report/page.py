@@ -252,7 +252,8 @@ def evidence_chart(report: Facts) -> str:
         x, y = points[-1]
         parts.append(f'<circle cx="{x}%" cy="{y}" r="3.5" fill="{colour}"/>')
         said = f"shown in round {each.shown_at}" if each.shown else odds(each.log_evidence[-1])
-        legend.append(f"<li>{_swatch(colour)}{esc(_short(each.claim, 60))}: {esc(said)}</li>")
+        said = esc(said).replace(" : ", "&nbsp;:&nbsp;")  # odds stay on one line
+        legend.append(f"<li>{_swatch(colour)}{esc(_short(each.claim, 60))}: {said}</li>")
     more = len(courses) - len(drawn)
     legend += [f"<li>and {count(more)} more, which are nearer to the bar</li>"] if more else []
     chart = _svg(parts, top + height + 26, "Evidence for each claim, round by round, against the bar it must pass")

@@ -4,7 +4,7 @@ may say of a file."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, fields
 from typing import Literal, NamedTuple, TypedDict
 
@@ -26,6 +26,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "squares": (),
 }
 _SUMS = ("count", "total", "successes", "squares")
+_TO_COME = "still_to_come"  # a column of what is asked for: a round is no table of results
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,8 @@ def layout(
             "sums have no ids and no items.",
             "Give one row a result, or leave --id-column and --item-column out.",
         )
-    return _layout(
-        form, (*roles, *(role for role in ("id", "time", "item") if role in places)), places, titles, guessed
-    )
+    roles += tuple(role for role in ("id", "time", "item") if role in places)
+    return _layout(form, roles, places, titles, guessed)
 
 
 def _layout(
@@ -216,7 +216,7 @@ def _no_header(titles: Sequence[str], arms: Collection[str]) -> bool:
 def _guessed(where: str, titles: Sequence[str], places: Mapping[str, int], guess: Guess | None) -> dict[str, int]:
     """The arm and the outcome where no header tells them and the cells of one column alone could be them."""
     found: dict[str, int] = {}
-    if guess is None:
+    if guess is None or _TO_COME in titles:
         return found
     sums = {"count", "total"} <= places.keys() or {"count", "successes"} <= places.keys()
     for role in ("arm", "outcome"):
@@ -236,12 +236,14 @@ def _guessed(where: str, titles: Sequence[str], places: Mapping[str, int], guess
     return found
 
 
-def _wrong(where: str, titles: Sequence[str], has: Collection[str], arms: Collection[str], hint: str) -> DataError:
+def _wrong(where: str, titles: Sequence[str], has: Set[str], arms: Collection[str], hint: str) -> DataError:
     found = [title for title in titles if title]
     if "arm" not in has:
         missing = "arm"
     else:
-        missing = "count" if {"total", "successes"} & set(has) else "total" if "count" in has else "outcome"
+        missing = "count" if {"total", "successes"} & has else "total" if "count" in has else "outcome"
+    if _TO_COME in titles and not has & {*_SUMS}:
+        return refusal(where, "this is a round that was asked for; it has no results.", f"Write them down. {ACCEPTED}")
     said = f"found {listed(found)}, but no column '{missing}'." if found else "the header is empty."
     if found and found[0] in arms:
         return refusal(where, said, f"The first line must be the header. {ACCEPTED}")

@@ -150,7 +150,7 @@ class Results:
         """The same without rows and ids, which may be many."""
         return replace(self, lots=None, ids=None, codes=None)
 
-    def settled(self, digest: str) -> Results:
+    def reconciled(self, digest: str) -> Results:
         """The same after the file of this digest, which some rows contradicted, was corrected or withdrawn."""
         if self.contradicted is None or digest not in {each.digest for each in self.contradicted.files}:
             return self

@@ -24,7 +24,7 @@ def file_of(**columns: Array | Sequence[float]) -> Path:
     return Path(file.name)
 
 
-def told(study: Study, path: Path) -> None:
+def tell_once(study: Study, path: Path) -> None:
     """Tell a file; results that came out the same as others are new ones here."""
     try:
         study.tell(path, again=True)
@@ -40,7 +40,7 @@ def some(rows: Rows, which: Array | slice) -> Rows:
 def hand_in(study: Study, rows: Rows, rng: Generator) -> None:
     """One file, if there is anything to put into it."""
     if len(rows[1]):
-        told(study, file_of(arm=rows[0], outcome=rows[1]))
+        tell_once(study, file_of(arm=rows[0], outcome=rows[1]))
 
 
 def is_open(study: Study) -> bool:
@@ -116,7 +116,7 @@ def sums(study: Study, rows: Rows, rng: Generator) -> None:
     }
     if study.state.settings.noise.needs == "squares":
         columns["squares"] = [float((v**2).sum()) for v in values]
-    told(study, file_of(**columns))
+    tell_once(study, file_of(**columns))
 
 
 def rows_and_sums(study: Study, rows: Rows, rng: Generator) -> None:
