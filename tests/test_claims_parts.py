@@ -241,3 +241,28 @@ def test_pairs_as_rows_are_pairs_looked_up(question, noise, monkeypatch):
     monkeypatch.setattr(claims_parts, "MOST", 2.0)
     monkeypatch.setattr(claims_parts, "NEARLY", 2.0)
     np.testing.assert_array_equal(rows, won())
+
+
+@pytest.mark.parametrize("noise", [SubGaussian(1.0), UnknownVariance()])
+@pytest.mark.parametrize("level", [0.0, 0.1])
+def test_lines_of_arms_without_results_are_passed_over(noise, level, monkeypatch):
+    """What they have stays, to the last bit as if they were looked at."""
+    forms = [UNITS[1] - UNITS[0], UNITS[2] - UNITS[0], UNITS[2] - 0.8 * UNITS[1] - 0.2 * UNITS[3], 2 * UNITS[3]]
+    problem = Problem(Claims(np.array(forms), np.full(4, level)), 4, 0.05, noise)
+    pulls = 60.0 * np.array([[1, 1, 1, 1], [1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]])
+    world, plan = GaussianArms([0.0, 0.1, 0.1, 0.1]), Plan(pulls, np.ones(5, dtype=bool), parts=8)
+
+    def won():
+        rng = np.random.default_rng(1)
+        kept, now = RULE.start(problem, (5,)), world.world(rng, 5)
+        for asked in (np.full_like(pulls, 40.0), pulls):
+            before = kept.gains
+            batch, now = pulled_in_parts(world, rng, now, asked, 8, 2, noise.needs)
+            kept = RULE.fold(problem, kept, plan._replace(pulls=asked), batch)
+        return before, kept.gains
+
+    before, after = won()
+    moved = [[1, 1, 1, 1], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(after != before, np.array(moved) == 1)
+    monkeypatch.setattr(claims_parts, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
+    np.testing.assert_array_equal(won()[1], after)

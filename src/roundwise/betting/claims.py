@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats, total
+from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.betting.by_line import line_chances
 from roundwise.betting.chances import Outlook, outlook
 from roundwise.betting.claim_report import described, mean_bounds, together
@@ -78,13 +78,13 @@ class Claiming:
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing won, nothing shown."""
         lines = len(claims_of(problem).lines.forms)
-        nothing = np.zeros((*runs, lines))
+        nothing = zeros((*runs, lines))
         past = Past.none((*runs, problem.arms))
         zero = np.zeros(runs)
-        fed = np.ones((*runs, claims_of(problem).number), dtype=np.bool_)
+        none = zeros((*runs, claims_of(problem).number))
         kept = Kept(
             nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
-            np.ones_like(past.counts), fed, np.full(fed.shape, np.nan), zero + np.inf, zero > 0, zero,
+            np.ones_like(past.counts), none == 0, none + np.nan, zero + np.inf, zero > 0, zero,
         )  # fmt: skip
         return self.looked(problem, kept, None)._replace(means=None)
 
@@ -93,12 +93,12 @@ class Claiming:
         question = claims_of(problem)
         size = np.asarray(batch.counts.sum(axis=-1))
         bars = self.bars(problem, kept)
-        need = np.where(kept.shown | ~np.isfinite(kept.gains), 0.0, bars - kept.gains)
         rho = None
         if question.independent or (plan.left is None and not question.odds):
             gains = self._open_ended(problem, kept, batch, bars)
         else:
             rho = self._share(plan, size)
+            need = np.where(kept.shown | ~np.isfinite(kept.gains), 0.0, bars - kept.gains)
             gains = kept.gains + self.towards(problem, kept.past, batch, question.bets(size.shape), need, rho)
         past = kept.past.plus(batch)
         after = kept.rounds + (size > 0)
@@ -140,18 +140,19 @@ class Claiming:
         self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
     ) -> Floats:
         """log e of every line, bet towards the budget; of a last bet the cash is kept. (L)"""
-        last = (rho >= 1)[..., None] & np.full(need.shape, self.cash > 0)
-        most = np.where(last & (need > 0) & (need < 700), need, 1.0)
-        raised = np.where(last & (need > 0), np.log((np.exp(most) - self.cash) / (1.0 - self.cash)), need)
+        last, raised = (rho >= 1)[..., None] & (need > 0), need
+        if self.cash:
+            most = np.where(last & (need < 700), need, 1.0)
+            raised = np.where(last, np.log((np.exp(most) - self.cash) / (1.0 - self.cash)), need)
         share = np.broadcast_to(rho[..., None], need.shape)
         if claims_of(problem).odds:
             logs = odds_bet(problem.noise)(batch, pieces, raised, share, self.eta)
         else:
             known = Known(past, past.means, problem.noise.variance(past))
             logs = problem.noise.horizon(known, batch, pieces, raised, share, self.eta)
-        return np.where(
-            last & (need > 0), np.logaddexp(np.log(max(self.cash, 1e-300)), np.log1p(-self.cash) + logs), logs
-        )
+        if not self.cash:
+            return logs
+        return np.where(last, np.logaddexp(np.log(self.cash), np.log1p(-self.cash) + logs), logs)
 
     def bars(self, problem: Problem, kept: Kept) -> Floats:
         """log of what shows each line if the others lost everything; if multiplied, with what they have. (L)"""
@@ -159,8 +160,8 @@ class Claiming:
         if claims_of(problem).independent:
             bars = problem.goal + lost_by_others(sides_of(problem, kept.gains), shown)
         else:
-            whole = open_weight(shown, weights)
-            bars = problem.goal + np.log(np.maximum(whole, 1e-300))[..., None] - np.log(weights)
+            whole = problem.goal + np.log(np.maximum(open_weight(shown, weights), 1e-300))
+            bars = (whole.transpose() - np.log(weights).reshape(-1, *[1] * whole.ndim)).transpose()
         return np.concatenate([bars] * shown.shape[-2], axis=-1)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:

@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 from roundwise.betting.part_forms import AllPairs, Stand, forms_at, level_of, standing, tilt_of
 from roundwise.betting.parts import averaged, chunks, field_of, possible, settled
 from roundwise.betting.purses import claims_of
 from roundwise.estimates import Forecast, Known, squares_at
 from roundwise.noise.parts import columns, of_pairs, seen, tilts_of
 from roundwise.problem import Problem
-from roundwise.questions.base import quiet
+from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Parts
 
 MOST, NEARLY = 0.5, 0.8  # share of the lines in all runs that are open, above which all are looked at, and passed over
@@ -45,8 +45,8 @@ def played(
         field = field_of(part, None if first else means[:, here], shifts)
         size, arms, n = part.counts.shape
         after, goal = money[:, here].flatten(), wanted[:, here].reshape(-1)
-        open_ = np.flatnonzero(goal > -np.inf)
-        if not open_.size:  # results that come after everything was shown
+        open_ = np.flatnonzero((goal > -np.inf) & _fed(pieces, part.counts).reshape(-1))
+        if not open_.size:  # results of arms that have nothing open
             found[:, here] = money[:, here]
             continue
         if open_.size > NEARLY * goal.size:
@@ -71,6 +71,14 @@ def played(
         after[open_] = settled(goal.take(open_), after.take(open_), z, ratio, tilt, live, jump=part.jump)
         found[:, here] = after.reshape(lines, n)
     return averaged(found, runs, several)
+
+
+def _fed(pieces: Halfspaces, counts: Floats) -> Bools:
+    """Where all arms with the largest coefficient have results: elsewhere no bet is `possible`. (P, K, n)->(L, n)"""
+    pulled, factors = np.maximum.reduce(counts) > 0, np.abs(pieces.coefficients)
+    small = factors < factors.max(axis=-1, keepdims=True)
+    each = zip(pieces.arms.transpose(), small.transpose(), strict=True)
+    return np.logical_and.reduce([pulled[arm] | few[:, None] for arm, few in each])
 
 
 def _more(extra: Floats | None, scale: Floats | None = None) -> Callable[[Floats], Floats] | None:

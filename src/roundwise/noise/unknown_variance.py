@@ -21,7 +21,7 @@ from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singl
 from .gaussian import standardised
 from .horizon import MOST_NEED, normal_horizon_bet
 from .mixture import HUGE, flat, log_gaussian_mixture
-from .parts import Form, Index, Places, Seen, Tilt, Tilts, runs_of
+from .parts import Form, Index, Places, Seen, Tilt, Tilts, runs_of, sums_before
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
@@ -130,8 +130,11 @@ class StudentTilts:
     @cached_property
     def variances(self) -> Floats:
         """That of all arms. (P, 1, n)"""
-        scatter, freedom = (_over_arms(each) for each in self.seen.scatter_so_far)
-        return _variance(scatter, freedom)
+        seen, (scatter, freedom) = self.seen, self._within
+        if seen.scatter is None:
+            return _variance(*(_over_arms(each) for each in seen.scatter_so_far))
+        freedom = sums_before(_over_arms(freedom), _over_arms(seen.before.freedom[None]))  # whole: exact in any order
+        return _variance(_over_arms(sums_before(scatter, seen.before.scatter)), freedom)
 
     def level_variances(self, level: float) -> Floats:
         """That of the arm alone."""
@@ -148,36 +151,34 @@ class StudentTilts:
             return self._tilt(value, leverage, *pooled)
         used = np.stack([each != 0 for each in form.factors])
         arm = np.take_along_axis(np.stack(form.places), used.argmax(axis=0)[None], axis=0)[0]
-        own = [each.reshape(-1).take(arm) for each in self._within]
+        own = _units(*(each.reshape(-1).take(arm) for each in self._within))
         single = used.sum(axis=0) == 1
         return self._tilt(value, leverage, *(np.where(single, a, b) for a, b in zip(own, pooled, strict=True)))
 
     def _pooled(self, run: Index) -> list[Floats]:
-        """Scatter and degrees of freedom of all arms, in these columns. (c)->(P, c)"""
-        return [_over_arms(each)[:, 0].take(run, axis=1) for each in self._within]
+        """The units of all arms together, in these columns. (c)->(P, c)"""
+        return [each[:, 0].take(run, axis=1) for each in _units(*(_over_arms(each) for each in self._within))]
 
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
         """From the distance in each part, over the arm's own deviation."""
-        return self._tilt(distance, leverage, *(each.reshape(-1).take(arm) for each in self._within))
+        return self._tilt(distance, leverage, *_units(*(each.reshape(-1).take(arm) for each in self._within)))
 
     @cached_property
     def _within(self) -> tuple[Floats, Floats]:
         scatter = np.zeros_like(self.seen.counts) if self.seen.scatter is None else self.seen.scatter
         return scatter, np.maximum(self.seen.counts - 1.0, 0.0)
 
-    def _tilt(self, value: Floats, leverage: Floats, scatter: Floats, freedom: Floats) -> Tilt:
+    def _tilt(self, value: Floats, leverage: Floats, scatter: Floats, dof: Floats, root: Floats, most: Floats) -> Tilt:
         """The value is used up."""
-        dof = np.maximum(freedom, 1.0)
         error = leverage * scatter
         error /= dof
         np.maximum(error, 1e-300, out=error)
         t = np.divide(value, np.sqrt(error, out=error), out=value)
         np.clip(t, -HUGE, HUGE, out=t)
-        dof += 1.0
-        rho = t / np.sqrt(dof - 1.0 + t * t)
-        most = np.sqrt(dof, out=dof)
-        rho *= most  # the one node of the rule for chi
-        most *= BOLD * ((freedom >= 1) & (scatter > 0))
+        length = np.multiply(t, t, out=error)
+        length += dof
+        rho = np.divide(t, np.sqrt(length, out=length), out=t)
+        rho *= root  # the one node of the rule for chi
 
         def tilt(p: int, q: Floats) -> Floats:
             q = np.minimum(q, most[p])
@@ -186,9 +187,18 @@ class StudentTilts:
         return tilt
 
 
+def _units(scatter: Floats, freedom: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Scatter, its degrees of freedom (at least 1), sqrt(dof + 1), and the boldest bet, 0 without a deviation."""
+    dof = np.maximum(freedom, 1.0)
+    root = np.sqrt(dof + 1.0)
+    return scatter, dof, root, root * (BOLD * ((freedom >= 1) & (scatter > 0)))
+
+
 def _over_arms(values: Floats) -> Floats:
     """The sum over the arms, in the same order however many columns there are. (P, K, n)->(P, 1, n)"""
-    return added(values.swapaxes(0, 1))[:, None]
+    if values.shape[-1] == 1:  # NumPy would add in pairs
+        return values.cumsum(axis=1)[:, -1:]
+    return np.asarray(np.add.reduce(values, axis=1, keepdims=True))
 
 
 def _variance(scatter: Floats, freedom: Floats) -> Floats:

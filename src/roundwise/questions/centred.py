@@ -65,7 +65,7 @@ def cheapest(
     factors = [forms[:, centre.arm] ** 2, forms[np.arange(number), centre.others] ** 2]
     a = factors[0][:, None] * spread[centre.arm]
     b = factors[1][:, None] * spread[centre.others]
-    rows = order.transpose().reshape(number, -1)
+    rows = np.ascontiguousarray(order.transpose()).reshape(number, -1)
     places = rows * rows.shape[-1] + np.arange(rows.shape[-1])
     c, a, b = (each.reshape(-1).take(places) for each in (limits.transpose(), a, b))
     d, e = a / c, b / c

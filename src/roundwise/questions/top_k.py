@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +24,6 @@ from roundwise.questions.base import (
     complexity_where,
     finite,
     midrange,
-    pairs,
     quiet,
     spread_over,
 )
@@ -173,9 +173,11 @@ class TopK:
     def halfspaces(self, answer: Answer, arms: int) -> Halfspaces:
         """Every arm of the set exceeds every other arm, less the tolerance."""
         order = np.argsort(~answer, axis=-1, kind="stable")
-        inside = np.repeat(order[..., : self.k], arms - self.k, axis=-1)
-        outside = np.concatenate([order[..., self.k :]] * self.k, axis=-1)
-        return pairs(inside, outside, -self.tolerance, grid=self.k)
+        last = max(order.ndim - 2, 0)  # of the axes of runs, if there are any: contiguous, also in what is found
+        found = np.moveaxis(order, -1, last).take(_grid(self.k, arms), axis=last)
+        pieces = np.moveaxis(found, (last, last + 1), (-1, -2))
+        offsets = np.full_like(pieces[..., 0], 0.0 - self.tolerance, dtype=np.float64)
+        return Halfspaces(pieces, None, offsets, pairs=True, grid=self.k)
 
     def words(self, answer: Answer, names: Sequence[str]) -> str:
         """'The top 2 are x, y.'"""
@@ -226,3 +228,10 @@ def set_words(answer: Answer, names: Sequence[str]) -> str:
 
 def _order(means: Floats) -> NDArray[np.intp]:
     return np.argsort(-means, axis=-1, kind="stable")
+
+
+@lru_cache(maxsize=8)
+def _grid(inside: int, arms: int) -> NDArray[np.intp]:
+    """Each of the first with each of the others. (2, P)"""
+    first, second = np.indices((inside, arms - inside), dtype=np.intp).reshape(2, -1)
+    return np.stack([first, inside + second])

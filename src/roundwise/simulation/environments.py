@@ -135,7 +135,9 @@ class GaussianArms(Arms):
     def pull_squares(self, rng: Generator, world: World, counts: Floats, dealings: int) -> tuple[Batch, World]:
         """The same, and a chi-squared draw for the spread within each part."""
         totals, rows = self._totals(rng, world, counts), counts.transpose()
-        within = _spreads(rng, rows, rows.shape) * self.sigma**2
+        within = _spreads(rng, rows, rows.shape)
+        if self.sigma != 1.0:
+            within *= self.sigma**2
         return _with_scatter(rng, counts, totals, within, dealings), world
 
     def _totals(self, rng: Generator, world: World, counts: Floats) -> Floats:
@@ -258,7 +260,9 @@ def _redealt(rng: Generator, law: object, counts: Floats, totals: Floats, dealin
 def _spreads(rng: Generator, rows: Floats, shape: tuple[int, ...]) -> Floats:
     """Sums of squares about their mean of so many normal rows with variance 1."""
     freedom = rows - 1.0
-    return np.asarray(rng.chisquare(np.maximum(freedom, 1.0), shape) * (freedom > 0))
+    found = np.asarray(rng.chisquare(np.maximum(freedom, 1.0), shape))
+    found *= freedom > 0
+    return found
 
 
 def _with_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats, dealings: int) -> Batch:
