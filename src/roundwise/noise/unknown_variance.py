@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, added, log_total, total
+from roundwise.arrays import Bools, Floats, log_total, total
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, at, squares_at
 from roundwise.questions.base import Halfspaces, quiet
