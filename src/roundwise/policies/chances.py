@@ -72,7 +72,10 @@ class Chances:
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
             return Plan(whole(pulls), trial.plan.may_stop)
         parts = 1 if claims_of(problem).odds else most_parts(problem.noise, PARTS)
-        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
+        samples = trial.record.samples
+        pulls = self._open_ended(problem, kept, samples)
+        nothing = (samples == 0)[..., None]  # a first batch of which nothing came, or that was withdrawn
+        return Plan(np.where(nothing, self.first(problem, ()).pulls, pulls), trial.plan.may_stop, parts=parts)
 
     def _shares(self, problem: Problem, fed: Bools) -> Floats:
         counted = counted_arms(squares_of(claims_of(problem).forms), fed)

@@ -77,6 +77,25 @@ class Settings:
                 "The question or the noise model comes out otherwise when it is made again from its fields."
             )
 
+    def check_limits(self) -> None:
+        """Raise an InputError where rounds of a fixed size, split or budget go beyond limits that are said as well."""
+        most, least = limited.limits_of(self.policy)
+        pulls = self.acting.first(self.problem, ()).pulls
+        size, fewest = int(pulls.sum()), int(pulls[pulls > 0].min(initial=math.inf) if least else 0)
+        fixed = said("`round`, `split` and `budget`", "--round, --split and --budget")
+        if most is not None and size > most:
+            limit, other = said("`max_batch`", "--max-batch"), said("`round`", "--round")
+            raise InputError(
+                f"{limit} is {most:g}, but {fixed} make a first round of {size} results (of claims with a budget a "
+                f"tenth of it). Give {other} {most:g} in place of {limit}."
+            )
+        if fewest < least:
+            limit = said("`min_per_arm`", "--min-per-arm")
+            raise InputError(
+                f"{limit} is {least:g}, but {fixed} leave an arm {fewest} results in the first round. Give larger "
+                f"ones, or leave {limit} out."
+            )
+
     @property
     def problem(self) -> Problem:
         """The problem in arrays."""
