@@ -463,6 +463,14 @@ def _after_the_decision(study, came):
 
 
 class TestWhatIsSaid:
+    def test_a_claim_that_lost_all_is_null_in_json(self, make):
+        """A whole budget that comes at once is one bet; JSON has no minus infinity."""
+        study = make(question=Claims.above(ARMS, 0.4), budget=60, round=60, split="2:1:2")
+        study.ask()
+        report = study.tell(sums(a=(24, 18), b=(12, 0), c=(24, 17)))
+        assert -math.inf in [each.log_evidence for each in report.claim_rows]
+        assert None in [each["log_evidence"] for each in json.loads(report.json())["claims"]]
+
     def test_a_closed_study_waits_for_nothing(self, make, tmp_path):
         study = make()
         study.ask()
