@@ -18,6 +18,7 @@ from roundwise import (
     Wager,
     list_studies,
     load_study,
+    plan,
 )
 from roundwise.policies import PET
 from roundwise.questions import Claims
@@ -256,6 +257,38 @@ class TestThePast:
         study.tell(sums(a=(600, 140), b=(600, 460), c=(600, 320)))  # no more alike than results of these arms are
         assert study.state.number == 1
 
+    def test_nor_after_rounds_of_which_nothing_came(self, make):
+        """Each of them is a checkpoint, made without a look at any file."""
+        study, past = make(), sums(a=(30, 12), b=(30, 9), c=(30, 17))
+        study.import_past(past)
+        rates(study, a=0.3, b=0.4, c=0.5)
+        for _ in range(2):
+            study.ask()
+            study.close_round("nobody came")
+        study.ask()
+        with pytest.raises(DataError, match="were imported as earlier data"):
+            study.tell(past)
+
+    @pytest.mark.parametrize("change", ["drop", "add"])
+    def test_what_taught_before_a_change_of_arms_teaches_after_it(self, make, change):
+        study, arms = (
+            make(question=TopK(2), arms=("a", "b", "c", "d")),
+            {"a": 0.2, "b": 0.3, "c": 0.5, "d": 0.6, "e": 0.4},
+        )
+        first = sums(**{arm: (40, round(40 * rate)) for arm, rate in arms.items() if arm != "e"})
+        study.import_past(first)
+        if change == "drop":
+            study.drop("a", "sold out", unrelated=True)
+        else:
+            study.add("e", "new", unrelated=True)
+        if change == "add":
+            with pytest.raises(InputError, match="was imported already"):
+                study.import_past(first)
+        study.import_past(sums(b=(30, 9), c=(30, 17), d=(30, 20)))
+        rates(study, **arms)
+        assert len(study.state.lessons) == 2
+        same_when_read_again(study)
+
     def test_it_comes_first(self, make):
         study = make()
         study.import_past(sums(a=(5, 1), b=(5, 4)))
@@ -345,6 +378,40 @@ class TestRounds:
         assert any("20 of 60 results never came (the week is over)" in each for each in report.warnings)
         assert report.guarantee.startswith("conditional on the assumption that what is missing of round 1")
 
+    @pytest.mark.parametrize("budget", [None, 3000])
+    @pytest.mark.parametrize("withdrawn", [False, True])
+    def test_a_first_round_of_which_nothing_came_is_planned_again(self, make, budget, withdrawn):
+        """Also of claims without a budget, whose rounds grow with what came."""
+        study = make(**CLAIMS, budget=budget)
+        study.add("top")
+        first = study.ask().pulls.tolist()
+        if withdrawn:
+            rates(study, placebo=0.2, low=0.3, high=0.4, top=0.5)
+            study.amend(study.state.asked[0].files[0].digest, None, "another trial's file")
+        else:
+            study.close_round("nobody came")
+        again = study.ask()
+        assert (again.number, again.pulls.tolist()) == (2, first)
+        rates(study, placebo=0.2, low=0.3, high=0.4, top=0.5)
+        same_when_read_again(study)
+
+    @pytest.mark.parametrize(
+        ("words", "found"),
+        [
+            ({"round": 400, "max_batch": 100}, "`max_batch` is 100, but .* a first round of 400 results"),
+            (CLAIMS | {"budget": 3000, "max_batch": 100}, "a first round of 300 results .* Give `round` 100 in place"),
+            ({"round": 21, "split": "5:1:1", "min_per_arm": 10}, "`min_per_arm` is 10, but .* an arm 3 results"),
+        ],
+    )
+    def test_limits_that_a_fixed_round_would_break(self, make, words, found):
+        with pytest.raises(InputError, match=found):
+            make(**words)
+        with pytest.raises(InputError, match=found):
+            plan(**({"question": BestArm(), "arms": ARMS, "noise": Binary(), "around": "30%", "runs": 10} | words))
+
+    def test_limits_that_it_keeps(self, make):
+        assert make(round=90, max_batch=90, min_per_arm=30).ask().pulls.tolist() == [30, 30, 30]
+
     def test_splits_that_are_none(self, make):
         for split, words in (("2:1", "has 2 shares, but there are 3 arms"), ("a:b:c", "must be 'equal' or shares")):
             with pytest.raises(InputError, match=words):
@@ -396,6 +463,14 @@ def _after_the_decision(study, came):
 
 
 class TestWhatIsSaid:
+    def test_a_claim_that_lost_all_is_null_in_json(self, make):
+        """A whole budget that comes at once is one bet; JSON has no minus infinity."""
+        study = make(question=Claims.above(ARMS, 0.4), budget=60, round=60, split="2:1:2")
+        study.ask()
+        report = study.tell(sums(a=(24, 18), b=(12, 0), c=(24, 17)))
+        assert -math.inf in [each.log_evidence for each in report.claim_rows]
+        assert None in [each["log_evidence"] for each in json.loads(report.json())["claims"]]
+
     def test_a_closed_study_waits_for_nothing(self, make, tmp_path):
         study = make()
         study.ask()

@@ -16,7 +16,7 @@ from roundwise import (
     Wager,
 )
 from roundwise.betting import best_arm
-from roundwise.policies import PET
+from roundwise.policies import PET, TrackAndStop
 from roundwise.questions import Claims
 from roundwise.studies.change import Change, changed
 from roundwise.studies.settings import Settings
@@ -259,3 +259,12 @@ def test_the_guarantee_of_the_best_arm_when_arms_leave_and_join_because_of_resul
                 settings, trial = changed(settings, trial, Change("added", f"new {r}", "", False, r + 1), seen)
         wrong += bool(trial.kept.won.lost[0])
     assert wrong <= runs * delta + 3 * np.sqrt(runs * delta * (1 - delta))
+
+
+@pytest.mark.parametrize("change", [lambda study: study.add("d"), lambda study: study.drop("c", "dear")])
+def test_claims_by_a_rule_that_was_not_made_for_them_keep_their_arms(make, change):
+    study = make(question=Claims.against_control(("a", "b", "c"), control="a"), policy=TrackAndStop())
+    rates(study, a=0.2, b=0.3, c=0.4)
+    with pytest.raises(InputError, match="policy track-and-stop are fixed"):
+        change(study)
+    same_when_read_again(study)

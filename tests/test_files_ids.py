@@ -38,6 +38,21 @@ class TestIds:
         with pytest.raises(DataError, match="nothing new"):
             read_results(frame, ARMS, Binary(), columns=WITH_IDS, earlier=Earlier([first]), seed=3)
 
+    @pytest.mark.parametrize("before", [False, True], ids=["now", "recorded as written"])
+    def test_whole_numbers_with_a_point_are_the_same(self, tell, monkeypatch, before):
+        """A table writes 7 as 7.0 once a cell of its column was empty; what was recorded so before is known, too."""
+        rows = ("7.0,placebo,1", "10.0,25mg,0")
+        with monkeypatch.context() as old:
+            if before:
+                old.setattr("roundwise.studies.results.lines.whole", lambda cell: cell)
+            first = tell(users(*(rows if before else (each.replace(".0", "") for each in rows))), study=WITH_IDS)
+        found = tell(users(*rows, "1.0,25mg,1"), study=WITH_IDS, told=[first])
+        assert (found.rows, found.skipped) == (1, 2)
+        assert found.notes == ("results.csv: 2 rows were recorded before and were skipped.",)
+        with pytest.raises(DataError, match="has the id of an earlier row"):
+            tell(users("7,placebo,1", "7.0,placebo,1"), study=WITH_IDS)
+        assert tell(users(*(f"{each},placebo,1" for each in ("1.10", "1.1", "v1.0", "v1"))), study=WITH_IDS).rows == 4
+
     def test_hashes_are_keyed_by_the_study(self, tell):
         frame = {"user": [1, 2], "arm": ["placebo", "25mg"], "outcome": [1, 0]}
         one, two = (read_results(frame, ARMS, Binary(), columns=WITH_IDS, seed=seed) for seed in (1, 2))

@@ -85,10 +85,11 @@ def check(settings: Settings, change: Change) -> None:
         raise InputError(f"There is no arm '{change.arm}': there are {', '.join(settings.arms)}. Nothing was changed.")
     if change.kind == "added" and change.arm in settings.arms:
         raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
-    if one_by_one(question):
+    claims, rule = one_by_one(question), settings.policy.stopping
+    if claims and isinstance(rule, Claiming):
         _check_claims(settings, change)
         return
-    if not carrying(settings.policy.stopping):
+    if claims or not carrying(rule):
         raise InputError(
             f"The arms of a study with the policy {settings.policy.name} are fixed: its rule is proved for all of them "
             "together. Nothing was changed; start a new study with the other arms."

@@ -56,11 +56,11 @@ class Changing(Written):
                 settings.arms,
                 settings.noise,
                 seed=settings.seed,
-                file=len(state.taught) + 1,
+                file=state.lessons_number + 1,
                 columns=settings.columns,
             )
             slim = dataclasses.replace(results, lots=None, codes=None)  # ids, so that no row is told again
-            if slim.digest in {each.digest for _, each in state.taught}:
+            if slim.digest in {each.digest for _, each in state.lessons}:
                 raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
             return [("past", {"results": slim.payload()})], self._report
 

@@ -170,6 +170,7 @@ def create_study(
         noise = with_items(noise)
     settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles)
     settings.check_kept()
+    settings.check_limits()
     store = open_store(storage)
     try:
         store.create(name, settings.payload(), overview=overview(begun(name, settings)))

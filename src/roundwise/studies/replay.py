@@ -217,6 +217,8 @@ def _extended(state: State, payload: Plain, entry: Entry) -> None:
 
 
 def _past(state: State, payload: Plain, entry: Entry) -> None:
+    if state.whole is not None and not state.taught:  # those before the checkpoint teach, too
+        state.taught = state.whole().taught[: state.lessons_number]
     state.taught.append((state.settings.arms, _results(state.settings.noise, state.settings.arms, payload["results"])))
     state.becomes(state.settings, count.started(state.settings, state.taught), count.begun(state.settings))
 

@@ -10,6 +10,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError, said
 from roundwise.noise import Noise, without_items
 from roundwise.policies import POLICIES, Policy, Rounds, limited
+from roundwise.policies.base import limits_of
 from roundwise.policies.limited import Limited, without_limits
 from roundwise.problem import Problem, whole_number
 from roundwise.questions import Question
@@ -75,6 +76,25 @@ class Settings:
         if again.payload() != self.payload():
             raise InputError(
                 "The question or the noise model comes out otherwise when it is made again from its fields."
+            )
+
+    def check_limits(self) -> None:
+        """Raise an InputError where rounds of a fixed size, split or budget go beyond limits that are said as well."""
+        most, least = limits_of(self.policy)
+        pulls = self.acting.first(self.problem, ()).pulls
+        size, fewest = int(pulls.sum()), int(pulls[pulls > 0].min(initial=math.inf) if least else 0)
+        fixed = said("`round`, `split` and `budget`", "--round, --split and --budget")
+        if most is not None and size > most:
+            limit, other = said("`max_batch`", "--max-batch"), said("`round`", "--round")
+            raise InputError(
+                f"{limit} is {most:g}, but {fixed} make a first round of {size} results (of claims with a budget a "
+                f"tenth of it). Give {other} {most:g} in place of {limit}."
+            )
+        if fewest < least:
+            limit = said("`min_per_arm`", "--min-per-arm")
+            raise InputError(
+                f"{limit} is {least:g}, but {fixed} leave an arm {fewest} results in the first round. Give larger "
+                f"ones, or leave {limit} out."
             )
 
     @property

@@ -113,15 +113,20 @@ class State:
             before, self.whole = self.whole(), None
             known = {each.number for each in self.recent}
             self.recent = [*(each for each in before.recent if each.number not in known), *self.recent]
-            self.taught = before.taught
+            self.taught = self.taught or before.taught
         return self.recent
 
     @property
     def lessons(self) -> Sequence[tuple[tuple[str, ...], Results]]:
         """Earlier data, also if they lie before the checkpoint."""
-        if self.checkpoint is not None and self.checkpoint.get("taught") and not self.taught:
+        if self.lessons_number and not self.taught:
             self.asked  # noqa: B018 (reads the log)
         return self.taught
+
+    @property
+    def lessons_number(self) -> int:
+        """How many earlier data there are, also if they lie before the checkpoint and were not read."""
+        return len(self.taught) or (0 if self.checkpoint is None else int(self.checkpoint.get("taught", 0)))
 
     @property
     def number(self) -> int:
@@ -197,7 +202,7 @@ class State:
             "open": None if waiting is None else waiting.payload(),
             "amendments": self.amendments,
             "changes": [each.payload() for each in self.changes],
-            "taught": len(self.taught),
+            "taught": self.lessons_number,
             "remarks": self.remarks,
         }
 

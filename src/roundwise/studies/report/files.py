@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import re
 import shutil
@@ -105,7 +106,8 @@ def plain_of(report: Facts) -> Plain:
     """The report as JSON: names in place of indices, times as ISO 8601."""
 
     def records(columns: Sequence[str], rows: Records) -> list[Plain]:
-        return [dict(zip(columns, row, strict=True)) for row in rows]
+        lost = (math.inf, -math.inf)  # a bet that lost all: JSON has no such number
+        return [{name: None if each in lost else each for name, each in zip(columns, row, strict=True)} for row in rows]
 
     def named(*names: str) -> Plain:
         return {name: getattr(report, name) for name in names}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from roundwise.studies.results.names import Index, name_in
 from roundwise.studies.results.sheets import Sheet
 from roundwise.studies.words import quoted
 
+_WHOLE = re.compile(r"[0-9]+\.0+")
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
 
 
@@ -35,6 +37,11 @@ def hashes(cells: Iterable[object], seed: int) -> Hashes:
     names = (cell.strip() if type(cell) is str else name_in(cell) for cell in cells)
     joined = b"".join(blake(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest() for name in names)
     return np.frombuffer(joined, dtype="<u8").astype(np.uint64)
+
+
+def whole(cell: object) -> object:
+    """An id as it is, but '7.0' as '7': so a column of whole numbers is written once a cell of it was empty."""
+    return cell.strip().rstrip("0")[:-1] if type(cell) is str and _WHOLE.fullmatch(cell.strip()) else cell
 
 
 def with_arm(items: Hashes, arms: Index) -> Hashes:

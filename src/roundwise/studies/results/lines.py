@@ -17,7 +17,7 @@ from roundwise.studies.results import checks
 from roundwise.studies.results.checks import Cells, taken, with_arms, written
 from roundwise.studies.results.columns import Layout, Options
 from roundwise.studies.results.earlier import Earlier, with_outcome
-from roundwise.studies.results.ids import Contents, Ids, Rows, hashes, outcome_codes, with_arm
+from roundwise.studies.results.ids import Contents, Ids, Rows, hashes, outcome_codes, whole, with_arm
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.names import Index, Names, Numbers, no_value
 from roundwise.studies.results.recorded import LINES, Contradicted, Source
@@ -226,8 +226,11 @@ class RowLines(_Checked):
                 f"no {role}", nameless, lambda k: (f"there is no {role} in this row.", "Add it, or remove the row.")
             )
         if role == "id":
-            found = hashes(cells.columns["id"], self._seed)
-            return with_arm(found, cells.arms) if self._wide else found
+            written, read = (
+                with_arm(found, cells.arms) if self._wide else found
+                for found in (hashes(ids, self._seed) for ids in (cells.columns["id"], map(whole, cells.columns["id"])))
+            )
+            return np.where(self._earlier.has(written), written, read)
         assert items is not None
         return with_arm(items, cells.arms)
 
