@@ -135,7 +135,7 @@ def _parquet():
         return path.read_bytes()
 
 
-# --- what is not results: records, plans, sweeps, tables of forms, of outcomes and of scenarios, names, addresses
+# --- what is not results: records, plans, sweeps, tables of forms, features, outcomes and scenarios, names, addresses
 
 SWEEP = b"""runs = 60
 delta = [0.1, 0.01]
@@ -158,6 +158,10 @@ OTHERS = {
     "forms": b"name,red,blue,green one,above\nfirst,1,-1,0,0.5\nsecond,1,0,-1,0\n",
     "outcomes": b"instance,arm,outcome,count\nx,red,0,5\nx,red,1,7\nx,blue,0,3\nx,blue,1,2\n",
     "scenarios": b"name,red,blue,green one\ngood,10%,12%,0.3\nbad,0.1,0.1,0.1\n",
+    "features": b"arm,u,v\nred,1,-0.5\nblue,0,2\ngreen one,1e-3,0\n",
+    "wide": b"item,red,blue\n1,0,1\n2,,1\n3,1,0.5\n",
+    "semicolons": b'sep=;\narm;outcome;count\nred;0,5;5\nred;1;7\nblue;0;3\n"blue";1,0;2\n',
+    "objects": b'{"name": "x", "red": 1, "blue": -1, "above": 0.5}\n{"name": "y", "red": 0, "blue": 1, "above": 0}\n',
     "arms": b"red\nblue\ngreen one\n",
     "address": b"postgresql://user:pass@word@host:5432/database?sslmode=require",
     "file address": b"sqlite:////tmp/some/where.db",
@@ -167,6 +171,8 @@ OTHERS = {
 def other(kind, seed, examples=()):
     """The bytes of one input that is no table of results; `examples` are of kinds that are not among `OTHERS`."""
     rng = np.random.default_rng([hash_of(kind), seed])
+    if kind == "book":
+        return _book_damaged(_book(("name", *ARMS), [("good", 0.1, 0.12, 0.3), ("bad", "10%", "1", 0)]), rng)
     return _damaged(OTHERS[kind] if kind in OTHERS else examples[seed % len(examples)], rng)
 
 

@@ -311,7 +311,7 @@ class TestBombs:
         ids=["gzip", "json", "line", "xlsx", "rows"],
     )
     def test_are_refused(self, site, monkeypatch, content, name, said):
-        from roundwise.studies.results.sheets import Limits
+        from roundwise.tables.sheets import Limits
         from roundwise.web import staged
 
         monkeypatch.setattr(staged.Upload, "limits", Limits(8 << 20, 100_000))

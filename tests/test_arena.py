@@ -98,7 +98,7 @@ def test_contests_of_data(data):
         ("easy,best arm", "easy,best arms", "line 2: There is no question of a contest called 'best arms'"),
         ("easy,top-k,2", "easy,top-k,many", "line 3: The parameter 'many' of 'top-k' is not a number"),
         ("clicks.csv,tie", "../clicks.csv,tie", "line 6: The file '../clicks.csv' must lie in the same folder"),
-        ("clicks.csv,tie", "nothing.csv,tie", "nothing.csv: cannot be read"),
+        ("clicks.csv,tie", "nothing.csv,tie", "data/nothing.csv. Check the name"),
     ],
 )
 def test_data_that_cannot_be_used(data, old, new, sentence):

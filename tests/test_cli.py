@@ -310,7 +310,7 @@ def test_mistakes_are_one_sentence_and_code_2(roundwise, command, words, message
         (("simulate", *BEST, "--policy", "track-and-stop:tracking=E"), "'D' or 'C'"),
         (("simulate", *BEST, "--runs", 0), "`runs` is 0"),
         (("simulate", *BEST, "--data", "x.csv"), "either --means or --data"),
-        (("simulate", "-q", "best-arm", "--data", "absent.csv"), "absent.csv: cannot be read"),
+        (("simulate", "-q", "best-arm", "--data", "absent.csv"), "There is no file absent.csv"),
         (("simulate", "-q", "top-k", "--k", 2, "--means", "1,2,3", "--policy", "opt-bbai"), "answers 'best-arm' only"),
         (
             ("simulate", "-q", "any-above", "--level", 1, "--means", "1,2", "--policy", "pet:threshold=pairwise"),
@@ -331,7 +331,7 @@ def test_mistakes_are_one_sentence_and_code_2(roundwise, command, words, message
         (("simulate", *BEST, "--policy", "opt-bbai:c=inf"), "`c` is inf"),
         (("paper", "--runs", 5, "--out", "/proc/foo"), "cannot be written"),
         (("bounds", *BEST, "--plot", "x.jpg"), "must end in .png, .svg or .pdf"),
-        (("complexity", "-q", "statements", "--means", "1,2", "--file", "absent.csv"), "cannot be read"),
+        (("complexity", "-q", "statements", "--means", "1,2", "--file", "absent.csv"), "There is no file absent.csv"),
         (("simulat",), "No such command 'simulat'. Did you mean 'simulate'?"),
         (("bounds", "-q", "claims", "--means", "1,2"), "no such bounds for 'claims'; `roundwise complexity` has"),
         (("ask",), "Missing argument 'NAME'. `roundwise ask --help` says what to give."),
@@ -349,11 +349,11 @@ def test_more_mistakes(roundwise, words, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the table is empty"),
+        ("", "statements.csv is empty. Give a table with a header"),
         ("name,a,b,above\n", "the table is empty"),
         ("a,b,above\n1,2,3\n", "line 1: no column 'name'"),
         ("name,a,b\nx,1,2\n", "line 1: no column 'above'"),
-        ("name,a,b,above\nx,1,2\n", "line 2: 3 values where line 1 names 4 columns"),
+        ("name,a,b,above\nx,1,2\n", "line 2: the header has 4 columns, but this line 3"),
         ("name,a,b,above\nx,1,y,0\n", "line 2: the coefficient of 'b', 'y' is not a number"),
         ("name,a,b,c,above\nx,1,1,1,0\n", "coefficients for 3 arms, but there are 2"),
         ("name,a,b,above\nx,0,0,1\n", "'x' has only zero coefficients"),

@@ -77,13 +77,14 @@ class TestTables:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("", "the table is empty"),
+            ("", "table.csv is empty. Give a table with a header"),
+            ("arm,outcome,count\n", "the table is empty"),
             ("arm,outcome\na,1\n", "line 1: no column 'count'"),
             ("arm,outcome,count\na,x,1\n", "line 2: the outcome 'x' is not a number"),
             ("arm,outcome,count\na,1,1\nb,nan,1\n", "line 3: the outcome 'nan' is not a number"),
             ("arm,outcome,count\na,1,1.5\n", "line 2: the count '1.5' is not a whole number"),
             ("arm,outcome,count\na,1,-2\n", "line 2: the count '-2'"),
-            ("arm,outcome,count\na,1\n", "line 2: 2 values where line 1 names 3 columns"),
+            ("arm,outcome,count\na,1\n", "line 2: the header has 3 columns, but this line 2"),
             ("arm,outcome,count\n,1,2\n", "line 2: the arm has no name"),
             ("arm,outcome,count\na,1,2\na,0,2\n", "at least two arms; found 1"),
             ("arm,outcome,count\na,1,2\nb,1,2\n", "every outcome is 1"),
@@ -108,9 +109,10 @@ class TestTables:
     def test_binary_rubbish_and_no_file(self, tmp_path):
         path = tmp_path / "table.csv"
         path.write_bytes(b"\xff\xfe\x00\x01" * 10)
-        for each in (path, tmp_path / "absent.csv"):
-            with pytest.raises(DataError, match="cannot be read as a CSV table"):
-                Replay.from_csv(each)
+        with pytest.raises(DataError, match="table.csv is text in UTF-16. Save it as CSV UTF-8"):
+            Replay.from_csv(path)
+        with pytest.raises(DataError, match=r"There is no file .*tible.csv. Did you mean .*table.csv"):
+            Replay.from_csv(tmp_path / "tible.csv")
 
 
 class TestReplay:

@@ -9,7 +9,7 @@ import pytest
 from filing import ARMS, reader, table
 from roundwise import Binary, DataError
 from roundwise.studies.results import Columns, Results, read_results
-from roundwise.studies.results.books import excel_sheet
+from roundwise.tables.books import excel_sheet
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from roundwise.cli.study.new import listed_in
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
 from roundwise.planning.wish import scenarios
 from roundwise.simulation.sweep.grid import read_grid
-from roundwise.simulation.tables import read_forms, read_outcomes
+from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
 from roundwise.studies.replay import replayed
 from roundwise.studies.report import report_of
 from roundwise.studies.results import Columns, Earlier, Options, Results, batch_of, read_results
@@ -107,6 +107,11 @@ READERS = {
     "forms": lambda path: read_forms(path, "above", True),
     "outcomes": lambda path: read_outcomes(path, "x"),
     "scenarios": lambda path: scenarios(path, fuzz.ARMS),
+    "features": lambda path: read_features(path, fuzz.ARMS),
+    "wide": read_wide,
+    "semicolons": lambda path: read_outcomes(path, None),
+    "objects": lambda path: read_forms(path, "above", True),
+    "book": lambda path: scenarios(path, fuzz.ARMS),
     "arms": lambda path: arm_names(listed_in(path)),
     "address": lambda path: parsed(path.read_bytes().decode(errors="replace")).place,
     "file address": lambda path: parsed(path.read_bytes().decode(errors="replace")).place,

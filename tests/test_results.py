@@ -23,7 +23,8 @@ from expectations import row_table
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
 from roundwise.noise import bounded
 from roundwise.studies.packing import packed_numbers, unpacked_numbers
-from roundwise.studies.results import Results, batch_of, lots, opening, read_results, text
+from roundwise.studies.results import Results, batch_of, lots, read_results
+from roundwise.tables import opening, text
 
 ARMS = ["red", "blue", "green"]
 NOISE = Gaussian(1.0)

@@ -26,6 +26,7 @@ ORDER = (
     "policies",
     "trial",
     "spec",
+    "tables",
     "simulation",
     "studies",
     "theory",
@@ -35,7 +36,7 @@ ORDER = (
     "cli",
     "__main__",
 )
-MATHEMATICS = ORDER[: ORDER.index("simulation")]
+MATHEMATICS = ORDER[: ORDER.index("tables")]
 
 
 def modules():

@@ -37,8 +37,8 @@ from roundwise.problem import Problem
 from roundwise.questions import Claims, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.sweep.instances import Instance, instances
-from roundwise.simulation.tables import read_rows
 from roundwise.spec import made, plain
+from roundwise.tables.rows import read_rows
 
 FIXED = "fixed"  # where a contest is from, if not from data
 LISTED = "instances.csv"  # of a folder of data
@@ -109,31 +109,32 @@ def replayed(folder: Path, delta: float = 0.05, most_arms: int = 300) -> list[Co
     each file has the columns instance, arm, outcome, count. Where a column n_total says how many results were really
     spent, tests of few options are also asked what beats the first of them, within that budget.
     """
-    _, rows = read_rows(folder / LISTED, ("file", "instance", "question", "param"))
+    head, rows = read_rows(folder / LISTED, ("file", "instance", "question", "param"))
     found, seen = [], set()
     worlds: dict[tuple[str, str], Instance] = {}
-    for line, row in rows:
-        where = (row["file"], row["instance"])
-        if "K" in row and row["K"].isdecimal() and int(row["K"]) > most_arms:
+    for row in rows:
+        where = file, instance = row.text("file"), row.text("instance")
+        words, param = row.text("question"), row.text("param")
+        if "K" in head and row.text("K").isdecimal() and int(row.text("K")) > most_arms:
             continue
         try:
             if where not in worlds:
-                worlds[where] = _table(folder, *where)
+                worlds[where] = _table(folder, file, instance)
             world = worlds[where]
-            asked = _asked(row["question"], row["param"])
-            source = Path(row["file"]).stem
+            asked = _asked(words, param)
+            source = Path(file).stem
             if world.environment.arms > most_arms:
                 continue
-            words = row["question"] + (f" {row['param']}" if row["param"] else "")
-            found.append(_contest(f"{row['instance']}: {words}", source, asked, world, delta))
-            spent = row.get("n_total", "")
+            name = f"{instance}: {words}" + (f" {param}" if param else "")
+            found.append(_contest(name, source, asked, world, delta))
+            spent = row.text("n_total") if "n_total" in head else ""
             if where not in seen and world.environment.arms <= AGAINST_CONTROL and spent.isdecimal():
                 control = Claims.against_control(world.environment.arms, 0)
-                name = f"{row['instance']}: what beats the first"
+                name = f"{instance}: what beats the first"
                 found.append(_contest(name, source, control, world, delta, float(spent)))
             seen.add(where)
         except RoundwiseError as error:
-            raise DataError(f"{folder / LISTED}, line {line}: {error}") from None
+            raise DataError(f"{row.where}: {error}") from None
     return found
 
 

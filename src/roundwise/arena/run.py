@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from roundwise.policies import Policy
 from roundwise.simulation.run import simulate
 from roundwise.simulation.sweep import Cell, is_finished, run_cells, summary_row
 from roundwise.simulation.sweep.grid import question_words
+from roundwise.tables.rows import read_rows
 
 MANY_ARMS = 100.0  # beyond it the runs are fewer in proportion
 FEWER = 10  # times fewer runs of sequential yardsticks, which take long
@@ -107,8 +107,8 @@ class Times:
     def __init__(self, path: Path) -> None:
         self._path, self._known = path, dict[str, float]()
         if path.exists():
-            with path.open(newline="", encoding="utf-8") as file:
-                self._known = {row["cell"]: float(row["ms_a_run"]) for row in csv.DictReader(file)}
+            _, rows = read_rows(path, ("cell", "ms_a_run"))
+            self._known = {row.text("cell"): row.number("ms_a_run") for row in rows}
 
     def of(self, cell: Cell) -> float:
         """The time of this cell; taken now if it is not known."""

@@ -49,7 +49,7 @@ FormsFile = Annotated[
     Path | None,
     typer.Option(
         "--file",
-        help="CSV of statements, claims or scores: a column `name`, one of coefficients for each arm, and a column "
+        help="Table of statements, claims or scores: a column `name`, one of coefficients for each arm, and a column "
         "`above` (the level) or, if wanted, `plus` (largest: an offset).",
     ),
 ]
@@ -66,7 +66,7 @@ FeaturesFile = Annotated[
     Path | None,
     typer.Option(
         "--features",
-        help="CSV of features that means are linear in: a row for each arm, in their order (or a column `arm`).",
+        help="Table of features that means are linear in: a row for each arm, in their order (or a column `arm`).",
     ),
 ]
 Sigmas = Annotated[

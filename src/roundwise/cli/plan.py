@@ -40,7 +40,7 @@ def plan(
     leads: Annotated[str | None, typer.Option("--leads", help="A ladder of leads: 1%,2%,5%.", metavar="LIST")] = None,
     means: Annotated[str | None, typer.Option("--means", help="Or what each arm is like: 30%,31%,35%.")] = None,
     scenario: Annotated[
-        Path | None, typer.Option("--scenario", help="Or a CSV file with a column for each arm, a line a scenario.")
+        Path | None, typer.Option("--scenario", help="Or a table with a column for each arm, a line a scenario.")
     ] = None,
     target: Annotated[
         str | None, typer.Option("--target", help="The lead (or scenario) that the settings are chosen for.")

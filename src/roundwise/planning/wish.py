@@ -19,10 +19,10 @@ from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.questions.besides import against, led, level_of, one_by_one, tolerance_of
 from roundwise.simulation.environments import Environment
-from roundwise.simulation.tables import read_rows
 from roundwise.spec import quantity
 from roundwise.studies.results.columns import NAMELESS, Columns
 from roundwise.studies.settings import Settings
+from roundwise.tables.rows import read_rows
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 
@@ -86,16 +86,16 @@ def chosen_leads(noise: Noise, deviation: float, question: Question) -> list[flo
 
 
 def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
-    """The rows of a CSV table: a column for each arm, with its mean, and if wanted a column `name` (or `scenario`)."""
+    """The rows of a table: a column for each arm, with its mean, and if wanted a column `name` (or `scenario`)."""
     head, rows = read_rows(path, names)
     label = next((word for word in head if word not in names and word.lower() in ("name", "scenario")), None)
     found = []
-    for number, (line, row) in enumerate(rows, 1):
+    for number, row in enumerate(rows, 1):
         try:
-            means = tuple(quantity(row[name], name) for name in names)
+            means = tuple(quantity(row.numeral(name), name) for name in names)
         except InputError as error:
-            raise DataError(f"{path}, line {line}: {error}") from None
-        found.append(Expected(label=f"scenario {number}" if label is None else row[label], means=means))
+            raise DataError(f"{row.where}: {error}") from None
+        found.append(Expected(label=f"scenario {number}" if label is None else row.text(label), means=means))
     return tuple(found)
 
 

@@ -1,9 +1,8 @@
-"""Tables of numbers as files: CSV in and out, Parquet out, which DuckDB writes."""
+"""Tables of numbers as files: in, forms, features and outcomes; out, CSV, and Parquet, which DuckDB writes."""
 
 from __future__ import annotations
 
 import csv
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,39 +12,11 @@ import numpy as np
 from roundwise.arrays import Array, Floats
 from roundwise.errors import DataError, InputError, unknown
 from roundwise.simulation.environments import numbered
+from roundwise.tables.cells import blank
+from roundwise.tables.rows import read_rows
+from roundwise.tables.words import quoted
 
 WRITER, PACKAGE = "writer", "roundwise"  # what a Parquet file says of itself: a key, and its value
-
-
-def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """The names of the columns of a CSV table, and its rows, each with its line; a DataError says what is wrong."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            head = [word.strip() for word in next(reader, [])]
-            rows = [(reader.line_num, [word.strip() for word in row]) for row in reader if any(map(str.strip, row))]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: cannot be read as a CSV table ({error}).") from None
-    if not rows:
-        raise DataError(f"{path}: the table is empty; it needs a line of column names and at least one more.")
-    for column in needed:
-        if column not in head:
-            raise DataError(f"{path}, line 1: no column '{column}'. The table needs {','.join(needed)}.")
-    for line, row in rows:
-        if len(row) != len(head):
-            raise DataError(f"{path}, line {line}: {len(row)} values where line 1 names {len(head)} columns.")
-    return head, [(line, dict(zip(head, row, strict=True))) for line, row in rows]
-
-
-def number_in(path: Path, line: int, column: str, text: str) -> float:
-    """The finite number that stands there."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{path}, line {line}: the {column} '{text}' is not a number.")
-    return number
 
 
 def read_forms(
@@ -65,9 +36,9 @@ def read_forms(
             said, known = ", ".join(arms), ", ".join(wanted)
             raise DataError(f"{path}, line 1: the columns are {said}, but the arms are {known}: give one column each.")
         arms = list(wanted)
-    forms = [[number_in(path, line, f"coefficient of '{arm}',", row[arm]) for arm in arms] for line, row in rows]
-    levels = [number_in(path, line, level, row[level]) if level in head else 0.0 for line, row in rows]
-    return [row["name"] for _, row in rows], forms, levels
+    forms = [[row.number(arm, f"coefficient of {quoted(arm)},") for arm in arms] for row in rows]
+    levels = [row.number(level, level) if level in head else 0.0 for row in rows]
+    return [row.text("name") for row in rows], forms, levels
 
 
 def read_features(path: Path, arms: Sequence[str]) -> Floats:
@@ -77,9 +48,9 @@ def read_features(path: Path, arms: Sequence[str]) -> Floats:
     """
     head, rows = read_rows(path, [])
     columns = [word for word in head if word != "arm"]
-    found = [[number_in(path, line, f"feature '{word}',", row[word]) for word in columns] for line, row in rows]
+    found = [[row.number(word, f"feature {quoted(word)},") for word in columns] for row in rows]
     if "arm" in head and tuple(arms) != numbered(len(arms)):
-        places = {row["arm"]: i for i, (_, row) in enumerate(rows)}
+        places = {row.text("arm"): i for i, row in enumerate(rows)}
         for arm in arms:
             if arm not in places:
                 raise DataError(f"{path}: there is no row for the arm '{arm}' in the column 'arm'.")
@@ -92,7 +63,7 @@ def read_features(path: Path, arms: Sequence[str]) -> Floats:
 def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Floats, Floats]:
     """The arms, outcomes and counts of a table `[instance,]arm,outcome,count`: how often each arm had each outcome."""
     head, rows = read_rows(path, ("arm", "outcome", "count"))
-    instances = {row["instance"] for _, row in rows} if "instance" in head else set()
+    instances = {row.text("instance") for row in rows} if "instance" in head else set()
     if instance is not None and "instance" not in head:
         raise DataError(f"{path}, line 1: no column 'instance'. Leave out --instance, or add the column.")
     if instance is not None and instance not in instances:
@@ -102,16 +73,16 @@ def read_outcomes(path: Path, instance: str | None) -> tuple[tuple[str, ...], Fl
             f"{path} holds {len(instances)} instances. Choose one with --instance, for example {min(instances)}."
         )
     tally: dict[str, dict[float, int]] = {}
-    for line, row in rows:
-        if instance is not None and row["instance"] != instance:
+    for row in rows:
+        if instance is not None and row.text("instance") != instance:
             continue
-        outcome = number_in(path, line, "outcome", row["outcome"])
-        if not row["count"].isdecimal() or len(row["count"]) > 300:
-            raise DataError(f"{path}, line {line}: the count '{row['count']}' is not a whole number of at least 0.")
-        if not row["arm"]:
-            raise DataError(f"{path}, line {line}: the arm has no name.")
-        outcomes = tally.setdefault(row["arm"], {})
-        outcomes[outcome] = outcomes.get(outcome, 0) + int(row["count"])
+        outcome, arm, count = row.number("outcome", "outcome"), row.text("arm"), row.text("count")
+        if not count.isdecimal() or len(count) > 300:
+            raise DataError(f"{row.where}: the count {quoted(count)} is not a whole number of at least 0.")
+        if not arm:
+            raise DataError(f"{row.where}: the arm has no name.")
+        outcomes = tally.setdefault(arm, {})
+        outcomes[outcome] = outcomes.get(outcome, 0) + int(count)
     values = sorted({outcome for outcomes in tally.values() for outcome in outcomes})
     if len(tally) < 2:
         raise DataError(f"{path}: the table needs at least two arms; found {len(tally)}.")
@@ -133,10 +104,10 @@ def read_wide(path: Path) -> tuple[Floats, tuple[str, ...]]:
     arms = head[1:] if head[0] == "item" or head[0].endswith("_id") else head
     if len(arms) < 2:
         raise DataError(f"{path}, line 1: one column an arm is needed, and at least two arms.")
-    full = [(line, row) for line, row in rows if all(row[arm] for arm in arms)]
+    full = [row for row in rows if not any(blank(row.cells[arm]) for arm in arms)]
     if not full:
         raise DataError(f"{path}: no row has a result of every arm.")
-    return np.array([[number_in(path, line, arm, row[arm]) for arm in arms] for line, row in full]), tuple(arms)
+    return np.array([[row.number(arm) for arm in arms] for row in full]), tuple(arms)
 
 
 def write_parquet(path: Path, parts: Sequence[Mapping[str, Array]]) -> None:

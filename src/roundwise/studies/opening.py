@@ -20,8 +20,6 @@ from roundwise.problem import whole_number
 from roundwise.questions import Question
 from roundwise.studies.replay import begun
 from roundwise.studies.results import Columns, Options, Words
-from roundwise.studies.results.opening import COLUMNS, columns_of
-from roundwise.studies.results.sheets import is_frame, is_path, opened, unreadable
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings, arm_names, shares, within_limits
 from roundwise.studies.state import State
@@ -29,6 +27,8 @@ from roundwise.studies.store import StudyExists, open_store
 from roundwise.studies.store.server import Part, Server, segment
 from roundwise.studies.study import Study
 from roundwise.studies.writing import overview, reasoned
+from roundwise.tables.opening import COLUMNS, columns_of
+from roundwise.tables.sheets import is_frame, is_path, opened, unreadable
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report

@@ -13,7 +13,7 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.studies.results import Columns
 from roundwise.studies.results.columns import Words
-from roundwise.studies.words import shown
+from roundwise.tables.words import shown
 from roundwise.web.names import decoded
 from roundwise.web.security import ROLES
 from roundwise.web.who import check

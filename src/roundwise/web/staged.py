@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from roundwise.studies.results.sheets import Limits
+from roundwise.tables.sheets import Limits
 
 LONGEST = 3600.0  # seconds
 MOST = 40  # uploads at once

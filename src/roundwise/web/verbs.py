@@ -22,8 +22,8 @@ from roundwise.studies import Asked, Study, create_study
 from roundwise.studies.keeping import imported
 from roundwise.studies.report import Report
 from roundwise.studies.results import Columns, Results
-from roundwise.studies.results.opening import COLUMNS
 from roundwise.studies.store.log import parsed
+from roundwise.tables.opening import COLUMNS
 from roundwise.web.api import SAID
 from roundwise.web.bodies import (
     CHANGE,

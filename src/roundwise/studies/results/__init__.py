@@ -1,7 +1,7 @@
 """Results of real experiments as they come in life: text tables, JSON, spreadsheets, Parquet, data frames.
 
-`opening` makes a `sheets.Sheet` of whatever was given (`text`, `books`); `columns` says which column is what, `lines`
-checks every line (`names`, `checks`) and puts down what is wrong; `ids` and `earlier` see that nothing counts twice, or
+`tables.opening` makes a `Sheet` of whatever was given; `columns` says which column is what, `lines` checks every line
+(`names`, `checks`) and puts down what is wrong; `ids` and `earlier` see that nothing counts twice, or
 is contradicted in silence, `undeclared` that arms were not tried on the same items without a word; `lots` keeps the
 rows, `recorded` all that a file brought; `batches` joins files and deals their rows into parts. Nothing heavy is
 imported before it is used.

@@ -12,9 +12,10 @@ from roundwise.arrays import Bools, Floats
 from roundwise.noise import Noise
 from roundwise.questions.base import quiet
 from roundwise.studies.results.columns import Layout
-from roundwise.studies.results.names import LARGEST, Index, Names, Numbers, blank
-from roundwise.studies.results.sheets import Chunk, Sheet
-from roundwise.studies.words import quoted, refusal, shown
+from roundwise.studies.results.names import Index, Names
+from roundwise.tables.cells import LARGEST, Numbers, blank
+from roundwise.tables.sheets import Chunk, Sheet
+from roundwise.tables.words import quoted, refusal, shown
 
 MOST = 2.0**53  # of a count: whole numbers beyond are not exact
 ROUNDING = 1e-6  # by how much sums that a user rounded may contradict each other

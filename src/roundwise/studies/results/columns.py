@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypedDict
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, InputError
-from roundwise.studies.words import listed, quoted, refusal, spoken
+from roundwise.tables.words import listed, quoted, refusal, spoken
 
 ACCEPTED = (
     "Give the columns arm,outcome (one row a result), arm,count,total (sums; also squares, the sum of squared values), "

@@ -29,7 +29,7 @@ from roundwise.studies.packing import Hashes
 from roundwise.studies.results.ids import marks
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.recorded import Results, Start
-from roundwise.studies.words import refusal
+from roundwise.tables.words import refusal
 
 _NONE: Hashes = np.zeros(0, dtype=np.uint64)
 RARE = 1000.0

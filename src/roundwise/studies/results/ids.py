@@ -18,9 +18,10 @@ from roundwise.dealing import mixed
 from roundwise.errors import said
 from roundwise.studies.packing import Hashes, packed_hashes, packed_numbers
 from roundwise.studies.results.lots import Chunks, Spool
-from roundwise.studies.results.names import Index, name_in
-from roundwise.studies.results.sheets import Sheet
-from roundwise.studies.words import quoted
+from roundwise.studies.results.names import Index
+from roundwise.tables.cells import name_in
+from roundwise.tables.sheets import Sheet
+from roundwise.tables.words import quoted
 
 _WHOLE = re.compile(r"[0-9]+\.0+")
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])

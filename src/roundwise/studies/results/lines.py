@@ -19,10 +19,11 @@ from roundwise.studies.results.columns import Layout, Options
 from roundwise.studies.results.earlier import Earlier, with_outcome
 from roundwise.studies.results.ids import Contents, Ids, Rows, hashes, outcome_codes, whole, with_arm
 from roundwise.studies.results.lots import Spool
-from roundwise.studies.results.names import Index, Names, Numbers, no_value
+from roundwise.studies.results.names import Index, Names
 from roundwise.studies.results.recorded import LINES, Contradicted, Source
-from roundwise.studies.results.sheets import Chunk, Sheet
-from roundwise.studies.words import by_arm, quoted, shown
+from roundwise.tables.cells import Numbers, no_value
+from roundwise.tables.sheets import Chunk, Sheet
+from roundwise.tables.words import by_arm, quoted, shown
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
 

@@ -12,9 +12,9 @@ from roundwise.noise import Noise
 from roundwise.studies.results.columns import Columns, Options, known_titles
 from roundwise.studies.results.earlier import Earlier
 from roundwise.studies.results.names import Names
-from roundwise.studies.results.opening import sheet_of
 from roundwise.studies.results.reading import Reader
-from roundwise.studies.words import shown
+from roundwise.tables.opening import sheet_of
+from roundwise.tables.words import shown
 
 
 class Looked(NamedTuple):

@@ -19,12 +19,13 @@ from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
 from roundwise.studies.results.ids import marks, surprising
 from roundwise.studies.results.lines import RowLines, SumLines
 from roundwise.studies.results.lots import Spool, Sums, kept, width_for
-from roundwise.studies.results.names import EVERY, Names, Numbers, name_in
-from roundwise.studies.results.opening import sheet_of
+from roundwise.studies.results.names import EVERY, Names
 from roundwise.studies.results.recorded import Form, Law, Results, Start
-from roundwise.studies.results.sheets import Chunk, Sheet, is_path, unreadable
 from roundwise.studies.results.undeclared import WATCHED, Sketch, come_back, could_be_items, numbers_rows, warning
-from roundwise.studies.words import listed, quoted, shown, spoken
+from roundwise.tables.cells import Numbers, name_in
+from roundwise.tables.opening import sheet_of
+from roundwise.tables.sheets import Chunk, Sheet, is_path, unreadable
+from roundwise.tables.words import listed, quoted, shown, spoken
 
 TEACHES = (
     "sums cannot be dealt into parts, so this first round only teaches: it counts if every result is a row of its own"

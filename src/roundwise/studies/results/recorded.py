@@ -15,7 +15,7 @@ from roundwise.errors import DataError, said
 from roundwise.studies.packing import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
 from roundwise.studies.results.lots import Lots
 from roundwise.studies.results.undeclared import Sketch, sketches_from
-from roundwise.studies.words import shown
+from roundwise.tables.words import shown
 
 LINES = 20  # whose numbers are kept
 SEEN = " seen before but "  # in what is said of rows that contradict the record, and in nothing else

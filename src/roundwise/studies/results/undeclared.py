@@ -16,8 +16,8 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.studies.packing import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
 from roundwise.studies.results.ids import hashes
-from roundwise.studies.results.names import name_in
-from roundwise.studies.words import quoted
+from roundwise.tables.cells import name_in
+from roundwise.tables.words import quoted
 
 WATCHED = 8  # columns that are looked at
 _LONGEST = 200  # letters of a title

@@ -6,7 +6,6 @@ import getpass
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import Damaged, DataError, InputError, said
+from roundwise.tables.held import not_open
 
 
 @dataclass(frozen=True)
@@ -195,18 +195,6 @@ def entry_lines(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         about = {"seq": entry.seq, "kind": entry.kind, "at": stamp(entry.at), "by": entry.by, "version": entry.version}
         yield json.dumps({**about, "digest": entry.digest})[:-1] + PAYLOAD + entry.text + "}"
-
-
-def not_open(path: Path) -> None:
-    """Raise an error where a path is the file of a store that is open in this process (or SQLite's beside it).
-
-    Reading it would drop the locks of SQLite, writing would destroy it: ask before a file is opened that a user named.
-    """
-    sharing = sys.modules.get("roundwise.studies.store.sharing")  # not imported: nothing is open
-    if sharing is not None and sharing.registry().holds(path):
-        raise InputError(
-            f"{path} is the database in which the studies are kept. Nothing was changed; give another file."
-        )
 
 
 def no_database(path: Path) -> None:

@@ -17,6 +17,7 @@ from types import TracebackType
 from roundwise.errors import StoreError
 from roundwise.studies.store.engine import Access, opened
 from roundwise.studies.store.location import PATIENCE, Address, beside, identity, nothing_there, sentences
+from roundwise.tables.held import HOLDERS
 
 
 class Gate:
@@ -157,6 +158,9 @@ def registry() -> Registry:
     if _registry.pid != os.getpid():  # a fork that Python was not told of
         _registry = _registry.inherited()
     return _registry
+
+
+HOLDERS.append(lambda path: registry().holds(path))
 
 
 def given_back(access: Access) -> None:

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools
 from roundwise.errors import DataError, InputError
-from roundwise.studies.store.log import not_open
-from roundwise.studies.words import by_arm, refusal, shown, spoken
+from roundwise.tables.held import not_open
+from roundwise.tables.words import by_arm, refusal, shown, spoken
 
 SHOWN = 20  # kinds of problems in one message
 _LINES = 4  # of each kind, whose numbers are said
@@ -144,7 +144,7 @@ def opened(path: str) -> BinaryIO:
     except FileNotFoundError:
         raise DataError(f"There is no file {shown(path, 200)}.{_nearest(Path(path))}") from None
     except IsADirectoryError:
-        raise DataError(f"{shown(path, 200)} is a directory. Give the file with the results in it.") from None
+        raise DataError(f"{shown(path, 200)} is a directory. Give the file with the table in it.") from None
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
 
@@ -173,7 +173,7 @@ def damaged(name: str, what: str, error: Exception) -> DataError:
 
 def empty(name: str) -> DataError:
     """A file without a table."""
-    return DataError(f"{name} is empty. Give a table with a header and one line for each result or arm.")
+    return DataError(f"{name} is empty. Give a table with a header and at least one more line.")
 
 
 def is_frame(source: object) -> bool:

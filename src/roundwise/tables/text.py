@@ -18,8 +18,8 @@ from typing import BinaryIO
 import numpy as np
 
 from roundwise.errors import DataError
-from roundwise.studies.results.sheets import Chunk, Problems, Sheet, damaged, empty
-from roundwise.studies.words import refusal
+from roundwise.tables.sheets import Chunk, Problems, Sheet, damaged, empty
+from roundwise.tables.words import refusal
 
 BLOCK = 1 << 20  # bytes read at once
 ROWS = 2000  # rows that `csv` hands over at once; many more, and Python's garbage collector takes half of the time

@@ -22,11 +22,10 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
-from roundwise.studies.results.books import LARGEST, excel_sheet
-from roundwise.studies.results.names import blank
-from roundwise.studies.results.sheets import Chunk, Limits, Sheet, damaged, digest_of, empty, is_frame, is_path, opened
-from roundwise.studies.results.text import Blocks, text_sheet
-from roundwise.studies.words import refusal, shown
+from roundwise.tables.cells import blank
+from roundwise.tables.sheets import Chunk, Limits, Sheet, damaged, digest_of, empty, is_frame, is_path, opened
+from roundwise.tables.text import Blocks, text_sheet
+from roundwise.tables.words import refusal, shown
 
 OBJECTS = 2000  # objects handed over at once
 DOCUMENT = 256 << 20  # bytes of a document that is read whole
@@ -279,7 +278,9 @@ def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitSta
     if start.startswith(b"PAR1"):
         return parquet_sheet(name, path, file)
     if start.startswith(b"PK\x03\x04"):
-        return excel_sheet(name, file, LARGEST if limits is None else limits.unpacked)
+        from roundwise.tables.books import excel_sheet
+
+        return excel_sheet(name, file) if limits is None else excel_sheet(name, file, limits.unpacked)
     for suffix, what in ((".xlsx", "an Excel workbook"), (".parquet", "a Parquet file")):
         if start and path.lower().endswith(suffix):
             raise refusal(name, f"this is not {what}, whatever its name.", "Write it again, or rename it to .csv.")

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from roundwise.studies.results.names import blank
-from roundwise.studies.results.sheets import Chunk, Sheet, damaged, digest_of, empty
-from roundwise.studies.words import quoted
+from roundwise.tables.cells import blank
+from roundwise.tables.sheets import Chunk, Sheet, damaged, digest_of, empty
+from roundwise.tables.words import quoted
 
 ROWS = 2000  # handed over at once
 LARGEST = 1 << 30  # bytes of a sheet, unpacked
