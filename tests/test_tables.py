@@ -156,6 +156,19 @@ def test_what_is_refused(contents, message, tmp_path):
     assert len(str(error.value)) < 1000
 
 
+def test_features_of_an_arm_twice(tmp_path):
+    (tmp_path / "table").write_text("arm,u\nred,1\nblue,2\nred,3\n")
+    with pytest.raises(DataError, match="line 2: the arm 'red' has another row. Give one row each"):
+        read_features(tmp_path / "table", ARMS)
+
+
+@pytest.mark.parametrize("contents", ['""\n1\n', "{}\n{}\n", '{"": 1}\n', '" ";""\n1;2\n'])
+def test_columns_without_names(contents, tmp_path):
+    (tmp_path / "table").write_text(contents)
+    with pytest.raises(DataError, match="line 1: no column has a name. The first line names the columns"):
+        read_wide(tmp_path / "table")
+
+
 def test_a_directory_and_no_file(tmp_path):
     with pytest.raises(DataError, match="is a directory. Give the file with the table in it"):
         read_wide(tmp_path)

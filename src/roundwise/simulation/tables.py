@@ -51,6 +51,9 @@ def read_features(path: Path, arms: Sequence[str]) -> Floats:
     found = [[row.number(word, f"feature {quoted(word)},") for word in columns] for row in rows]
     if "arm" in head and tuple(arms) != numbered(len(arms)):
         places = {row.text("arm"): i for i, row in enumerate(rows)}
+        for row in rows:
+            if rows[places[row.text("arm")]] is not row:
+                raise DataError(f"{row.where}: the arm {quoted(row.text('arm'))} has another row. Give one row each.")
         for arm in arms:
             if arm not in places:
                 raise DataError(f"{path}: there is no row for the arm '{arm}' in the column 'arm'.")

@@ -28,10 +28,8 @@ class _Writing:
 
     def agree(self, row: Row, cell: object) -> None:
         """Raise an error where a number has a decimal comma and another a point."""
-        if not self.comma or not isinstance(cell, str):
-            return
         for sign in ",.":
-            if sign in cell:
+            if isinstance(cell, str) and sign in cell:
                 self._signs.setdefault(sign, row.line)
         if len(self._signs) > 1:
             lines = f"{self.unit}s {self._signs[',']} and {self._signs['.']}"
@@ -59,7 +57,8 @@ class Row:
     def number(self, column: str, called: str | None = None) -> float:
         """The finite number in a column; `called` is what an error calls it."""
         cell = self.cells[column]
-        self.writing.agree(self, cell)
+        if self.writing.comma:
+            self.writing.agree(self, cell)
         number = self.writing.numbers.number(cell)
         if not math.isfinite(number) or self.writing.numbers.examples:  # 1,000 may be one or a thousand
             said = quoted(column) if called is None else called
@@ -68,8 +67,10 @@ class Row:
 
     def numeral(self, column: str) -> str:
         """A number as it is written, with a decimal point."""
+        if not self.writing.comma:
+            return self.text(column)
         self.writing.agree(self, self.cells[column])
-        return self.text(column).replace(",", ".") if self.writing.comma else self.text(column)
+        return self.text(column).replace(",", ".")
 
 
 def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[Row]]:
@@ -81,39 +82,44 @@ def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[Row]]:
     with ExitStack() as stack:
         try:
             sheet = sheet_of(path, str(path), name, {each.casefold() for each in needed}, stack)
-            head = _titles(sheet, needed)
-            writing, rows = _Writing(sheet), []
-            for chunk in sheet.chunks([place for place, _ in head]):
-                for line, *cells in zip(chunk.lines, *chunk.columns, strict=True):
+            titles = _titles(sheet, needed)
+            places = [place for place, title in enumerate(titles) if title]
+            nameless = [place for place, title in enumerate(titles) if not title]
+            head, writing = [titles[place] for place in places], _Writing(sheet)
+            rows: list[Row] = []
+            for lines, columns in sheet.chunks([*places, *nameless]):
+                _empty(sheet, nameless, lines, columns[len(places) :])
+                for line, *cells in zip(lines, *columns[: len(places)], strict=True):
                     if not all(map(blank, cells)):
-                        rows.append(Row(name, int(line), _named(sheet, line, head, cells), writing))
+                        rows.append(Row(name, int(line), dict(zip(head, cells, strict=True)), writing))
         except OSError as error:
             raise unreadable(str(path), error) from None
     sheet.problems.refuse()
     if not rows:
         raise DataError(f"{name}: the table is empty; it needs a line of column names and at least one more.")
-    return [title for _, title in head if title], rows
+    return head, rows
 
 
-def _titles(sheet: Sheet, needed: Sequence[str]) -> list[tuple[int, str]]:
-    """The places and names of the columns, up to the last that has a name."""
-    head = [(place, title.strip()) for place, title in enumerate(sheet.header)]
-    while head and not head[-1][1]:
-        head.pop()
-    titles = [title for _, title in head if title]
+def _titles(sheet: Sheet, needed: Sequence[str]) -> list[str]:
+    """The names of the columns, up to the last that has one."""
+    titles = [title.strip() for title in sheet.header]
+    while titles and not titles[-1]:
+        titles.pop()
+    if not titles:
+        raise DataError(f"{sheet.top}: no column has a name. The first line names the columns.")
     for column in needed:
         if column not in titles:
             raise DataError(f"{sheet.top}: no column {quoted(column)}. The table needs {shown(','.join(needed), 200)}.")
-    twice = next((title for title, times in Counter(titles).items() if times > 1), None)
+    twice = next((title for title, times in Counter(titles).items() if title and times > 1), None)
     if twice is not None:
         raise DataError(f"{sheet.top}: two columns are called {quoted(twice)}. Give every column a name of its own.")
-    return head
+    return titles
 
 
-def _named(sheet: Sheet, line: int, head: Sequence[tuple[int, str]], cells: Sequence[object]) -> dict[str, object]:
-    """The cells by the names of their columns."""
-    for (place, title), cell in zip(head, cells, strict=True):
-        if not title and not blank(cell):
-            where = f"{sheet.name}, {sheet.unit} {line}"
-            raise DataError(f"{where}: column {place + 1} has no name, but a value here. Name it, or remove it.")
-    return {title: cell for (_, title), cell in zip(head, cells, strict=True) if title}
+def _empty(sheet: Sheet, places: Sequence[int], lines: Sequence[int], columns: Sequence[Sequence[object]]) -> None:
+    """Raise an error where a column without a name has a value."""
+    for place, column in zip(places, columns, strict=True):
+        for line, cell in zip(lines, column, strict=True):
+            if not blank(cell):
+                where = f"{sheet.name}, {sheet.unit} {line}"
+                raise DataError(f"{where}: column {place + 1} has no name, but a value here. Name it, or remove it.")
