@@ -26,7 +26,7 @@ _HALVINGS = 32  # of 120 standard errors: to 1e-7 of one
 _FAR = 60.0  # standard errors from the estimate within which bounds are sought
 
 
-def spread(pieces: Halfspaces, times: int) -> Halfspaces:
+def repeated(pieces: Halfspaces, times: int) -> Halfspaces:
     """Each piece of one run so many times."""
     factors = None if pieces.factors is None else np.repeat(pieces.factors, times, axis=0)
     return Halfspaces(np.repeat(pieces.arms, times, axis=0), factors, np.repeat(pieces.offsets, times), pieces.pairs)
@@ -145,7 +145,7 @@ def purses_at(
     times: int = 1,
 ) -> Callable[[Floats], tuple[Bools, Floats]]:
     """For values in the place of levels, so many `times` each: which are exceeded at some time, and the purses. (L)"""
-    pieces, weights = spread(question.bets(()), times), np.asarray(question.weights, dtype=np.float64)
+    pieces, weights = repeated(question.bets(()), times), np.asarray(question.weights, dtype=np.float64)
     sides = len(pieces.offsets) // (weights.size * times)
 
     def each(values: Array) -> Array:

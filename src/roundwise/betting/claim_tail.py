@@ -8,7 +8,7 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.claim_bounds import Step, Towards, purses_at, single_bets, spread, units_of, with_guess
+from roundwise.betting.claim_bounds import Step, Towards, purses_at, repeated, single_bets, units_of, with_guess
 from roundwise.betting.claim_report import Lot, agrees, ahead_of, bars_of, bets_of, both_sides, grown_of, parts_of
 from roundwise.betting.closed import lacking, money_of
 from roundwise.betting.grown import some
@@ -69,7 +69,7 @@ def carried_on(problem: Problem, kept: Kept, batch: Batch, turn: Turn, towards: 
     values, logs = track.values.reshape(-1), track.logs.reshape(-1)
     still = np.repeat(~kept.shown[mine], size) & np.isfinite(logs)
     need = np.where(still, np.repeat(turn.bars[mine], size) - logs, 0.0)
-    logs = logs + towards(kept.past, batch, spread(pieces, size)._replace(offsets=values), need, turn.rho)
+    logs = logs + towards(kept.past, batch, repeated(pieces, size)._replace(offsets=values), need, turn.rho)
     weights, money = weights_of(problem), sides_of(problem, money_of(turn.gains, problem.goal))
     lack = lacking(money, sides_of(problem, kept.shown), weights)
     bars = np.tile(problem.goal + np.log1p(lack / weights), len(money))[mine] - 1e-12
@@ -90,7 +90,7 @@ def _tail(problem: Problem, kept: Kept, towards: Towards) -> Tail:
         bars[here], family[here] = np.tile(bars_of(problem, every.joined == first, k), 2), k
         own, values = some(both, here), track.values[here]
         if ahead:
-            bets, _ = single_bets(problem, steps, spread(own, size), np.repeat(bars[here], size), first)
+            bets, _ = single_bets(problem, steps, repeated(own, size), np.repeat(bars[here], size), first)
             won = sum((bet(values.reshape(-1))[0] for bet in bets), np.zeros(values.size))
             track.logs[0, here], units[k] = won.reshape(values.shape), units_of(steps[first])
         else:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, log_total
-from roundwise.betting.claim_bounds import spread
+from roundwise.betting.claim_bounds import repeated
 from roundwise.betting.grown import some
 from roundwise.estimates import Past, at, squares_at
 from roundwise.noise import range_of_means
@@ -113,7 +113,7 @@ def followed(problem: Problem, tail: Tail, pieces: Halfspaces, past: Past, befor
         here = tail.family == family
         own = some(pieces, here)
         drifts = np.repeat(tail.drifts[:, here], size, axis=-1)
-        bet = problem.noise.steady(before, batch, spread(own, size), units, drifts)
+        bet = problem.noise.steady(before, batch, repeated(own, size), units, drifts)
         logs[:, here] += bet(values[here].reshape(-1)).reshape(len(drifts), -1, size)
     return tail._replace(track=track.reached(tail.bars, logs))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roundwise.errors import visible
-from roundwise.studies.report.model import Facts, Shown
+from roundwise.studies.report.model import Contents, Shown
 from roundwise.studies.report.page import Axis, drawn_of
 from roundwise.studies.words import odds
 
@@ -24,7 +24,7 @@ class Line(NamedTuple):
     kind: str  # its class
 
 
-def means_by_round(report: Facts) -> str:
+def means_by_round(report: Contents) -> str:
     """The mean of each option over all rounds up to each, with a legend below."""
     lines = _lines(report)
     if not lines or max(len(each.points) for each in lines) < 2:
@@ -51,7 +51,7 @@ def means_by_round(report: Facts) -> str:
     return f'{chart}<ul class="legend">{"".join(legend)}</ul>'
 
 
-def _lines(report: Facts) -> list[Line]:
+def _lines(report: Contents) -> list[Line]:
     """The means so far of the options that are ahead, round by round."""
     ranked = [each for each in report.ranked if each.mean is not None][:LINES]
     colours = _colours(report, [each.name for each in ranked])
@@ -67,7 +67,7 @@ def _lines(report: Facts) -> list[Line]:
     return found
 
 
-def _colours(report: Facts, names: Sequence[str]) -> dict[str, int]:
+def _colours(report: Contents, names: Sequence[str]) -> dict[str, int]:
     """The colour of each option: that of the claim about it in the chart of evidence, else one that is left."""
     claims = {each.claim: each.arm or each.compares for each in report.claim_rows}
     drawn = drawn_of([each for each in report.courses if each.rounds])
@@ -84,7 +84,7 @@ def _y(axis: Axis, value: float) -> float:
     return round(TOP + (HEIGHT - TOP - BOTTOM) * (axis.high - value) / (axis.high - axis.low), 1)
 
 
-def _grid(axis: Axis, report: Facts) -> str:
+def _grid(axis: Axis, report: Contents) -> str:
     return "".join(
         f'<line class="grid" x1="{LEFT}%" x2="100%" y1="{_y(axis, tick)}" y2="{_y(axis, tick)}"/>'
         f'<text x="{LEFT - 1}%" y="{_y(axis, tick) + 4}" text-anchor="end">{esc(report.units.given(tick))}</text>'
@@ -122,7 +122,7 @@ class Bar(NamedTuple):
     words: str
 
 
-def bar_of(report: Facts, claim: Shown, done: str) -> Bar:
+def bar_of(report: Contents, claim: Shown, done: str) -> Bar:
     """The bar of a claim; `done` is what a claim that is shown is called."""
     won, needed = odds(claim.log_evidence), odds(claim.log_bar)
     part = 0.0 if claim.log_bar <= 0 else claim.log_evidence / claim.log_bar
@@ -137,7 +137,7 @@ def bar_of(report: Facts, claim: Shown, done: str) -> Bar:
     return Bar(filled, "given-up", f"given up at {words}") if claim.given_up else Bar(filled, "open", words)
 
 
-def title_of(report: Facts) -> str:
+def title_of(report: Contents) -> str:
     """The question that the bars beside the options answer; empty where what must be shown is not about one option."""
     if not report.claim_rows:
         return ""
@@ -145,7 +145,7 @@ def title_of(report: Facts) -> str:
     return "is it out?" if first.arm is not None else "is it shown?" if first.compares is not None else ""
 
 
-def bars_by_arm(report: Facts) -> dict[str, Bar]:
+def bars_by_arm(report: Contents) -> dict[str, Bar]:
     """The bar of each option; of two claims about one the first that is shown, else the first."""
     found: dict[str, Bar] = {}
     for each in sorted(report.claim_rows, key=lambda claim: (not claim.shown, claim.below)):
@@ -156,7 +156,7 @@ def bars_by_arm(report: Facts) -> dict[str, Bar]:
     return found
 
 
-def legend_of(report: Facts) -> str:
+def legend_of(report: Contents) -> str:
     """How to read the bars."""
     if not report.claim_rows:
         return ""

@@ -33,7 +33,7 @@ STATUSES: dict[type[RoundwiseError], int] = {  # of each kind of error
 }
 
 
-def problem(status: int, detail: str, error: str = "") -> JSONResponse:
+def problem_json(status: int, detail: str, error: str = "") -> JSONResponse:
     """One sentence, as RFC 9457 has it; `error` is what it is called in Python."""
     content = {"type": "about:blank", "title": TITLES.get(status, "refused"), "status": status, "detail": detail}
     more = {"error": error} if error else {}

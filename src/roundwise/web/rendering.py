@@ -22,7 +22,7 @@ from roundwise._version import __version__
 from roundwise.errors import RoundwiseError, visible
 from roundwise.studies.words import count, day
 from roundwise.web.names import segment
-from roundwise.web.problems import TITLES, kind_of, problem, status_of
+from roundwise.web.problems import TITLES, kind_of, problem_json, status_of
 from roundwise.web.said import of_options
 from roundwise.web.security import COOKIE, ROLES, Doors
 from roundwise.web.who import known_as, name_of
@@ -133,7 +133,7 @@ _LOG = logging.getLogger("roundwise.web")
 def answered(request: Request, status: int, detail: str, error: str = "") -> Response:
     """One sentence."""
     if request.url.path.startswith("/api/"):
-        return problem(status, detail, error)
+        return problem_json(status, detail, error)
     return sentence(request, status, detail)
 
 

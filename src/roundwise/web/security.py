@@ -25,7 +25,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roundwise.errors import InputError, at_the_shell
-from roundwise.web.problems import problem
+from roundwise.web.problems import problem_json
 
 DRAINED = 8  # times the limit: so much of what is too large is let go by
 IDLE = 1.0  # seconds to wait for more of it
@@ -206,15 +206,15 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers, role: str | None) -> Response | None:
         host, path = headers.get("host", ""), scope["path"]
         if len(headers.getlist("host")) != 1 or not self.doors.answers(host):
-            return problem(421, "This server does not answer under that name. Start it with --name NAME.")
+            return problem_json(421, "This server does not answer under that name. Start it with --name NAME.")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 15 or int(length) > self.doors.most:
-            return problem(413, too_large(self.doors.most))
+            return problem_json(413, too_large(self.doors.most))
         if self._from_elsewhere(scope, headers, host):
-            return problem(403, "The request comes from another site, and was refused. Open the page itself.")
+            return problem_json(403, "The request comes from another site, and was refused. Open the page itself.")
         if role is None and not path.startswith(OPEN):
             if path.startswith("/api/"):
-                found = problem(401, "Send a token: `Authorization: Bearer TOKEN`.")
+                found = problem_json(401, "Send a token: `Authorization: Bearer TOKEN`.")
                 found.headers["www-authenticate"] = "Bearer"
                 return found
             return RedirectResponse("/login", status_code=303)

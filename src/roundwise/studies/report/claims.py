@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roundwise.errors import visible
 from roundwise.questions.claim_lines import ODDS
-from roundwise.studies.report.model import Facts, Shown
+from roundwise.studies.report.model import Contents, Shown
 from roundwise.studies.report.ratios import RATIO, ratio_words
 from roundwise.studies.words import TINY, number, odds
 
@@ -28,7 +28,7 @@ ONE_BY_ONE = (
 ALL_BOUNDS = " Bounds of what is claimed are on one side, {units}; what they promise is in the notes."
 
 
-def claim_table(report: Facts) -> Table:
+def claim_table(report: Contents) -> Table:
     """What must be shown, for people."""
     rows = report.claim_rows
     rows = rows if len(rows) <= MOST else tuple(sorted(rows, key=lambda each: each.log_evidence)[:MOST])
@@ -48,7 +48,7 @@ def claim_table(report: Facts) -> Table:
     return table
 
 
-def evidence_of(report: Facts) -> str:
+def evidence_of(report: Contents) -> str:
     """How to read the table of claims."""
     rows = report.claim_rows
     bounded = any(each.lower is not None or each.upper is not None for each in rows)
@@ -65,12 +65,12 @@ def evidence_of(report: Facts) -> str:
     return said.format(settled=settled) + (bounds.format(units=units) if bounded else "")
 
 
-def at_least(report: Facts, bound: float) -> str:
+def at_least(report: Contents, bound: float) -> str:
     """A bound from below in words; nothing is said of a size that is next to none."""
     return "more than 0" if bound < TINY else f"at least {report.units.gap(bound, 'down')}"
 
 
-def _stands(report: Facts, claim: Shown) -> str:
+def _stands(report: Contents, claim: Shown) -> str:
     if not claim.shown:
         if claim.arm is not None and report.status == "decided":
             return "the only one left"
@@ -83,7 +83,7 @@ def _bounded(claim: Shown) -> bool:
     return claim.lower is not None or claim.upper is not None
 
 
-def _size(report: Facts, claim: Shown) -> str:
+def _size(report: Contents, claim: Shown) -> str:
     """The estimate of what a claim is about, with its bound."""
     units = report.units
     if claim.scale == RATIO:

@@ -17,7 +17,7 @@ from roundwise.stopping import exacting
 from roundwise.studies.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
 from roundwise.studies.report.files import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
-from roundwise.studies.report.model import Cell, Event, Facts, Told, events_of
+from roundwise.studies.report.model import Cell, Contents, Event, Told, events_of
 from roundwise.studies.report.page import card_of, page_of
 from roundwise.studies.report.sizes import courses_of, measured
 from roundwise.studies.report.text import outside, text_of, top_of
@@ -31,7 +31,7 @@ from roundwise.studies.words import clause, ends, rounds, share, units_of
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Report(Facts):
+class Report(Contents):
     """Everything there is to say about a study, for a screen, a page, a notebook, a spreadsheet or a program."""
 
     @property

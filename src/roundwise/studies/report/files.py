@@ -17,7 +17,7 @@ from typing import Any
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
 from roundwise.studies.report.claims import Table, claim_table, evidence_of
-from roundwise.studies.report.model import Facts
+from roundwise.studies.report.model import Contents
 from roundwise.studies.report.page import page_of
 from roundwise.studies.report.text import (
     arm_table,
@@ -53,23 +53,23 @@ CELL_COLUMNS = ("round", "arm", "asked", "results", "mean", "counts")
 FILE_COLUMNS = ("file", "round", "results", "rows", "skipped", "contradicts", "at", "by", "sha256")
 
 
-def arm_records(report: Facts) -> Records:
+def arm_records(report: Contents) -> Records:
     """All arms, the best first."""
     rows = [[getattr(each, name) for name in ARM_COLUMNS.values()] for each in report.ranked]
     return [(*row[:-1], row[-1] or None) for row in rows]
 
 
-def claim_records(report: Facts) -> Records:
+def claim_records(report: Contents) -> Records:
     """All that must be shown."""
     return [tuple(getattr(each, name) for name in CLAIM_COLUMNS) for each in report.claim_rows]
 
 
-def cell_records(report: Facts) -> Records:
+def cell_records(report: Contents) -> Records:
     """What every round brought of every arm."""
     return [tuple(getattr(each, name) for name in CELL_COLUMNS) for each in report.cells]
 
 
-def file_records(report: Facts) -> Records:
+def file_records(report: Contents) -> Records:
     """Every file that counts or will."""
     found: Records = []
     for each in report.files:
@@ -87,7 +87,7 @@ TABLES = {
 }
 
 
-def frame(report: Facts, table: str) -> Frame:
+def frame(report: Contents, table: str) -> Frame:
     """One table as a data frame."""
     columns, records = TABLES[table]
     return frame_of(columns, records(report))
@@ -102,7 +102,7 @@ def frame_of(columns: Sequence[str], rows: Records) -> Frame:
     return pd.DataFrame(rows, columns=list(columns))
 
 
-def plain_of(report: Facts) -> Plain:
+def plain_of(report: Contents) -> Plain:
     """The report as JSON: names in place of indices, times as ISO 8601."""
 
     def records(columns: Sequence[str], rows: Records) -> list[Plain]:
@@ -137,7 +137,7 @@ LONGEST = 32_000  # letters of a cell that Excel opens
 DANGEROUS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for the start of a formula
 
 
-def csv_of(report: Facts, table: str) -> str:
+def csv_of(report: Contents, table: str) -> str:
     """One table as CSV."""
     if table not in TABLES:
         raise unknown("table", table, TABLES)
@@ -168,7 +168,7 @@ def neutral(cell: object) -> object:
     return visible(text, LONGEST)
 
 
-def workbook_of(report: Facts) -> bytes:
+def workbook_of(report: Contents) -> bytes:
     """An Excel workbook with a summary and every table."""
     try:
         from openpyxl import Workbook
@@ -224,7 +224,7 @@ def _seen(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value or "")
 
 
-def markdown_of(report: Facts) -> str:
+def markdown_of(report: Contents) -> str:
     """The report as Markdown."""
     lines = ["<!-- roundwise report -->", f"# {escaped(report.study)}", ""]
     lines += [line for each in danger_of(report) for line in (f"> **{escaped(each)}**", "")]
@@ -273,7 +273,7 @@ PATIENCE = 120  # seconds
 MARK = b"% a report of roundwise\n"  # a comment behind the end, by which we know what we wrote
 
 
-def pdf_of(report: Facts) -> bytes:
+def pdf_of(report: Contents) -> bytes:
     """The page of a report as a PDF."""
     found = browser()
     with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:

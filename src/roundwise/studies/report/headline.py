@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from roundwise.questions import Question
 from roundwise.questions.besides import answer_names, cells_of, level_of, levels_of, tolerance_of
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
-from roundwise.studies.report.model import Arm, Facts, Shown
+from roundwise.studies.report.model import Arm, Contents, Shown
 from roundwise.studies.words import TINY, Units, count, few, share
 
 
@@ -220,12 +220,12 @@ def in_a_hundred(delta: float) -> str:
     return f"{count(round(delta * of))} in {count(of)}"
 
 
-def meaning(report: Facts) -> list[str]:
+def meaning(report: Contents) -> list[str]:
     """A few sentences: what is known, how sure it is, what to do and what not to do."""
     return [*_known(report), *_sure(report), *_do(report)]
 
 
-def _known(report: Facts) -> list[str]:
+def _known(report: Contents) -> list[str]:
     if report.status == "decided":
         return ["It is decided, for good: what stands above is the answer."]
     out = [each.name for each in report.arm_rows if each.place == "out"]
@@ -241,7 +241,7 @@ def _known(report: Facts) -> list[str]:
     return ["Nothing is ruled out yet: what leads now may lead by luck."]
 
 
-def _sure(report: Facts) -> list[str]:
+def _sure(report: Contents) -> list[str]:
     often = in_a_hundred(report.delta)
     said = f"Of many studies like this one at most {often} say something wrong, however often one looks."
     if report.guarantee == KEPT:
@@ -251,7 +251,7 @@ def _sure(report: Facts) -> list[str]:
     return ["There is no guarantee: the red box says why. Treat what it shows as a hint."]
 
 
-def _do(report: Facts) -> list[str]:
+def _do(report: Contents) -> list[str]:
     if report.status == "decided":
         return ["You can act on it. More results make the numbers finer, and do not change the answer."]
     if report.status == "closed":
@@ -261,7 +261,7 @@ def _do(report: Facts) -> list[str]:
     return ["If you must stop today, report only what is shown."]
 
 
-def under_the_headline(report: Facts) -> str:
+def under_the_headline(report: Contents) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
     if report.guarantee.startswith("void"):
         return ""

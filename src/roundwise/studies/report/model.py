@@ -112,7 +112,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Facts:
+class Contents:
     """Everything there is to say about a study."""
 
     study: str

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from roundwise.errors import visible
 from roundwise.studies.report.claims import Table, claim_table, evidence_of
 from roundwise.studies.report.headline import meaning, under_the_headline
-from roundwise.studies.report.model import Arm, Course, Facts
+from roundwise.studies.report.model import Arm, Contents, Course
 from roundwise.studies.report.text import (
     arm_table,
     claims_apart,
@@ -62,7 +62,7 @@ MANY = 5  # columns that are too many for a phone
 PAGE = "body{margin:0;background:#f6f6f4}@media print{body{background:#fff}}"
 
 
-def page_of(report: Facts) -> str:
+def page_of(report: Contents) -> str:
     """The report as one HTML page that needs nothing else."""
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="generator" content="roundwise">
@@ -89,13 +89,13 @@ def page_of(report: Facts) -> str:
 """
 
 
-def card_of(report: Facts) -> str:
+def card_of(report: Contents) -> str:
     """The report for a notebook: the head, the arms and the charts."""
     arms = f'<div class="card"><h2>Arms</h2>{_arms(report)}{means_chart(report)}</div>'
     return f'<style>{STYLE}</style><div class="rw">{_head(report)}{_facts(report)}{arms}{_evidence(report)}</div>'
 
 
-def _head(report: Facts) -> str:
+def _head(report: Contents) -> str:
     """What endangers it, and the answer or the shortlist in a sentence."""
     dangers = [*danger_of(report), *report.dangers]
     danger = f'<div class="danger">{"".join(f"<p>{esc(each)}</p>" for each in dangers)}</div>' if dangers else ""
@@ -107,17 +107,17 @@ def _head(report: Facts) -> str:
 <div class="{colour}"><b>{esc(sentence(report.headline))}</b>{under}</div>"""
 
 
-def _facts(report: Facts) -> str:
+def _facts(report: Contents) -> str:
     facts = "".join(f"<dt>{esc(name)}</dt><dd>{esc(value)}</dd>" for name, value in facts_of(report))
     return f'<div class="card"><dl>{facts}</dl></div>'
 
 
-def _arms(report: Facts) -> str:
+def _arms(report: Contents) -> str:
     legend = f'<p class="hint">{esc(legend_of(report))}</p>' if legend_of(report) else ""
     return rows_of(arm_table(report), {each.name for each in report.arm_rows if each.place == "out"}) + legend
 
 
-def _evidence(report: Facts) -> str:
+def _evidence(report: Contents) -> str:
     evidence = f"<p>{esc(evidence_of(report))}</p>{rows_of(claim_table(report))}" if claims_apart(report) else ""
     course = evidence_chart(report)
     notes = "".join(f"<li>{esc(each)}</li>" for each in report.notes)
@@ -161,7 +161,7 @@ COLOURS = ("#1d5fa8", "#c98a00", "#176b2c", "#8e3b8e", "#b23a2a", "#0e7c86", "#6
 GREY = "#b5b5b5"
 
 
-def means_chart(report: Facts) -> str:
+def means_chart(report: Contents) -> str:
     """Means with intervals and an axis, the level and the control if there are; nothing where there is nothing."""
     arms = [
         each for each in report.ranked if each.mean is not None and each.lower is not None and each.upper is not None
@@ -194,7 +194,7 @@ def means_chart(report: Facts) -> str:
     return _svg(parts, bottom + 24, label)
 
 
-def _interval(report: Facts, arm: Arm, axis: Axis, y: int, out: bool) -> str:
+def _interval(report: Contents, arm: Arm, axis: Axis, y: int, out: bool) -> str:
     colour, ink = (GREY, "#888") if out else ("#1d5fa8", "#222")
     low, high, mean = (axis.place(value or 0.0) for value in (arm.lower, arm.upper, arm.mean))
     text = f"{_short(arm.name)}  {report.units.value(arm.mean or 0.0, 'near')}"
@@ -205,7 +205,7 @@ def _interval(report: Facts, arm: Arm, axis: Axis, y: int, out: bool) -> str:
     )
 
 
-def evidence_chart(report: Facts) -> str:
+def evidence_chart(report: Contents) -> str:
     """The evidence for each claim round by round against the bar, on a log scale, with a legend below."""
     courses = [each for each in report.courses if len(each.rounds) > 0]
     if not courses or max(len(each.rounds) for each in courses) < 1:

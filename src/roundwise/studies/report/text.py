@@ -9,7 +9,7 @@ from functools import partial
 from roundwise.errors import visible
 from roundwise.studies.guarantee import CONDITIONAL, KEPT
 from roundwise.studies.report.claims import MOST, Table, at_least, claim_table
-from roundwise.studies.report.model import Arm, Facts
+from roundwise.studies.report.model import Arm, Contents
 from roundwise.studies.words import (
     TINY,
     Side,
@@ -28,7 +28,7 @@ from roundwise.studies.words import (
 )
 
 
-def arm_table(report: Facts, most: int = MOST) -> Table:
+def arm_table(report: Contents, most: int = MOST) -> Table:
     """The arms for people, the best first: only the columns that have something to say."""
     arms, units = report.ranked, report.units
 
@@ -75,7 +75,7 @@ def outside(arm: Arm) -> bool:
     )
 
 
-def file_table(report: Facts) -> Table:
+def file_table(report: Contents) -> Table:
     """The files, the last first."""
     rows = [["file", "round", "results", "recorded", "by"]]
     for each in reversed(report.files[-MOST:]):
@@ -85,7 +85,7 @@ def file_table(report: Facts) -> Table:
     return rows
 
 
-def round_table(report: Facts) -> Table:
+def round_table(report: Contents) -> Table:
     """The rounds: what was asked, what came."""
     rows = [["round", "asked", "results", "arms", ""]]
     found: dict[int, tuple[int, int, int, bool]] = {}
@@ -106,7 +106,7 @@ def _between(value: Callable[[float, Side], str], lower: float | None, upper: fl
     return f"{value(lower, 'down').removesuffix(' %')} to {value(upper, 'up')}"
 
 
-def _against(report: Facts, arm: Arm) -> str:
+def _against(report: Contents, arm: Arm) -> str:
     if arm.name == report.control:
         return "-"
     if arm.difference is None:
@@ -136,7 +136,7 @@ def signed(value: float, text: str) -> str:
     return text if abs(value) < TINY else f"-{text}" if value < 0 else f"+{text}"
 
 
-def _trailing(report: Facts, arm: Arm) -> str:
+def _trailing(report: Contents, arm: Arm) -> str:
     """How far behind the leader: from what is shown to the bound."""
     if arm.trails_most == 0.0:
         return "leads"
@@ -148,7 +148,7 @@ def _trailing(report: Facts, arm: Arm) -> str:
     return "no bound yet" if most is None else f"at most {most}"
 
 
-def _place(report: Facts, arm: Arm) -> str:
+def _place(report: Contents, arm: Arm) -> str:
     row = next((each for each in report.claim_rows if each.arm == arm.name), None)
     if row is None or (not row.shown and report.status == "decided"):
         return arm.place
@@ -159,14 +159,14 @@ def _place(report: Facts, arm: Arm) -> str:
     return f"{arm.place} ({odds(row.log_evidence).removesuffix(' : 1')} of {odds(row.log_bar)})"
 
 
-def _waiting(report: Facts, arm: Arm) -> str:
+def _waiting(report: Contents, arm: Arm) -> str:
     if not arm.waiting:
         return "-"
     mean = "" if arm.waiting_mean is None else f", {report.units.value(arm.waiting_mean, 'near')}"
     return f"{count(arm.waiting)}{mean}"
 
 
-def waiting_words(report: Facts) -> str:
+def waiting_words(report: Contents) -> str:
     """What is still to come of the open round."""
     names = [f"{arm} {count(n)}" for arm, n in report.still_to_come.items()]
     return f"{', '.join(names[:30])}{', ...' if len(names) > 30 else ''}"
@@ -175,7 +175,7 @@ def waiting_words(report: Facts) -> str:
 NUMERIC = re.compile(r"(almost |below )?[-+]?[\d.,^\s]*( to [-+]?[\d.]+)?( %| : 1| \*)*|-")
 
 
-def text_of(report: Facts) -> str:
+def text_of(report: Contents) -> str:
     """The report for a terminal."""
     lines = [*top_of(report), "", f"{report.study}: {report.asks}", f"{extent_of(report)}; {promise_of(report)}."]
     lines += [f"{report.assumed} {history_of(report)}".strip(), ""]
@@ -190,18 +190,18 @@ def text_of(report: Facts) -> str:
     return "\n".join(visible(line) for line in [*lines, f"Next: {report.next}"])
 
 
-def top_of(report: Facts) -> list[str]:
+def top_of(report: Contents) -> list[str]:
     """What became of the guarantee, unless it was kept, what endangers it, and then the headline."""
     dangers = [f"Danger: {each}" for each in report.dangers]
     return [visible(each) for each in [*danger_of(report), *dangers, sentence(report.headline)]]
 
 
-def danger_of(report: Facts) -> list[str]:
+def danger_of(report: Contents) -> list[str]:
     """What became of the guarantee, as a sentence, unless it was kept."""
     return [] if report.guarantee == KEPT else [f"The guarantee is {report.guarantee}."]
 
 
-def extent_of(report: Facts) -> str:
+def extent_of(report: Contents) -> str:
     """How much came back: of the budget, in how many rounds."""
     of = "" if report.budget is None else f" of at most {count(report.budget)}"
     waiting = f", and {count(report.waiting)} of the open round, which do not count yet" if report.waiting else ""
@@ -213,7 +213,7 @@ def extent_of(report: Facts) -> str:
     return f"{came} in {rounds(report.rounds)}{waiting}"
 
 
-def promise_of(report: Facts) -> str:
+def promise_of(report: Contents) -> str:
     """How likely an error is."""
     if report.guarantee == KEPT:
         return f"wrong with probability at most {share(report.delta)}"
@@ -222,7 +222,7 @@ def promise_of(report: Facts) -> str:
     return f"an error of {share(report.delta)} was aimed at, without a guarantee"
 
 
-def history_of(report: Facts) -> str:
+def history_of(report: Contents) -> str:
     """When, by whom, with how many files."""
     if report.created is None:
         return ""
@@ -232,7 +232,7 @@ def history_of(report: Facts) -> str:
     return f"Started {day(report.created)}{last}{who}{files}."
 
 
-def legend_of(report: Facts) -> str:
+def legend_of(report: Contents) -> str:
     """How to read the place of an arm."""
     if not report.claim_rows or report.claim_rows[0].arm is None:
         return ""
@@ -240,12 +240,12 @@ def legend_of(report: Facts) -> str:
     return f"An arm is out once the odds that it is not the best reach {bar}; the study stops when one is left."
 
 
-def claims_apart(report: Facts) -> bool:
+def claims_apart(report: Contents) -> bool:
     """Whether claims have a table of their own; those that rule out arms stand with the arms."""
     return bool(report.claim_rows) and report.claim_rows[0].arm is None
 
 
-def facts_of(report: Facts) -> list[tuple[str, str]]:
+def facts_of(report: Contents) -> list[tuple[str, str]]:
     """What was asked, how much came back, and what was promised."""
     found = [("Question", report.asks), ("Results", extent_of(report)), ("Error", capital(promise_of(report)))]
     found += [("Assumed", report.assumed), ("Allocation", capital(report.allocated))]
@@ -255,7 +255,7 @@ def facts_of(report: Facts) -> list[tuple[str, str]]:
     return [(name, visible(value)) for name, value in found]
 
 
-def foot_of(report: Facts) -> str:
+def foot_of(report: Contents) -> str:
     """The version, and the last entry of the record."""
     digest = "" if report.digest is None else f"; the record ends with {report.digest}"
     return f"roundwise {report.version}{digest}"
