@@ -240,7 +240,7 @@ class TestGrid:
             ("sigma = [1, 2]", "sigma = [1, -2]", r"\[\[instance\]\] 2: `sigma` is -2"),
             ("sigma = [1, 2]", 'rewards = "binari"', "Did you mean 'binary'"),
             ("sigma = [1, 2]", "replacement = true", "`replacement` goes with `data`"),
-            ('name = "fixed"\nmeans = [1.0, 0.5, 0.0]', 'data = "none.csv"', r"none\.csv: cannot be read"),
+            ('name = "fixed"\nmeans = [1.0, 0.5, 0.0]', 'data = "none.csv"', r"There is no file .*none\.csv"),
         ],
     )
     def test_mistakes(self, tmp_path, old, new, message):
