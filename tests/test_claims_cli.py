@@ -71,7 +71,7 @@ def test_complexity(run):
         (("--question", "claims", "--control", "7"), "no arm called '7'"),
         (("--question", "best-arm", "--control", "0"), "go with --question claims"),
         (("--question", "claims", "--control", "0", "--split", "2:1"), "split has 2 shares"),
-        (("--question", "claims", "--control", "0", "--split", "2:x"), "'x' in --split is not a number"),
+        (("--question", "claims", "--control", "0", "--split", "2:x"), "must be 'equal' or shares such as 2:1:1"),
         (("--question", "claims", "--control", "0", "--budget", "2"), "budget is 2 results"),
         (("--question", "claims", "--control", "0", "--margin-is", "odds"), "no kind of margin"),
         (("--question", "claims", "--control", "0", "--margin-is", "odds-ratio"), "need 0/1 results"),
@@ -85,20 +85,22 @@ def test_what_does_not_fit_is_said_in_a_sentence(run, words, message):
     assert message in " ".join(err.split())
 
 
-def test_a_sweep_of_claims(run, tmp_path):
+@pytest.mark.parametrize(("split", "arms"), [("[2, 1, 1, 1, 1]", "arms = 5"), ('"2:1:1:1:1"', "")])
+def test_a_sweep_of_claims(run, tmp_path, split, arms):
+    """In the words of Python, and in those of the command line, which knows the arms by their means."""
     pytest.importorskip("duckdb")
     file = tmp_path / "sweep.toml"
     file.write_text(
-        """
+        f"""
 runs = 40
 delta = 0.025
 budget = 600
 round = 65
-split = [2, 1, 1, 1, 1]
+split = {split}
 
 [[question]]
 name = "claims"
-arms = 5
+{arms}
 control = 0
 
 [[instance]]
@@ -118,6 +120,16 @@ name = "chances"
     )  # fmt: skip
     assert row["true_shown_mean"] == pytest.approx(same.true_shown.mean())
     assert row["samples_mean"] == pytest.approx(same.samples.mean())
+
+
+def test_every_command_takes_the_same_words(run):
+    """What a study is created with also simulates, and has a complexity."""
+    words = ["--question", "claims", "--control", "0", "--margin", "0.02", "--futility", "0.1", "--budget", "600"]
+    words += ["--round", "65", "--split", "equal", "--means", "0.3,0.4,0.5", "--binary"]
+    for command in (["simulate", "--runs", "20"], ["complexity"]):
+        code, out, err = run(*command, *words)
+        assert code == 0, err
+    assert "T* knows no budget, rounds or split" in out
 
 
 def test_the_words_of_a_file_are_checked():

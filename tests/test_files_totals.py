@@ -45,11 +45,48 @@ class TestRunningTotals:
         clear = table("25mg,1", "placebo,1", "25mg,1", "placebo,0", "placebo,1", "25mg,1")
         assert tell(clear, told=[first], waiting=many).rows == 6
 
+    @pytest.mark.parametrize("size", [6, 40, 4000])
+    def test_measured_values_are_known_again_in_any_order(self, tell, size):
+        """Hardly two are the same, so that a few that come back say everything, however many are new."""
+        rng = np.random.default_rng(1)
+
+        def drawn(number):
+            return [f"{arm},{x:.4f}" for arm in ARMS for x in rng.normal(50, 10, size=number)]
+
+        words = {"noise": Gaussian(), "waiting": np.full(3, 99999.0)}
+        rows = drawn(size)
+        first = tell(table(*rows), noise=Gaussian())
+        first = Results.from_payload(first.payload())
+        for grown in ([*rows, *drawn(3 * size)], rows[: 2 * size], rows[::-1]):
+            rng.shuffle(grown)
+            with pytest.raises(DataError, match="a running total: most rows of results.csv, which is recorded, stand"):
+                tell(table(*grown), told=[first], **words)
+            assert tell(table(*grown), told=[first], again=True, **words).rows == len(grown)
+            with pytest.raises(DataError, match="imported"):
+                tell(table(*grown), past=[first], **words)
+        assert tell(table(*drawn(size)), told=[first], past=[first], **words).rows == 3 * size
+
+    def test_values_that_repeat_say_nothing(self, tell):
+        """Marks from 1 to 5: any file has rows of any other."""
+        rng = np.random.default_rng(1)
+
+        def drawn(size, most):
+            return table(*(f"{arm},{x}" for arm in ARMS for x in rng.integers(1, most, size=size)))
+
+        words = {"noise": Gaussian(), "waiting": np.full(3, 99999.0)}
+        for size, most in ((50, 6), (3000, 200)):
+            first = tell(drawn(size, most), noise=Gaussian())
+            assert first.some is None
+            assert tell(drawn(size, most), told=[first], **words).rows == 3 * size
+        few = tell(drawn(15, 1000), noise=Gaussian())  # hardly any twice, but all of them in a file that is long enough
+        assert few.some is not None
+        assert tell(drawn(30_000, 1000), told=[few], **words).rows == 90_000
+
     def test_values_in_another_order_are_refused_where_that_is_far_likelier(self, tell):
         rng = np.random.default_rng(1)
 
         def drawn(size):
-            return [f"{arm},{x}" for arm in ARMS for x in rng.normal(size=size)]
+            return [f"{arm},{x:.1f}" for arm in ARMS for x in rng.normal(size=size)]  # of which many are the same
 
         words = {"noise": Gaussian(), "waiting": np.full(3, 999.0)}
         rows = drawn(1000)

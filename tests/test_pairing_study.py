@@ -90,6 +90,24 @@ def test_a_wide_table_has_items(tmp_path):
         assert str(guarantee_of(each.state)) == "kept"
 
 
+def test_an_item_is_known_however_its_number_is_written(tmp_path):
+    """A column of whole numbers with an empty cell somewhere comes out as 7.0, 8.0, ..."""
+    with study(tmp_path, with_items(Binary())) as each:
+        each.ask()
+        tables = [
+            "arm,outcome,question_id\n" + "".join(f"{arm},1,{i}{end}\n" for i in range(20))
+            for arm, end in (("a", ""), ("b", ".0"), ("a", ".0"))
+        ]
+        for number, text in enumerate(tables):
+            (tmp_path / f"{number}.csv").write_text(text)
+        each.tell(tmp_path / "0.csv")
+        each.tell(tmp_path / "1.csv")
+        files = each.state.asked[0].files
+        assert [sorted(file.lots.items.tolist()) for file in files[:1]] == [sorted(files[1].lots.items.tolist())]
+        with pytest.raises(RoundwiseError, match="brings nothing new"):
+            each.tell(tmp_path / "2.csv")
+
+
 def test_an_item_of_an_earlier_round_is_refused(tmp_path):
     with study(tmp_path, Binary()) as each:
         pulls = [int(n) for n in each.ask().pulls]

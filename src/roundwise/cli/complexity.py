@@ -12,13 +12,16 @@ from roundwise.cli import PLANNING, app, grouped
 from roundwise.cli.options import (
     Against,
     Asked,
+    Budget,
     Delta,
     FeaturesFile,
     Json,
     Means,
     QuestionName,
+    RoundSize,
     Sigma,
     Sigmas,
+    Split,
     deviations_from,
     numbers,
     question_from,
@@ -26,6 +29,7 @@ from roundwise.cli.options import (
 from roundwise.cli.output import number, print_json, print_table
 from roundwise.errors import InputError
 from roundwise.noise import Deviations, SubGaussian
+from roundwise.policies.rounds import shares
 from roundwise.problem import Problem
 from roundwise.questions import Complexity, Question, divergence
 from roundwise.questions.besides import check_means, one_by_one, several_right
@@ -52,6 +56,9 @@ def complexity(
     exponential: Annotated[bool, typer.Option("--exponential", help="Exponential waiting times.")] = False,
     sigmas: Sigmas = None,
     features: FeaturesFile = None,
+    budget: Budget = None,
+    round_: RoundSize = None,
+    split: Split = None,
     as_json: Json = False,
 ) -> None:
     """How hard a question is for given means, and in which proportions to sample.
@@ -115,6 +122,8 @@ def complexity(
     if not (radius or bound == 0 or several_right(goal, values)):  # else the bound is not for sampling so
         columns["of the bound"] = [number(math.ceil(weight * bound)) for weight in found.weights]
     print_table(tuple(columns), list(zip(*columns.values(), strict=True)))
+    if budget or round_ or shares(split, len(values)):
+        print("T* knows no budget, rounds or split: `roundwise plan` with the same words says what they allow.")
     print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")
 
 

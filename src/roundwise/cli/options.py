@@ -120,7 +120,7 @@ RoundSize = Annotated[
     int | None, typer.Option("--round", help="So many results at a time.", parser=whole_number, metavar="NUMBER")
 ]
 Split = Annotated[
-    str | None, typer.Option("--split", help="Shares of the arms, in their order: 2:1:1.", metavar="LIST")
+    str | None, typer.Option("--split", help="Shares of the arms, in their order: 2:1:1, or equal.", metavar="LIST")
 ]
 
 AnyQuestion = Annotated[str | None, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
@@ -198,11 +198,6 @@ def _controls(text: str, arms: Sequence[str]) -> str | list[int | str]:
         return text
     several = [each.strip() for each in text.split(",")]
     return [int(each) if each not in arms and each.isdigit() and int(each) < len(arms) else each for each in several]
-
-
-def shares_from(split: str | None) -> list[float] | None:
-    """The shares of the arms, as in 2:1:1."""
-    return None if split is None else numbers(split.replace(":", ","), "--split").tolist()
 
 
 def question_from(

@@ -26,12 +26,12 @@ from roundwise.cli.options import (
     deviations_from,
     numbers,
     question_from,
-    shares_from,
 )
 from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
 from roundwise.noise import NOISES, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
+from roundwise.policies.rounds import shares
 from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import BernoulliArms, Environment, FamilyArms, GaussianArms, PoissonArms
 from roundwise.simulation.replay import Replay
@@ -126,7 +126,7 @@ def simulate(
             max_batches=max_batches,
             budget=budget,
             round=round_,
-            split=shares_from(split),
+            split=shares(split, world.arms),
             progress=advance,
         )
     if out is not None:

@@ -20,13 +20,14 @@ from roundwise.planning.rows import FIRST, Lots, answerable, first_lots
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.wish import Expected, Wish, given, ladder, scenarios
 from roundwise.policies import Policy, usual_policy
+from roundwise.policies.rounds import shares
 from roundwise.problem import whole_number
 from roundwise.questions import Question
 from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
 from roundwise.spec import quantity
 from roundwise.studies.results.columns import Columns
-from roundwise.studies.settings import arm_names, shares, within_limits
+from roundwise.studies.settings import arm_names, within_limits
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
+from roundwise.errors import InputError
 from roundwise.policies.base import Policy, checked, limited
 from roundwise.problem import Problem
 from roundwise.state import Plan, Record, Trial
@@ -179,3 +181,27 @@ def _filled(wanted: Floats, room: Floats) -> Floats:
     order = np.argsort(-rest, axis=-1, kind="stable")
     place = np.argsort(order, axis=-1, kind="stable")
     return np.asarray(given + (place < over[..., None]))
+
+
+def shares(split: Sequence[float] | str | None, arms: int) -> tuple[float, ...] | None:
+    """The shares of a split: "equal", "2:1:1", or numbers.
+
+    >>> shares("2:1:1", 3)
+    (2.0, 1.0, 1.0)
+    """
+    if split is None:
+        return None
+    if isinstance(split, str):
+        text = split.strip()
+        if text == "equal":
+            return (1.0,) * arms
+        try:
+            split = [float(each) for each in text.replace(",", ":").split(":")]
+        except ValueError:
+            raise InputError(f"The split is '{text}', but must be 'equal' or shares such as 2:1:1.") from None
+    found = tuple(float(each) for each in split)
+    if any(each == 0 for each in found):
+        raise InputError("The split leaves an arm without any result: give every arm a share above 0.")
+    if len(found) != arms:
+        raise InputError(f"The split has {len(found)} shares, but there are {arms} arms: give one for each.")
+    return found

@@ -16,12 +16,13 @@ from roundwise.arrays import Plain
 from roundwise.errors import InputError
 from roundwise.noise import Noise, with_items
 from roundwise.policies import Policy, usual_policy
+from roundwise.policies.rounds import shares
 from roundwise.problem import whole_number
 from roundwise.questions import Question
 from roundwise.studies.replay import begun
 from roundwise.studies.results import Columns, Options, Words
 from roundwise.studies.rounds import Asked
-from roundwise.studies.settings import Settings, arm_names, shares, within_limits
+from roundwise.studies.settings import Settings, arm_names, within_limits
 from roundwise.studies.state import State
 from roundwise.studies.store import StudyExists, open_store
 from roundwise.studies.store.server import Part, Server, segment

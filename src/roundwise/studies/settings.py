@@ -152,30 +152,6 @@ def within_limits(policy: Policy, max_batch: float | None, min_per_arm: float) -
     return limited.within_limits(policy, most, least)
 
 
-def shares(split: Sequence[float] | str | None, arms: int) -> tuple[float, ...] | None:
-    """The shares of a split: "equal", "2:1:1", or numbers.
-
-    >>> shares("2:1:1", 3)
-    (2.0, 1.0, 1.0)
-    """
-    if split is None:
-        return None
-    if isinstance(split, str):
-        text = split.strip()
-        if text == "equal":
-            return (1.0,) * arms
-        try:
-            split = [float(each) for each in text.split(":")]
-        except ValueError:
-            raise InputError(f"The split is '{text}', but must be 'equal' or shares such as 2:1:1.") from None
-    found = tuple(float(each) for each in split)
-    if any(each == 0 for each in found):
-        raise InputError("The split leaves an arm without any result: give every arm a share above 0.")
-    if len(found) != arms:
-        raise InputError(f"The split has {len(found)} shares, but there are {arms} arms: give one for each.")
-    return found
-
-
 def _plain(number: float | None) -> float | None:
     """A number as JSON has it, whole if it is."""
     return number if number is None or not float(number).is_integer() else int(number)

@@ -23,11 +23,11 @@ from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Noise
 from roundwise.policies import Policy
-from roundwise.policies.rounds import Rounds
+from roundwise.policies.rounds import Rounds, shares
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
-from roundwise.simulation.sweep.instances import LIMITS, Instance, instances, limit, several, shares
+from roundwise.simulation.sweep.instances import LIMITS, Instance, instances, limit, several, split_in
 from roundwise.spec import Thing, is_number, made, noise_with, plain, settings
 
 Made = TypeVar("Made")
@@ -54,7 +54,8 @@ class Cell:
         """The policy within the budget, the rounds and the split that all cells share."""
         budget, size, split = (self.limits.get(key) for key in ("budget", "round", "split"))
         none = budget is None and size is None and split is None
-        return self.policy if none else Rounds(self.policy, budget, size, split)
+        fixed = shares(split, self.problem.arms) if isinstance(split, str) else split
+        return self.policy if none else Rounds(self.policy, budget, size, fixed)
 
     @cached_property
     def content(self) -> Plain:
@@ -132,9 +133,10 @@ def _grid(found: Plain, path: Path) -> Grid:
         checked_delta(delta)
     limits: Plain = {key: limit(key, found[key]) for key in LIMITS if key in found}
     if "split" in found:
-        limits["split"] = shares(found["split"])
-    questions = _questions(_read(found, "question", path, lambda table: made("question", table, trusted=True)))
+        limits["split"] = split_in(found["split"])
     worlds = _apart(_read(found, "instance", path, lambda table: instances(table, lists["sigma"], path)))
+    sizes = {each.environment.arms for each in worlds}
+    questions = _questions(_read(found, "question", path, lambda table: _question(table, sizes)))
     noises = _read(found, "noise", path, _assumption) if "noise" in found else [lambda world: world.noise]
     policies = _read(found, "policy", path, lambda table: made("policy", table, trusted=True))
     cells: dict[str, Cell] = {}
@@ -187,6 +189,13 @@ def _read(found: Plain, key: str, path: Path, make: Callable[[Plain], Made]) -> 
         except (TypeError, ValueError) as error:
             raise DataError(f"{path}, [[{key}]] {number}: cannot be used ({error}).") from None
     return every
+
+
+def _question(table: Plain, sizes: set[int]) -> Question:
+    """What is asked; how many arms a control is compared with is known where all instances have as many."""
+    if "control" in table and "arms" not in table and len(sizes) == 1:
+        table = {**table, "arms": min(sizes)}
+    return made("question", table, trusted=True)
 
 
 def _assumption(table: Plain) -> Callable[[Environment], Noise]:

@@ -46,10 +46,12 @@ def limit(key: str, value: Any) -> float:
     return float(value)
 
 
-def shares(value: object) -> list[float]:
-    """The shares of the arms that a split is."""
+def split_in(value: object) -> str | list[float]:
+    """The split as it stands in the file: "2:1:1", "equal", or a list of shares."""
+    if isinstance(value, str):
+        return value
     if not isinstance(value, list) or not all(is_number(each) and each >= 0 for each in value) or not any(value):
-        raise InputError(f"`split` is {shown(value)}, but must be a list of numbers, for example [2, 1, 1].")
+        raise InputError(f'`split` is {shown(value)}, but must be a text such as "2:1:1", or a list of numbers.')
     return [float(each) for each in value]
 
 

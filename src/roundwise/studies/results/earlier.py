@@ -20,13 +20,12 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.dealing import mixed
 from roundwise.errors import DataError, said
 from roundwise.estimates import Past
 from roundwise.noise import Noise, variances
 from roundwise.state import Batch
 from roundwise.studies.packing import Hashes
-from roundwise.studies.results.ids import marks
+from roundwise.studies.results.ids import marks, mostly_among, with_outcome
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.recorded import Results, Start
 from roundwise.tables.words import refusal
@@ -195,6 +194,13 @@ class Earlier:
             )
         return skipped
 
+    def mixed_in(self, name: str, spool: Spool, arms: Sequence[str], seed: int) -> None:
+        """Raise an error where most rows of a file that is recorded stand among those of another, in any order."""
+        for each in self.told:
+            if mostly_among(each.some, spool.after(), arms, seed):
+                what = f"this looks like a running total: most rows of {each.name}, which is recorded, stand in it."
+                raise refusal(name, what, _which())
+
     def reordered(self, name: str, file: Amounts, noise: Noise) -> None:
         """Raise an error where rows may be all that is recorded in another order, and more.
 
@@ -245,12 +251,13 @@ class Earlier:
             if likely or each.digest == digest:
                 raise _imported(name, each)
 
-    def not_past_rows(self, name: str, spool: Spool, arms: Sequence[str], seed: int) -> None:
-        """Raise an error where a file begins with rows that were imported to teach."""
+    def not_past_rows(self, name: str, spool: Spool, arms: Sequence[str], seed: int, telling: bool) -> None:
+        """Raise an error where a file begins with rows that were imported to teach, or has most of `telling` ones."""
         starts = {each.start: each for each in self.past if each.start is not None}
-        found = marks(spool.after(), [each.rows for each in starts], arms, seed) if starts else {}
+        found = marks(spool.after(), [each.rows for each in starts], arms, seed)
         for start, each in starts.items():
-            if start.telling and found.get(start.rows) == start.mark:
+            begins = start.telling and found.get(start.rows) == start.mark
+            if begins or (telling and mostly_among(each.some, spool.after(), arms, seed)):
                 raise _imported(name, each)
 
     def _new(self, file: Amounts, parts: Sequence[Amounts], noise: Noise, zero_one: bool) -> bool:
@@ -309,11 +316,6 @@ def _imported(name: str, past: Results) -> DataError:
 def _which() -> str:
     difference, new = said("cumulative=True", "--cumulative"), said("again=True", "--new")
     return f"Say {difference} to take the difference, or {new} if all of it is new (and later files are believed)."
-
-
-def with_outcome(ids: Hashes, codes: Hashes) -> Hashes:
-    """The hash of an id together with what was recorded of it."""
-    return mixed(ids ^ mixed(codes))
 
 
 def nothing_new(name: str, rows: int, but: str | None = None) -> DataError:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats
+from roundwise.arrays import Bools, Floats
 from roundwise.dealing import mixed
 from roundwise.errors import said
 from roundwise.studies.packing import Hashes, packed_hashes, packed_numbers
@@ -24,6 +24,9 @@ from roundwise.tables.sheets import Sheet
 from roundwise.tables.words import quoted
 
 _WHOLE = re.compile(r"[0-9]+\.0+")
+_SAMPLE = 64  # rows of a file that are known again
+_FEWEST = 10  # different ones that they must be
+_MOST = 0.5  # of them, by which a file is said to hold another
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
 
 
@@ -40,6 +43,16 @@ def hashes(cells: Iterable[object], seed: int) -> Hashes:
     return np.frombuffer(joined, dtype="<u8").astype(np.uint64)
 
 
+def hashes_read(cells: Sequence[object], seed: int, known: Callable[[Hashes], Bools]) -> Hashes:
+    """Hashes of cells, '7.0' as '7' unless it is `known` as it is written, by an earlier version."""
+    read = [whole(cell) for cell in cells]
+    found = hashes(read, seed)
+    if all(one is other for one, other in zip(read, cells, strict=True)):
+        return found
+    written = hashes(cells, seed)
+    return np.where(known(written), written, found)
+
+
 def whole(cell: object) -> object:
     """An id as it is, but '7.0' as '7': so a column of whole numbers is written once a cell of it was empty."""
     return cell.strip().rstrip("0")[:-1] if type(cell) is str and _WHOLE.fullmatch(cell.strip()) else cell
@@ -48,6 +61,11 @@ def whole(cell: object) -> object:
 def with_arm(items: Hashes, arms: Index) -> Hashes:
     """The hash of an item together with the arm that was tried on it."""
     return mixed(items ^ mixed(arms.astype(np.uint64)))
+
+
+def with_outcome(ids: Hashes, codes: Hashes) -> Hashes:
+    """The hash of an id together with what was recorded of it."""
+    return mixed(ids ^ mixed(codes))
 
 
 def outcome_codes(names: Sequence[str], arms: Index, values: Floats, seed: int) -> Hashes:
@@ -79,6 +97,33 @@ def marks(rows: Chunks, sizes: Sequence[int], arms: Sequence[str], seed: int) ->
         running.update(block[start:].tobytes())
         at += len(block)
     return found
+
+
+def _rows(index: Index, values: Floats, codes: Hashes) -> Hashes:
+    return mixed(codes[index] ^ mixed((values + 0.0).view(np.uint64)))
+
+
+def some_rows(rows: Chunks, arms: Sequence[str], seed: int) -> Hashes | None:
+    """The smallest hashes of rows, by which they are known again in any order; none of few rows, or if rows repeat.
+
+    A row is its arm and its value: it tells something where hardly two are the same, as measured values are.
+    """
+    codes = hashes(arms, seed)
+    least: Hashes = np.zeros(0, dtype=np.uint64)
+    for index, values, _ in rows:
+        least = np.sort(np.concatenate([least, _rows(index, values, codes)]))[:_SAMPLE]
+    found = np.unique(least)
+    return found if len(found) >= max(_FEWEST, 0.9 * len(least)) else None
+
+
+def mostly_among(some: Hashes | None, rows: Chunks, arms: Sequence[str], seed: int) -> bool:
+    """Whether most of these hashes are of rows that stand among others."""
+    if some is None:
+        return False
+    codes, found = hashes(arms, seed), np.zeros(len(some), dtype=np.bool_)
+    for index, values, _ in rows:
+        found |= np.isin(some, _rows(index, values, codes))
+    return bool(found.mean() >= _MOST)
 
 
 def surprising(counts: Floats, totals: Floats, zero_one: bool) -> bool:

@@ -16,8 +16,17 @@ from roundwise.studies.packing import Hashes
 from roundwise.studies.results import checks
 from roundwise.studies.results.checks import Cells, taken, with_arms, written
 from roundwise.studies.results.columns import Layout, Options
-from roundwise.studies.results.earlier import Earlier, with_outcome
-from roundwise.studies.results.ids import Contents, Ids, Rows, hashes, outcome_codes, whole, with_arm
+from roundwise.studies.results.earlier import Earlier
+from roundwise.studies.results.ids import (
+    Contents,
+    Ids,
+    Rows,
+    hashes,
+    hashes_read,
+    outcome_codes,
+    with_arm,
+    with_outcome,
+)
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.names import Index, Names
 from roundwise.studies.results.recorded import LINES, Contradicted, Source
@@ -195,7 +204,11 @@ class RowLines(_Checked):
 
     def _items(self, cells: Cells) -> Hashes | None:
         if "item" in cells.columns:
-            return hashes(cells.columns["item"], self._seed)
+
+            def known(items: Hashes) -> Bools:
+                return self._earlier.known(items) | self._earlier.has(with_arm(items, cells.arms))
+
+            return hashes_read(cells.columns["item"], self._seed, known)
         if self._wide:
             return hashes([f"file {self._file}, line {line}" for line in cells.lines], self._seed)
         return None
@@ -227,11 +240,11 @@ class RowLines(_Checked):
                 f"no {role}", nameless, lambda k: (f"there is no {role} in this row.", "Add it, or remove the row.")
             )
         if role == "id":
-            written, read = (
-                with_arm(found, cells.arms) if self._wide else found
-                for found in (hashes(ids, self._seed) for ids in (cells.columns["id"], map(whole, cells.columns["id"])))
-            )
-            return np.where(self._earlier.has(written), written, read)
+
+            def of_rows(ids: Hashes) -> Hashes:
+                return with_arm(ids, cells.arms) if self._wide else ids
+
+            return of_rows(hashes_read(cells.columns["id"], self._seed, lambda ids: self._earlier.has(of_rows(ids))))
         assert items is not None
         return with_arm(items, cells.arms)
 

@@ -16,7 +16,7 @@ from roundwise.noise import Noise, items_of, range_of_means
 from roundwise.studies.results.checks import form_allowed
 from roundwise.studies.results.columns import Columns, Options, known_titles, layout
 from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
-from roundwise.studies.results.ids import marks, surprising
+from roundwise.studies.results.ids import marks, some_rows, surprising
 from roundwise.studies.results.lines import RowLines, SumLines
 from roundwise.studies.results.lots import Spool, Sums, kept, width_for
 from roundwise.studies.results.names import EVERY, Names
@@ -234,13 +234,16 @@ class Reader:
         if reader.ids.repeated and self.options.average_ids:
             every, spool = spool, self._spool()
             reader.average(every, spool)
+        some = None if reader.with_ids else some_rows(spool.after(), self.names.arms, self.seed)
         if not reader.with_ids and not self.options.again:
-            self.earlier.not_past_rows(sheet.name, spool, self.names.arms, self.seed)
+            self.earlier.not_past_rows(sheet.name, spool, self.names.arms, self.seed, some is not None)
         skipped = 0
         compared = bool(self.earlier.told) and not self.options.again and not reader.with_ids and not same
         if compared:
             self._said()
             skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
+            if some is not None and not self.options.cumulative:
+                self.earlier.mixed_in(sheet.name, spool, self.names.arms, self.seed)
             if skipped:
                 self._note_cumulative(skipped, spool.rows - skipped)
         known = [each.missing for each in self.earlier.told if each.missing is not None] if skipped else []
@@ -283,6 +286,7 @@ class Reader:
             ids=reader.ids.packed() if reader.with_ids else None,
             codes=reader.ids.packed_codes(self.seed) if reader.with_ids else None,
             start=start,
+            some=some,
             times=reader.times,
         )
 

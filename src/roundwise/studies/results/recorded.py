@@ -124,6 +124,7 @@ class Results:
     ids: str | None = None  # packed hashes of the ids of all rows
     codes: str | list[float | int] | None = None  # of each of these ids, a packed hash of its arm and outcome
     start: Start | None = None
+    some: Hashes | None = None  # of rows, by which they are known again in any order
     running: bool = False  # it was told as a running total, or the file before it, and nobody said otherwise since
     shared: bool = False  # values of a column that was not used come back with other arms: items, it seems
     sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may be items, by their titles
@@ -187,6 +188,7 @@ class Results:
             "ids": self.ids,
             "codes": self.codes,
             "start": None if self.start is None else list(self.start),
+            "some": None if self.some is None else packed_hashes(self.some),
             "running": self.running or None,
             "shared": self.shared or None,
             "sketches": {title: each.payload() for title, each in self.sketches.items()} or None,
@@ -230,6 +232,7 @@ class Results:
                 ids=payload.get("ids"),
                 codes=payload.get("codes"),
                 start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
+                some=unpacked_hashes(payload["some"]) if "some" in payload else None,
                 running=bool(payload.get("running", False)),
                 shared=bool(payload.get("shared", False)),
                 sketches=sketches_from(payload.get("sketches", {})),

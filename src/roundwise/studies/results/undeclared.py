@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Plain
 from roundwise.studies.packing import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
-from roundwise.studies.results.ids import hashes
+from roundwise.studies.results.ids import hashes, whole
 from roundwise.tables.cells import name_in
 from roundwise.tables.words import quoted
 
@@ -87,7 +87,7 @@ class Sketch(NamedTuple):
     def of(cls, arms: Sequence[object], cells: Sequence[object], seed: int) -> Sketch:
         """The sketch of a column."""
         some = [(arm, cell) for arm, cell in zip(arms, cells, strict=True) if name_in(cell)]
-        values, first = np.unique(hashes((cell for _, cell in some), seed), return_index=True)
+        values, first = np.unique(hashes((whole(cell) for _, cell in some), seed), return_index=True)
         few = slice(_KEPT)
         codes = hashes((some[i][0] for i in first[few].tolist()), seed)
         return cls(values[few], codes >> np.uint64(32))
