@@ -235,7 +235,7 @@ class Results:
                 some=unpacked_hashes(payload["some"]) if "some" in payload else None,
                 running=bool(payload.get("running", False)),
                 shared=bool(payload.get("shared", False)),
-                sketches=sketches_from(payload.get("sketches", {})),
+                sketches=sketches_from(payload["sketches"]) if "sketches" in payload else {},
                 new=bool(payload.get("new", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
                 notes=tuple(payload.get("notes", ())),
