@@ -12,7 +12,7 @@ from changing import rates, studies, sums
 from roundwise import Binary, Chances, Claims, Gaussian, Problem, Rounds, UnknownVariance
 from roundwise.betting.claims import Claiming
 from roundwise.planning.again import Outlook
-from  import Spread
+from roundwise.planning.rows import Quantiles
 from roundwise.state import Batch
 from roundwise.stopping import About
 from roundwise.studies import count
@@ -118,7 +118,7 @@ class TestForecasts:
         assert lines(study.extend(4000))["75mg beats placebo"].chance > before
 
     def test_many_rounds_are_not_said_twice(self):
-        spread = Spread(typical=1.0, p95=1.0)
+        spread = Quantiles(typical=1.0, p95=1.0)
         words = {"study": "s", "results": 1, "rounds": 1, "budget": None, "ended": None, "runs": 9}
         words |= {"samples": spread, "batches": spread, "next_is_last": 0.1, "within_budget": None}
         line = Outlook(**words, between=(6.0, math.inf)).line
