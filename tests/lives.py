@@ -19,9 +19,9 @@ QUESTIONS = {
     "above": "above --level 0.4",
     "any above": "any-above --level 0.4",
     "minimum": "minimum-below --level 0.4",
-    "largest": "largest --file scores.csv",
-    "features": "best-arm --features features.csv",
-    "features, level": "above --level 0.4 --features features.csv",
+    "largest": "largest --file FOLDER/scores.csv",
+    "features": "best-arm --features FOLDER/features.csv",
+    "features, level": "above --level 0.4 --features FOLDER/features.csv",
     "statements": "statements --control a --margin 0.01",
     "claims": "claims --control a",
     "by a margin": "claims --control a --margin 0.02",
@@ -53,7 +53,7 @@ class Life:
     def begun(self, question=None, noise=None, keys=None):
         """Settings are drawn until some are accepted: not every question goes with every noise model."""
         draw = self.random.choice
-        while True:
+        for _ in range(200):
             arms = list("abcde")[: draw([3, 3, 4, 5])]
             self._tables(arms)
             self.question, self.noise = question or draw(list(QUESTIONS)), noise or draw(NOISES)
@@ -65,6 +65,7 @@ class Life:
             words += draw(["", "", " --max-batch 90", " --min-per-arm 5"])
             if self.does(f"new s --arms {','.join(arms)} --seed {draw(range(99))} {words}"):
                 return self
+        raise AssertionError(f"no such study: {self.script[-1]}")
 
     def resumed(self, log):
         """One that was kept goes on: `log` is the file."""
@@ -90,7 +91,7 @@ class Life:
         """Whether something was recorded: by a command, or by the same from Python, whichever is drawn."""
         before, by_hand = self.digest(), work is not None and self.random.random() < 0.5
         self.script.append(f"{command}{' (Python)' if by_hand else ''}")
-        code, said = self.outcome(shlex.split(command), work if by_hand else None)
+        code, said = self.outcome(shlex.split(command.replace("FOLDER", str(self.folder))), work if by_hand else None)
         self.script[-1] += f" -> {code} {said[:200]}"
         assert code in (0, 2), said
         changed = self.digest() != before
