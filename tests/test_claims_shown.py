@@ -17,6 +17,7 @@ from roundwise.state import Batch
 from roundwise.stopping import About
 from roundwise.studies import count
 from roundwise.studies.keeping import verified
+from roundwise.studies.report.claims import claim_table
 from roundwise.studies.report.model import Course, Shown
 from roundwise.studies.report.page import bars_of, evidence_chart
 from roundwise.studies.report.ratios import as_ratio, ratio_words
@@ -98,6 +99,10 @@ class TestForecasts:
         found = lines(study.report())
         assert (found["300mg beats placebo"].shown, found["300mg beats placebo"].chance) == (True, 1.0)
         assert found["300mg does not beat placebo"].chance is None
+        stands = {row[0]: row[3] for row in claim_table(study.report())}
+        assert stands["300mg beats placebo"] == "shown in round 1"
+        assert stands["300mg does not beat placebo"] == "other side shown"  # no result is asked for it
+        assert stands["25mg beats placebo"] == stands["25mg does not beat placebo"] == "open"
 
     def test_nothing_is_forecast_when_nothing_is_left(self, make):
         """Also where more came back than was asked for, so that the budget is used before it was said to be."""

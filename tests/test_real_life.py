@@ -125,17 +125,33 @@ class TestTheSplit:
         assert report.guarantee == "kept"  # how many results there are of an arm has no part in it
 
     @pytest.mark.parametrize("split", ["2:1:1", None])
+    def test_it_is_said_wherever_one_looks(self, split):
+        """Also by whoever reads no more than the last checkpoint: `tell` of a later day, and a quick look."""
+        self.told(split, [1000, 560, 440] if split else [650, 750, 600], round=2000)
+        with load_study("s") as study:
+            expected = study.report().dangers
+            assert len(expected) == 1
+            assert study.status().dangers == expected
+        with load_study("s") as study:
+            counts = study.ask().pulls + np.array([-60, 120, -60])
+            (danger,) = study.tell({"arm": ARMS, "count": counts.tolist(), "successes": (counts // 3).tolist()}).dangers
+            assert danger.startswith("The results are split among the arms otherwise than was asked")
+            assert "b has " in danger
+
+    @pytest.mark.parametrize("split", ["2:1:1", None])
     def test_that_is_chance(self, split):
         assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round=2000).dangers == ()
 
     def test_it_warns_as_rarely_as_it_says(self):
-        from roundwise.studies.drift import splits_differ
+        from roundwise.studies.drift import Splits
 
         rng, shares = np.random.default_rng(1), [np.array([2.0, 1, 1]), np.array([1.0, 1, 4])]
-        found = [
-            splits_differ([(each, rng.multinomial(300, each / each.sum()).astype(float)) for each in shares])
-            for _ in range(2000)
-        ]
+        found = []
+        for _ in range(2000):
+            splits = Splits()
+            for each in shares:
+                splits = splits.plus(each, rng.multinomial(300, each / each.sum()).astype(float))
+            found.append(splits.chance)
         assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=4 * np.sqrt(0.05 * 0.95 / 2000))
 
     def test_missing_ones_came_too(self, tmp_path):

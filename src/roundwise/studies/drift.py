@@ -14,7 +14,6 @@ chance is found by drawing (with a fixed seed), which is exact up to the number 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -224,23 +223,37 @@ def split_differs(shares: Floats, counts: Floats) -> float:
     return _share(distance(drawn.astype(np.float64)), float(distance(came)))
 
 
-def splits_differ(rounds: Sequence[tuple[Floats, Floats]]) -> float:
+class Splits(NamedTuple):
     """The same of several rounds, each with the shares it was asked with: rounds too small for the law are left out.
 
     >>> import numpy as np
     >>> equal, other = np.array([1.0, 1.0]), np.array([3.0, 1.0])
-    >>> splits_differ([(equal, np.array([520.0, 480.0])), (other, np.array([760.0, 240.0]))]) > 0.2
+    >>> Splits().plus(equal, np.array([520.0, 480.0])).plus(other, np.array([760.0, 240.0])).chance > 0.2
     True
-    >>> splits_differ([(equal, np.array([560.0, 440.0])), (other, np.array([690.0, 310.0]))]) < 1e-6
+    >>> Splits().plus(equal, np.array([560.0, 440.0])).plus(other, np.array([690.0, 310.0])).chance < 1e-6
     True
     """
-    square, freedom = 0.0, 0
-    for shares, counts in rounds:
+
+    square: float = 0.0
+    freedom: int = 0
+    asked: tuple[float, ...] = ()  # in all rounds, by arm
+
+    def plus(self, shares: Floats, counts: Floats) -> Splits:
+        """With one more round. (K), (K)"""
+        old = np.zeros(len(shares))
+        old[: len(self.asked)] = self.asked[: len(shares)]
+        found = self._replace(asked=tuple((old + shares).tolist()))
         wanted, came = shares[shares > 0], counts[shares > 0]
         expected = came.sum() * wanted / max(wanted.sum(), 1e-300)
-        if len(wanted) > 1 and expected.min() >= EXPECTED:
-            square, freedom = square + float(((came - expected) ** 2 / expected).sum()), freedom + len(wanted) - 1
-    return chi_squared_tail(freedom, square) if freedom else 1.0
+        if len(wanted) < 2 or expected.min() < EXPECTED:
+            return found
+        square = float(((came - expected) ** 2 / expected).sum())
+        return found._replace(square=self.square + square, freedom=self.freedom + len(wanted) - 1)
+
+    @property
+    def chance(self) -> float:
+        """How likely chance alone splits results so differently."""
+        return chi_squared_tail(self.freedom, self.square) if self.freedom else 1.0
 
 
 def _share(drawn: Floats, seen: float) -> float:

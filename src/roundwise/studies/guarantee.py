@@ -18,8 +18,8 @@ from roundwise.noise import items_of
 from roundwise.questions.besides import one_by_one
 from roundwise.stopping import exacting
 from roundwise.stopping.base import Standing, explained, rule_notes
-from roundwise.studies.drift import SURPRISING, Disagreement, differs, missing_differs, split_differs, splits_differ
-from roundwise.studies.so_far import kind_of
+from roundwise.studies.drift import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
+from roundwise.studies.so_far import kind_of, with_split
 from roundwise.studies.state import State
 from roundwise.studies.words import capital, count, day, few, rarity, sentence, several
 
@@ -189,9 +189,12 @@ def _split(state: State) -> list[str]:
         wanted = np.array(settings.split)
         chance = split_differs(wanted, came)
     else:
-        rounds = [] if state.whole is not None else [each for each in state.recent if each.counted]
-        wanted = sum((each.pulls for each in rounds), np.zeros(len(came)))
-        chance = splits_differ([(each.pulls, each.counts + each.lost) for each in rounds])
+        splits = state.so_far.splits
+        if splits is None:  # in the record of an earlier version; only where all rounds are at hand
+            splits = Splits()
+            for asked in [] if state.whole is not None else state.recent:
+                splits = with_split(splits, asked) if asked.counted else splits
+        wanted, chance = np.array(splits.asked), splits.chance
     if chance >= SURPRISING:
         return []
     expected = came.sum() * wanted / wanted.sum()

@@ -13,7 +13,7 @@ import numpy as np
 from roundwise.arrays import Facts, Plain
 from roundwise.estimates import Past
 from roundwise.problem import Problem
-from roundwise.studies.drift import Agreement, Apart, agreement
+from roundwise.studies.drift import Agreement, Apart, Splits, agreement
 from roundwise.studies.packing import Unreadable, packed, unpacked_as
 from roundwise.studies.results import Results, Start
 from roundwise.studies.rounds import Asked, of_arms
@@ -50,6 +50,7 @@ class SoFar:
     shared: bool = False  # whether several arms were tried on the same items
     passed: tuple[int, ...] = ()  # batches that no decision has seen: counted anew, an earlier one decided
     late: Mapping[str, Late] = field(default_factory=dict)  # what they brought, by the name of the arm
+    splits: Splits | None = field(default_factory=Splits)  # of rounds that are a number of results; None: unknown
 
     def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
         """With one more batch."""
@@ -64,6 +65,7 @@ class SoFar:
             ends=_ends(self.ends, asked),
             starts=(*self.starts, *(each.start for each in asked.files if each.start is not None))[-STARTS:],
             shared=self.shared or shares_items(asked),
+            splits=None if self.splits is None else with_split(self.splits, asked),
         )
         if self.agreement is not None:
             batch = of_arms(asked.whole, asked.arms, names)
@@ -87,6 +89,7 @@ class SoFar:
             agreement=self.agreement,
             passed=(*self.passed, asked.number),
             late=late,
+            splits=self.splits,
         )
 
     def payload(self) -> Plain:
@@ -111,6 +114,7 @@ class SoFar:
                 if self.passed
                 else {}
             ),
+            **({} if self.splits is None else {"splits": list(self.splits)}),
         }
 
     @classmethod
@@ -137,12 +141,20 @@ class SoFar:
             bool(payload["shared"]),
             tuple(int(number) for number in payload.get("passed", ())),
             {str(arm): Late(*map(float, each)) for arm, each in payload.get("late", {}).items()},
+            _splits(payload),
         )
 
 
 def having(entry: Mapping[str, object], keys: Sequence[str]) -> Plain:
     """An entry of JSON that has these keys; an error if it does not."""
     return {**entry, **{key: entry[key] for key in keys}}
+
+
+def _splits(payload: Facts) -> Splits | None:
+    if "splits" not in payload:
+        return None
+    square, freedom, asked = payload["splits"]
+    return Splits(float(square), int(freedom), tuple(float(each) for each in asked))
 
 
 def _agreement(written: object) -> Agreement:
@@ -193,6 +205,11 @@ def with_lost(lost: Mapping[str, int], asked: Asked) -> dict[str, int]:
         if number:
             found[arm] = found.get(arm, 0) + int(number)
     return found
+
+
+def with_split(splits: Splits, asked: Asked) -> Splits:
+    """How rounds were split with one more, if that is a number of results."""
+    return splits.plus(asked.pulls, asked.counts + asked.lost) if asked.by_number else splits
 
 
 def with_contradicted(known: Mapping[str, int], files: Sequence[Results]) -> dict[str, int]:

@@ -74,6 +74,8 @@ def _stands(report: Contents, claim: Shown) -> str:
     if not claim.shown:
         if claim.arm is not None and report.status == "decided":
             return "the only one left"
+        if claim.label is not None and any(each.shown and each.label == claim.label for each in report.claim_rows):
+            return "other side shown"
         return "given up" if claim.given_up else "open"
     at = "" if claim.shown_at is None else f" in round {claim.shown_at}"
     return f"shown{at}"
