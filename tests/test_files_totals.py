@@ -97,6 +97,16 @@ class TestRunningTotals:
             tell(table(*grown), told=[first], **words)
         assert tell(table(*drawn(1020)), told=[first], **words).rows == 3060
 
+    def test_rows_that_are_as_many_as_the_sums_before_and_what_was_asked_are_asked_about(self, tell):
+        """Sums of the first days, then an export of rows "so far": no row can be compared, but they can be counted."""
+        sums = tell("arm,count,total\n" + "".join(f"{arm},30,60\n" for arm in ARMS), noise=Gaussian())
+        rows = table(*(f"{arm},{x}" for arm in ARMS for x in [1, 2, 3] * 20))
+        words = {"noise": Gaussian(), "told": [sums]}
+        with pytest.raises(DataError, match="it could hold all rows that are recorded"):
+            tell(rows, waiting=np.full(3, 30.0), **words)
+        assert tell(rows, waiting=np.full(3, 60.0), **words).rows == 180
+        assert tell(rows, waiting=np.full(3, 30.0), again=True, **words).rows == 180
+
     def test_after_a_running_total_every_file_is_asked_about(self, tell):
         asked = np.array([99.0, 99, 99])
         first = tell(self.SUMS)

@@ -25,7 +25,7 @@ from roundwise.estimates import Past
 from roundwise.noise import Noise, variances
 from roundwise.state import Batch
 from roundwise.studies.packing import Hashes
-from roundwise.studies.results.ids import marks, mostly_among, with_outcome
+from roundwise.studies.results.ids import among, marks, mostly_among, with_outcome
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.recorded import Results, Start
 from roundwise.tables.words import refusal
@@ -145,11 +145,11 @@ class Earlier:
 
     def has(self, ids: Hashes) -> Bools:
         """Which ids are among them."""
-        return _among(self.ids, ids)
+        return among(self.ids, ids)
 
     def known(self, items: Hashes) -> Bools:
         """Which items were used in an earlier round."""
-        return _among(_NONE if self.items is None else self.items, items)
+        return among(_NONE if self.items is None else self.items, items)
 
     @cached_property
     def together(self) -> Amounts:
@@ -204,14 +204,16 @@ class Earlier:
     def reordered(self, name: str, file: Amounts, noise: Noise) -> None:
         """Raise an error where rows may be all that is recorded in another order, and more.
 
-        0 and 1 are counted by arm and outcome, as sums are; of other values only what is far likelier is asked about.
+        0 and 1 are counted by arm and outcome, as sums are. Other values are asked about where that is far likelier, or
+        where all that is recorded and just what was asked for would make as many.
         """
         low, high, whole, *_ = noise.outcome
         if not self.told or not file.contains(self.together, low, high):
             return
         zero_one = whole and (low, high) == (0.0, 1.0)
-        spoken_for = not zero_one or self.believed or fits(file.counts, self.waiting, self.fresh)
-        if not (spoken_for and self._new(file, [self.together], noise, zero_one)):
+        rest, asked = file.counts - self.together.counts, self.waiting
+        new = fits(file.counts, asked, self.fresh) if zero_one else asked is None or not np.array_equal(rest, asked)
+        if not ((self.believed or new) and self._new(file, [self.together], noise, zero_one)):
             raise refusal(name, "this looks like a running total: it could hold all rows that are recorded.", _which())
 
     # --- sums
@@ -322,13 +324,6 @@ def nothing_new(name: str, rows: int, but: str | None = None) -> DataError:
     """All that a file brings is recorded, `but` some of it otherwise."""
     otherwise = "" if but is None else f" {but}."
     return DataError(f"{name} brings nothing new: all of its {rows} rows are recorded.{otherwise} Nothing was changed.")
-
-
-def _among(known: Hashes, values: Hashes) -> Bools:
-    """Which values are among the known ones, which are ascending, and may be many."""
-    if not len(known):
-        return np.zeros(len(values), dtype=np.bool_)
-    return known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
 
 
 def _of_arms(each: Results, names: Sequence[str], wanted: Sequence[str]) -> Results:

@@ -126,6 +126,13 @@ def mostly_among(some: Hashes | None, rows: Chunks, arms: Sequence[str], seed: i
     return bool(found.mean() >= _MOST)
 
 
+def among(known: Hashes, values: Hashes) -> Bools:
+    """Which values are among the known ones, which are ascending, and may be many."""
+    if not len(known):
+        return np.zeros(len(values), dtype=np.bool_)
+    return known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
+
+
 def surprising(counts: Floats, totals: Floats, zero_one: bool) -> bool:
     """Whether other rows would hardly be the same: once in a thousand times if they are 0 and 1 in any order."""
     if not zero_one:
