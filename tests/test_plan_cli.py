@@ -42,7 +42,7 @@ def works(roundwise):
 def test_it_prints_a_plan(works):
     out = works(*PLAN, *FEW, "--budget", "3000", "--batch-days", "2", "--sample-cost", "red=1,green=2,blue=50%")
     for said in (
-        "if it is ahead by",
+        "ahead by",
         "In words.",
         "For a protocol.",
         "Settings, for",
