@@ -10,10 +10,12 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed, interval
-from roundwise.betting.ledger import Wanted
-from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
+from roundwise.betting.ledger import Ledger, Wanted
+from roundwise.betting.nulls import Open, in_parts
+from roundwise.betting.part_forms import level_of
+from roundwise.betting.parts import Field, log_phi, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Seen, columns, levels_apart, seen, tilts_of
+from roundwise.noise.parts import Form, Tilts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.questions.several import near_words
@@ -33,6 +35,7 @@ class Won(NamedTuple):
     above: Floats  # (K), L^+
     below: Floats  # (K), L^-
     settled: Bools  # (K), all sets that have the arm on the other side lost, at one time
+    gone: Floats = np.zeros(())  # (), what arms that left have lost, at most 0
 
 
 class Sides(NamedTuple):
@@ -42,21 +45,21 @@ class Sides(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AboveLedger:
+class AboveLedger(Ledger):
     """log E_S = sum over S of L^- plus sum over the others of L^+; an arm is settled when all S that disagree lost.
 
     The product needs arms that are independent given the past. Its own maximum counts, never the product of each
     arm's maximum (docs/why-the-guarantee-holds.md).
 
+    Of every other arm the least of L^+, L^- and 0 is added, so what was won on one arm is no evidence about another.
     With a tolerance L^+ is won against "the mean is at most the level less the tolerance", L^- against "at least the
-    level and the tolerance": an arm in between is in no such cell, so what is reckoned for the others is at most 0.
+    level and the tolerance", and an arm in between is in neither.
     """
 
     level: float
     tolerance: float = 0.0
-    shifts = False
     agrees = True
-    worth = 1.0
+    tag = "above"
     independent: ClassVar[bool] = True  # whether what is won on different arms may be multiplied
     dropping = (
         ": {arm} is no longer asked about, what was lost on it stays lost, and what was shown of the others stays "
@@ -67,7 +70,7 @@ class AboveLedger:
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won."""
         nothing = np.zeros((*runs, problem.arms))
-        return Won(nothing, nothing, nothing > 0)
+        return Won(nothing, nothing, nothing > 0, np.zeros(runs))
 
     def choice(self, problem: Problem, won: Won, known: Known) -> Sides:
         """The side of the past mean."""
@@ -98,69 +101,44 @@ class AboveLedger:
         over arms of their averages would be no purse: what the others have won is that of before. In one dealing it
         may.
         """
-        runs, several = won.above.shape[:-1], parts.dealings
-        data, first = seen(known.past, parts), not known.past.history
-        above, below, done = (columns(each, several) for each in (won.above, won.below, won.settled))
-        bars, means = columns(self.bars(problem, won), several), columns(known.past.means, several)
-        found = np.empty_like(above), np.empty_like(below)
-        for here in chunks(data.counts.shape):
-            part = data.at(here)
-            field = field_of(part, None if first else means[:, here], False)
-            purses = (above[:, here], below[:, here])
-            together = several == 1 and self.independent
-            plus, minus = self._played(problem, purses, done[:, here], bars[:, here], part, field, together)
-            found[0][:, here], found[1][:, here] = plus, minus
-        won = won._replace(above=averaged(found[0], runs, several), below=averaged(found[1], runs, several))
+        gate, arms = GATE if known.past.counts.any() else FIRST_GATE, problem.arms
+        together = parts.dealings == 1 and self.independent
+
+        def opened(field: Field, tilts: Tilts, gains: Floats, done: Bools, bars: Floats, gone: Floats) -> Open | None:
+            higher = field.means > self.level
+            sides = np.concatenate([higher.any(axis=0), ~higher.all(axis=0)]) & ~np.concatenate([done, done])
+            at = np.flatnonzero(sides)  # an arm may change its side
+            if not at.size:
+                return None
+            place, run = at % done.size, at % done.shape[1]
+            arm = (np.arange(len(field.means)) * done.size)[:, None] + place
+            sign = np.broadcast_to(np.where(at < done.size, 1.0, -1.0), arm.shape)
+            form = Form([arm], [sign], sign * self.level - self.tolerance)
+            goal, every = bars.reshape(-1).take(place), gains.flatten()
+            above, spread = higher.reshape(-1).take(arm), tilts.level_variances(self.level)
+
+            def others(p: int, money: Floats) -> None:
+                if together and p:
+                    every[at] = money
+                    least = self._least(*every.reshape(2, *done.shape))
+                    lost = summed(least[None])[0] + gone[0]  # on all arms, those that left included
+                    goal[:] = problem.goal + least.reshape(-1).take(place) - lost.take(run)
+
+            return Open(
+                form,
+                at,
+                goal,
+                gate=lambda z: (z >= gate) & (above == (sign > 0)),
+                variance=spread.reshape(-1).take(arm) if spread.size > 1 else spread.item(),
+                level=level_of(form),
+                switch=others,
+            )
+
+        money = np.concatenate([won.above, won.below], axis=-1)
+        others_of = (won.settled, self.bars(problem, won), won.gone[..., None])
+        after = in_parts(problem, known, parts, False, opened, money, *others_of, wide=2 * arms)
+        won = won._replace(above=after[..., :arms], below=after[..., arms:])
         return won._replace(settled=self.decided(problem, won))
-
-    def _played(
-        self,
-        problem: Problem,
-        purses: tuple[Floats, Floats],
-        done: Bools,
-        goals: Floats,
-        data: Seen,
-        field: Field,
-        together: bool,
-    ) -> tuple[Floats, Floats]:
-        """L^+ and L^- of each column after all parts. (K, n)"""
-        parts, tilts = len(data.counts), tilts_of(problem.noise, data)
-        open_ = np.flatnonzero(~done)
-        arm = (np.arange(parts) * done.size)[:, None] + open_
-        away, inverse, new, leverage = (
-            each.reshape(parts, -1).take(open_, axis=1, mode="clip")
-            for each in (field.means, field.inverse, field.new, field.per_row)
-        )
-        away -= self.level
-        above = away > 0
-        sign = np.where(above, 1.0, -1.0)
-        variances = tilts.level_variances(self.level)
-        z = np.abs(away, out=away)
-        z += self.tolerance
-        z /= np.sqrt(inverse * (variances.reshape(-1).take(arm) if variances.size > 1 else variances.item()))
-        new -= self.level
-        new *= sign
-        new += self.tolerance
-        good = possible(inverse, leverage, z >= (GATE if data.before.counts.any() else FIRST_GATE))
-        tilt = levels_apart(tilts, arm, sign, new, leverage, self.level, -self.tolerance)
-        inverse /= leverage
-        plus, minus = (each.reshape(-1).take(open_) for each in purses)
-        mine, other = np.where(above[0], plus, minus), np.where(above[0], minus, plus)
-        goal, least = goals.reshape(-1).take(open_), np.ascontiguousarray(self._least(*purses))
-
-        def switch(p: int, gains: Floats) -> None:
-            turned = np.flatnonzero(above[p] != above[p - 1]) if p else np.empty(0, dtype=np.intp)
-            if turned.size:
-                gains[turned], other[turned] = other[turned], gains[turned]
-            if together and p:
-                here = self._least(gains, other)
-                least.reshape(-1)[open_] = here
-                np.subtract(problem.goal + here, summed(least[None])[0].take(open_ % done.shape[1]), out=goal)
-
-        mine = settled(goal, mine, z, inverse, tilt, good, switch, data.jump)
-        found = [each.reshape(-1).copy() for each in purses]
-        found[0][open_], found[1][open_] = np.where(above[-1], mine, other), np.where(above[-1], other, mine)
-        return found[0].reshape(done.shape), found[1].reshape(done.shape)
 
     def stops(self, problem: Problem, won: Won) -> Bools:
         """Every arm is settled."""
@@ -171,22 +149,21 @@ class AboveLedger:
         return np.asarray(won.above > won.below)
 
     def without(self, problem: Problem, won: Won, arm: int) -> Won:
-        """What was lost on the arm goes into every set: once, by way of the first arm (Proposition 22)."""
-        above, below = np.delete(won.above, arm), np.delete(won.below, arm)
-        first = np.zeros_like(above)
-        first[0] = min(float(won.above[arm]), float(won.below[arm]))
-        return Won(above + first, below + first, np.delete(won.settled, arm))
+        """What was lost on the arm stays lost, whatever the others are (Proposition 22)."""
+        lost = self._least(won.above, won.below)[arm]
+        above, below, settled = np.delete(won.above, arm), np.delete(won.below, arm), np.delete(won.settled, arm)
+        return Won(above, below, settled, won.gone + lost)
 
     def with_one_more(self, won: Won) -> Won:
         """It starts with nothing (Proposition 23)."""
-        return Won(np.append(won.above, 0.0), np.append(won.below, 0.0), np.append(won.settled, False))
+        return Won(np.append(won.above, 0.0), np.append(won.below, 0.0), np.append(won.settled, False), won.gone)
 
-    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Some arm is settled on the wrong side, or the set of the right sides has lost."""
         low, high = means < self.level - self.tolerance, means > self.level + self.tolerance
         against = won.settled & np.where(won.above > won.below, low, high)
         cell = np.where(high, won.below, np.where(low, won.above, 0.0 if self.tolerance else won.above))
-        return np.asarray(against.any(axis=-1) | (total(cell) >= problem.goal))
+        return np.asarray(against.any(axis=-1) | (total(cell) + won.gone >= problem.goal))
 
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Sides, known: Known) -> Wanted:
@@ -216,9 +193,9 @@ class AboveLedger:
         return above, np.where(above, won.above, won.below) + self.others(won)
 
     def others(self, won: Won) -> Floats:
-        """For each arm what was won against the likelier sides of all others."""
+        """For each arm what was lost on all others, those that left included; at most 0."""
         least = self._least(won.above, won.below)
-        return total(least)[..., None] - least
+        return total(least)[..., None] - least + won.gone[..., None]
 
     def claims(self, problem: Problem, won: Won, choice: Sides, names: Sequence[str]) -> list[Claim]:
         """Of each arm the side that it is on."""
@@ -237,8 +214,9 @@ class AboveLedger:
         ]
 
     def emptied(self, problem: Problem, won: Won) -> bool:
-        """The set that lost least has lost."""
-        return bool(total(self._least(won.above, won.below)) >= problem.goal)
+        """The set that lost least has lost; with a tolerance no set need be true."""
+        least = total(np.minimum(won.above, won.below)) + won.gone
+        return not self.tolerance and bool(least >= problem.goal)
 
     def means(self, bets: Bets) -> Interval:
         """An end passes the level, less the tolerance, just when the arm is settled on that side."""
@@ -268,6 +246,5 @@ class AboveLedger:
         return np.abs(known.past.means - self.level) + self.tolerance
 
     def _least(self, above: Floats, below: Floats) -> Floats:
-        """What was won against the likeliest cell of each arm: with a tolerance it may lie between the two."""
-        least = np.minimum(above, below)
-        return np.minimum(least, 0.0) if self.tolerance else least
+        """What was lost on each arm, whichever side it is on, or none."""
+        return np.minimum(np.minimum(above, below), 0.0)

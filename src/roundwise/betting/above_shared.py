@@ -44,7 +44,7 @@ class SharedAboveLedger(AboveLedger):
         lack = np.log1p(lacking(*_sides(problem, won), np.ones(problem.arms)))
         return above, np.where(above, won.above, won.below) - lack
 
-    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Some arm is settled on the wrong side."""
         low, high = means < self.level - self.tolerance, means > self.level + self.tolerance
         return np.asarray((won.settled & np.where(won.above > won.below, low, high)).any(axis=-1))
@@ -54,12 +54,13 @@ class SharedAboveLedger(AboveLedger):
         lost, higher = np.minimum(won.above, won.below)[arm], won.above > won.below
         above = np.where(won.settled & higher, won.above, np.minimum(won.above, lost))
         below = np.where(won.settled & ~higher, won.below, np.minimum(won.below, lost))
-        return Won(*(np.delete(each, arm) for each in (above, below, won.settled)))
+        above, below, settled = np.delete(above, arm), np.delete(below, arm), np.delete(won.settled, arm)
+        return Won(above, below, settled, np.minimum(won.gone, lost))
 
     def with_one_more(self, won: Won) -> Won:
-        """One that joins starts with the smallest purse there is, at most 1 (Proposition 18)."""
-        least = min(float(np.minimum(won.above, won.below).min()), 0.0)
-        return Won(np.append(won.above, least), np.append(won.below, least), np.append(won.settled, False))
+        """It starts with the smallest purse there is, at most 1 and what any arm had that left (Proposition 18)."""
+        least = min(float(np.minimum(won.above, won.below).min()), float(won.gone))
+        return Won(np.append(won.above, least), np.append(won.below, least), np.append(won.settled, False), won.gone)
 
     def emptied(self, problem: Problem, won: Won) -> bool:
         """Never: no arm has both sides shown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,19 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, marked, total, zeros
-from roundwise.betting.best_arm_parts import played
 from roundwise.betting.bounds import Bets, agreed
-from roundwise.betting.ledger import Wanted, reached
-from roundwise.betting.parts import averaged, chunks, field_of, log_phi
+from roundwise.betting.ledger import Ledger, Wanted, reached
+from roundwise.betting.nulls import Open, in_parts
+from roundwise.betting.parts import Field, largest, log_phi, summed
 from roundwise.estimates import CROWD, Forecast, Known, apart
 from roundwise.noise import items_of
-from roundwise.noise.parts import columns, seen
+from roundwise.noise.parts import Form, Index, Tilts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, pairs, quiet
 from roundwise.questions.best_arm import star
 from roundwise.state import Batch, Parts
 from roundwise.stopping.base import Behind, Claim, Interval
 
+CLEAR = 3.0  # standard errors: a lead that is bet on even if it is unsure who leads
+SURE = 0.2  # the chance that the leader is right, as the past sees it, from which on every lead is bet on
 TOLD_APART = 0.25  # with more than CROWD arms: bets are wary once so much of what tells them apart is not noise
 
 
@@ -31,6 +34,7 @@ class Won(NamedTuple):
 
     gains: Floats  # (K), log E_i
     lost: Bools  # (K), E_i reached 1/delta at some time
+    left: Floats = np.zeros(())  # (), how many arms left because of results
 
 
 class Leader(NamedTuple):
@@ -41,12 +45,11 @@ class Leader(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BestArmLedger:
+class BestArmLedger(Ledger):
     """Cells Q_i = {mu_i is the largest}; the bet against Q_i is that its rival is better."""
 
     shifts = True
-    agrees = False
-    worth = 1.0
+    tag = "best-arm"
     dropping = (
         ", at a price: what was won against each other arm is cut to what was won against {arm}, and what was ruled "
         "out stays so only if {arm} was ruled out, too."
@@ -56,7 +59,7 @@ class BestArmLedger:
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """Nothing won, nobody out."""
         nothing = zeros((*runs, problem.arms))
-        return Won(nothing, nothing > 0)
+        return Won(nothing, nothing > 0, np.zeros(runs))
 
     @quiet
     def choice(self, problem: Problem, won: Won, known: Known) -> Leader:
@@ -84,28 +87,52 @@ class BestArmLedger:
         need = np.where(won.lost, 0.0, problem.goal - won.gains)
         gain = problem.noise.form(known, batch, choice.rivals, need)
         after = won.gains + gain
-        return Won(after, won.lost | reached(need, gain, after, problem.goal))
+        return Won(after, won.lost | reached(need, gain, after, problem.goal), won.left)
 
     @quiet
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Leader, parts: Parts, shifts: bool) -> Won:
         """The same after a batch in parts: the average over its dealings counts, at its end."""
-        several = parts.dealings
-        data, first = seen(known.past, parts), not known.past.history
-        gains, lost, means = (columns(each, several) for each in (won.gains, won.lost, known.means))
-        error = columns(np.sqrt(known.variance[..., None] / np.maximum(known.past.counts, 1.0)), several)
-        extra = columns(self._extra(known, choice), several) if shifts and known.past.batches > 1 else None
-        many = problem.arms > CROWD and not first
-        wary = columns(apart(known)[..., None] >= TOLD_APART, several)[0] if many else None
-        found = np.empty_like(gains)
-        for here in chunks(data.counts.shape):
-            part, out = data.at(here), lost[:, here]
-            field = field_of(part, None if first else means[:, here], shifts)
-            looks = field.means.copy() if first else field.means - out * error[:, here]
-            before = None if extra is None else extra[:, here]
-            crowd = None if wary is None or not wary[here].any() else wary[here]
-            found[:, here] = played(problem, gains[:, here], out, part, field, looks, before, first, crowd)
-        after = averaged(found, won.gains.shape[:-1], several)
-        return Won(after, won.lost | (after >= problem.goal))
+        past, first = known.past, not known.past.history
+        error = np.sqrt(known.variance[..., None] / np.maximum(past.counts, 1.0))
+        late = shifts and past.batches > 1
+        extra = self._extra(known, choice) if late else error
+        wary = apart(known)[..., None] >= TOLD_APART if problem.arms > CROWD and not first else won.lost[..., :1]
+
+        def opened(
+            field: Field, tilts: Tilts, gains: Floats, lost: Bools, error: Floats, extra: Floats, wary: Bools
+        ) -> Open | None:
+            at = np.flatnonzero(~lost)
+            if not at.size:
+                return None
+            looks = field.means.copy() if first else field.means - lost * error
+            place = np.arange(len(looks))[:, None] * lost.size
+            lead, follow = leaders(looks, field, first)
+            run, arm = at % lost.shape[1], place + at
+            leader = lead.take(run, axis=1)
+            own = leader == arm
+            rival = np.where(own, follow.take(run, axis=1), leader)
+            form = Form([rival, arm], None, np.broadcast_to(0.0, arm.shape))
+            spread = np.broadcast_to(tilts.variances, looks.shape).reshape(-1)
+
+            def more(before: Floats) -> Floats:
+                other = np.where(own, rival, arm)
+                return field.inverse.reshape(-1).take(other) ** 2 * extra.reshape(-1).take(other - place)
+
+            def gate(z: Floats) -> Bools | None:
+                if first:  # bet on once the leader is more likely right than wrong
+                    live = summed(np.where(own, 0.0, log_phi(z)).reshape(looks.shape)) >= math.log(0.5)
+                    live[0] = False
+                    return live[:, run]
+                if problem.arms <= CROWD or not wary.any():
+                    return None
+                sums = [np.bincount(run, row, lost.shape[1]) for row in np.where(own, 0.0, log_phi(z))]
+                return (z >= CLEAR) | (np.array(sums) >= math.log(SURE))[:, run] | ~wary[0, run]
+
+            variance = (spread.take(arm) + spread.take(rival)) / 2 if tilts.variances.size > 1 else float(spread[0])
+            return Open(form, at, problem.goal, run, gate, more if late else None, variance)
+
+        after = in_parts(problem, known, parts, shifts, opened, won.gains, won.lost, error, extra, wary)
+        return Won(after, won.lost | (after >= problem.goal), won.left)
 
     def _extra(self, known: Known, choice: Leader) -> Floats:
         """N^2 times what the shifts of earlier batches add to the variance of each lead, for the leader of before."""
@@ -128,13 +155,13 @@ class BestArmLedger:
     def without(self, problem: Problem, won: Won, arm: int) -> Won:
         """Each arm's money is cut to that of the arm (Proposition 22)."""
         gains = np.minimum(np.delete(won.gains, arm), won.gains[arm])
-        return Won(gains, (np.delete(won.lost, arm) & won.lost[arm]) | (gains >= problem.goal))
+        return Won(gains, (np.delete(won.lost, arm) & won.lost[arm]) | (gains >= problem.goal), won.left + 1.0)
 
     def with_one_more(self, won: Won) -> Won:
-        """It starts with the least that any arm has (Proposition 23)."""
-        return Won(np.append(won.gains, won.gains.min()), np.append(won.lost, False))
+        """It starts with the least that any arm has, at most 1 (Proposition 23)."""
+        return Won(np.append(won.gains, min(float(won.gains.min()), 0.0)), np.append(won.lost, False), won.left)
 
-    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """The best arm has been ruled out."""
         return won.lost[..., int(means.argmax())]
 
@@ -169,17 +196,38 @@ class BestArmLedger:
         return bets.intervals()
 
     def spare(self, bets: Bets) -> Floats:
-        """How far each arm is behind the best one; 0 if it may be the best."""
+        """How far each arm is behind the best one; 0 if it may be the best.
+
+        Once arms left because of results, who the rivals in earlier batches are was not known before these: then it is
+        one rival for all batches, whose choice among all arms there were is paid for.
+        """
         arms, lost = np.arange(bets.problem.arms), bets.end.won.lost
-        rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], arms) for bet in bets.placed]
-        return np.where(lost, agreed(bets.bound(rivals[-1], bets.problem.goal, rivals), 0.0, lost), 0.0)
+        if bets.end.won.left:
+            rival = pairs(bets.end.choice.rivals.pieces.arms[..., 0], arms)
+            found = bets.bound(rival, bets.bar_of_leader(float(bets.end.won.left)))
+        else:
+            rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], arms) for bet in bets.placed]
+            found = bets.bound(rivals[-1], bets.problem.goal, rivals)
+        return np.where(lost, agreed(found, 0.0, lost), 0.0)
 
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind:
         """What is to spare."""
-        return Behind(spare, None, bets.behind(int(bets.end.known.means.argmax()) if leader is None else leader))
+        leader = int(bets.end.known.means.argmax()) if leader is None else leader
+        return Behind(spare, None, bets.behind(leader, float(bets.end.won.left)))
 
 
 def nested(items: Floats, open_: Bools, leads: Bools) -> Floats:
     """Items of each arm that is open, and of the leader as many as of any other. (K)"""
     items = np.where(open_, items, 0.0)
     return np.where(leads, items.max(axis=-1, keepdims=True), items)
+
+
+def leaders(looks: Floats, field: Field, first: bool) -> tuple[Index, Index]:
+    """The best-looking arm before each part, and the next one, as places in (P, K, n); `looks` is used up. (P, n)"""
+    size, arms, n = looks.shape
+    if first or field.seen.before.counts.min() <= 0:
+        np.copyto(looks, -np.inf, where=~(field.inverse < 1e8))
+    offset = (np.arange(size) * (arms * n))[:, None] + np.arange(n)
+    lead = largest(looks) * n + offset
+    looks.reshape(-1)[lead] = -np.inf
+    return lead, largest(looks) * n + offset

@@ -18,6 +18,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, log_total
 from roundwise.betting.aims import Aimed, Course
+from roundwise.deadline import check_deadline
 from roundwise.estimates import Known, at, squares_at
 from roundwise.noise import range_of_means
 from roundwise.noise.base import Steady
@@ -89,15 +90,18 @@ class Bets:
         """For each arm one that holds its mean with probability at least 1 - delta, at all times. One run only."""
         return interval(*self.of_means(self.problem.goal + math.log(2)))
 
-    def behind(self, leader: int) -> Floats:
+    def behind(self, leader: int, left: float = 0.0) -> Floats:
         """How far each arm is behind the leader, at most; each holds with probability at least 1 - delta at all times.
 
         From bets on pairs of arms within a batch, so a shift of a whole batch cancels; 0 for the leader. Whichever of
-        the K - 1 others leads, the bound must hold: that is paid for. One run only. (K)
+        the others leads, the bound must hold: that is paid for. One run only. (K)
         """
-        every = np.arange(self.problem.arms)
-        bar = math.log((self.problem.arms - 1) / self.problem.delta)
+        every, bar = np.arange(self.problem.arms), self.bar_of_leader(left)
         return np.where(every == leader, 0.0, -self.bound(pairs(every, np.full(every.shape, leader)), bar))
+
+    def bar_of_leader(self, left: float = 0.0) -> float:
+        """log of what must be won against any of the K - 1 others, and those that left because of results."""
+        return math.log((self.problem.arms - 1 + left) / self.problem.delta)
 
     def against(self, control: int) -> Interval:
         """How far each arm is above the control; each holds with probability at least 1 - delta, both ends together.
@@ -204,6 +208,7 @@ def _end(excess: Excess, start: Floats, error: Floats, limits: tuple[Floats, Flo
     step = np.where(np.isfinite(error), error, 1.0)
     low, high = (np.clip(start + side * step, *limits) for side in (-4.0, 1.0))
     for _ in range(_WIDEST):
+        check_deadline()
         more, less = excess(low), excess(high)
         out, into = (more < 0) & (low > limits[0]), (less >= 0) & (high < limits[1])
         if not (out | into).any():
@@ -216,6 +221,7 @@ def _end(excess: Excess, start: Floats, error: Floats, limits: tuple[Floats, Flo
     found, inside = more >= 0, (more >= 0) & (less < 0)
     width = np.where(inside, high - low, 1.0)
     for turn in range(_HALVINGS + _MORE):
+        check_deadline()
         share = np.where(inside, (high - low) / width, 0.0)  # of the bracket that is left
         if not (share > 2.0**-_HALVINGS).any():
             break

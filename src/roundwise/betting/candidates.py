@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Array, Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed
 from roundwise.betting.candidates_parts import OPENING, Purses, Start, played
-from roundwise.betting.ledger import Wanted, reached
+from roundwise.betting.ledger import Ledger, Wanted, reached
 from roundwise.betting.parts import log_phi
 from roundwise.estimates import Forecast, Known, at, squares_at
 from roundwise.noise import items_of
@@ -44,7 +44,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CandidateLedger:
+class CandidateLedger(Ledger):
     """Candidates get shares of one bank: .8, .16, ... in the order of first visits, once more likely right than wrong.
 
     The shares sum to at most 1 and pay for choosing the candidate from the data (docs/why-the-guarantee-holds.md,
@@ -53,8 +53,7 @@ class CandidateLedger:
 
     shifts: bool
     best: bool = False  # whether each is an arm, said not to be exceeded by any other by more than a tolerance
-    agrees = False
-    worth = 1.0
+    tag = "candidates"
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """No candidate."""
@@ -138,7 +137,7 @@ class CandidateLedger:
         numbers = np.take_along_axis(won.answers, first[..., None, None], axis=-2)[..., 0, :]
         return _answer(problem, numbers)
 
-    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Of a wrong candidate, the piece that the means violate most has lost."""
         question, like = problem.question, problem.question.answer(means)
         visited = won.answers[..., 0] >= 0

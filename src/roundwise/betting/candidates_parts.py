@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Array, Bools, Floats
-from roundwise.betting.part_forms import forms_of, standing
-from roundwise.betting.parts import Field, chunks, field_of, log_phi, possible, settled, summed
+from roundwise.arrays import Array, Floats
+from roundwise.betting.nulls import Open, bet_on
+from roundwise.betting.part_forms import forms_of
+from roundwise.betting.parts import Field, chunks, field_of, log_phi, summed
 from roundwise.estimates import Known
 from roundwise.noise.parts import Index, columns, seen, tilts_of
 from roundwise.problem import Problem
@@ -62,11 +63,19 @@ def played(problem: Problem, purses: Purses, known: Known, start: Start | None, 
             field_of(data.at(here), None if means is None else means[:, here], shifts),
             None if beside is None else Start(*(each[..., here] for each in beside)),
         )
-        for here in chunks((data.counts.shape[0], 2 * data.counts.shape[1], data.counts.shape[2]))
+        for here in chunks(
+            (data.counts.shape[0], max(2 * data.counts.shape[1], _pieces(problem)), data.counts.shape[2])
+        )
     ]
     most = max(len(each.answers) for each in found)
     whole = Purses(*(np.concatenate(each, axis=-1) for each in zip(*(one.longer(most) for one in found), strict=True)))
     return whole if several == 1 else _averaged(whole, several, runs)
+
+
+def _pieces(problem: Problem) -> int:
+    """Of how many comparisons an answer consists: of the top 100 among 200, of 10 000."""
+    question = problem.question
+    return int(question.halfspaces(question.answer(np.zeros(problem.arms)), problem.arms).offsets.size)
 
 
 def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | None) -> Purses:
@@ -77,17 +86,15 @@ def _of_columns(problem: Problem, purses: Purses, field: Field, start: Start | N
     names = np.asarray(answer, dtype=np.float64).reshape(parts, n, -1).transpose(0, 2, 1)  # (P, A, n)
     form, scale = forms_of(question.halfspaces(answer, arms), parts, arms, n)
     number = scale.shape[1]
-    tilts = tilts_of(problem.noise, data)
+    tilts, ledger = tilts_of(problem.noise, data), _Ledger(purses, names)
+
+    def likely(z: Floats) -> None:
+        ledger.confident = summed(log_phi(z).reshape(parts, number, n)) >= math.log(0.5)
+        ledger.confident[0] &= bool(data.before.counts.any())
+
     extra = None if start is None else partial(_more, start, names, scale)
-    z, before, new, leverage = standing(form, None, tilts, field, extra)
-    chance = summed(log_phi(z).reshape(parts, number, n))
-    good = possible(before, leverage)
-    tilt = tilts.forms(form, new, leverage)
-    confident = chance >= math.log(0.5)
-    if not data.before.counts.any():
-        confident[0] = False
-    ledger = _Ledger(purses, names, confident)
-    gains = settled(problem.goal, np.zeros(number * n), z, before / leverage, tilt, good, ledger.switch, data.jump)
+    bets = Open(form, np.arange(number * n), problem.goal, gate=likely, extra=extra, switch=ledger.switch)
+    gains = bet_on(bets, np.zeros(number * n), field, tilts)
     ledger.put_back(gains)
     return ledger.purses
 
@@ -102,9 +109,9 @@ def _more(start: Start, names: Floats, scale: Floats, before: Floats) -> Floats:
 class _Ledger:
     """Whose purse the bets on each part are paid from: kept while the parts are gone through."""
 
-    def __init__(self, purses: Purses, names: Floats, confident: Bools) -> None:
+    def __init__(self, purses: Purses, names: Floats) -> None:
         self.purses = Purses(*(each.copy() for each in purses))
-        self.names, self.confident = names, confident
+        self.names, self.confident = names, np.zeros((len(names), purses.bank.size), dtype=np.bool_)  # said by `likely`
         self.number: Index | None = None  # of each part's candidate, -1 if it was not opened before: for few columns
         if self.purses.answers.size < _FEW:
             match = (self.purses.answers == names[:, None]).all(axis=2)  # (P, C, n)
@@ -114,12 +121,11 @@ class _Ledger:
         (names[1:] != names[:-1]).any(axis=1, out=changed[1:])
         self.changed = changed
         self.some_changed: list[bool] = np.logical_or.reduce(changed, axis=1).tolist()
-        self.some_confident: list[bool] = np.logical_or.reduce(confident, axis=1).tolist()
         self.all_opened = False
 
     def switch(self, p: int, gains: Floats) -> None:
         """Before part p: the money of those whose candidate is another now is put back, and that of the other taken."""
-        if not (self.some_changed[p] or (self.some_confident[p] and not self.all_opened)):
+        if not (self.some_changed[p] or (self.confident[p].any() and not self.all_opened)):
             return
         moved = self.changed[p] | (self.confident[p] & (self.current < 0))
         who = np.flatnonzero(moved)

@@ -6,32 +6,25 @@ Budget, rounds, split, and who is fed may change at any time without any of this
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.claims import Claiming
-from roundwise.betting.closed import adjusted, money_of
 from roundwise.betting.purses import Kept, claims_of, weights_of
 from roundwise.errors import InputError
 from roundwise.estimates import Past
 from roundwise.problem import Problem
 from roundwise.questions.claims import Claims
 
-Index = NDArray[np.intp]
 
-
-def with_claims(
-    rule: Claiming, before: Problem, kept: Kept, after: Problem, planned: bool = False, left: Floats | None = None
-) -> Kept:
+def with_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, left: Floats | None = None) -> Kept:
     """The purses of a question with more claims at its end, and arms that are new, if there are any, after the others.
 
-    A claim that is added because of what was seen starts with the smallest purse that is open, at most 1; one that was
-    `planned`, or that is added for reasons that have nothing to do with any result, before its first result, with 1.
-    `left` results are still to come. What bounds are made of stays: those of the claims there are go on.
+    A claim that joins starts with the smallest purse that is open, at most 1, whatever the reason. `left` results are
+    still to come. What bounds are made of stays: those of the claims there are go on.
     """
     old, new = claims_of(before), claims_of(after)
     arms, more = old.forms.shape[-1], new.forms.shape[-1]
-    same = new.number >= old.number and more >= arms and _ends_agree(old, new, np.arange(old.number))
+    same = new.number >= old.number and more >= arms and _ends_agree(old, new)
     first = new.forms[: old.number]
     if not (same and np.array_equal(first[:, :arms], old.forms) and not first[:, arms:].any()):
         raise InputError(
@@ -39,9 +32,7 @@ def with_claims(
         )
     if not np.array_equal(weights_of(after)[: old.number], weights_of(before)):
         raise InputError("The weights of claims are fixed before the first bet: keep those there are.")
-    start = np.zeros(kept.gains.shape[:-1])
-    if not planned:
-        start = np.minimum(np.where(kept.shown, np.inf, kept.gains).min(axis=-1), 0.0)
+    start = np.minimum(np.where(kept.shown, np.inf, kept.gains).min(axis=-1), 0.0)
     begun = rule.start(after, start.shape)
     sides = len(new.lines.forms) // new.number
 
@@ -72,57 +63,12 @@ def left_out(rule: Claiming, problem: Problem, kept: Kept, arms: Bools, left: Fl
     return rule.looked(problem, kept._replace(out=out), left)
 
 
-def without_claims(rule: Claiming, before: Problem, kept: Kept, after: Problem, gone: Bools) -> Kept:
-    """The purses without claims that are taken out for reasons that have nothing to do with any result.
-
-    For any other reason a claim stays in the sum of rule (R) as it is: stop feeding it, and change nothing here.
-    """
-    old, new = claims_of(before), claims_of(after)
-    left = np.flatnonzero(~gone)
-    if not (np.array_equal(old.forms[left], new.forms) and _ends_agree(old, new, left)):
-        raise InputError("The claims that stay must be those of the other question, in their order, with their levels.")
-    stay = np.tile(~gone, kept.gains.shape[-1] // old.number)
-    begun = rule.start(after, kept.gains.shape[:-1])
-    kept = begun._replace(
-        gains=kept.gains[..., stay],
-        shown=kept.shown[..., stay],
-        batch=kept.batch[..., stay],
-        samples=kept.samples[..., stay],
-        past=kept.past,
-        taught=kept.taught,
-        over=kept.over,
-        rounds=kept.rounds,
-    )
-    return rule.looked(after, kept, None)
-
-
-def _ends_agree(old: Claims, new: Claims, places: Index) -> bool:
-    """Whether the claims at these places of the old question, first in the new one, say the same on the same terms."""
+def _ends_agree(old: Claims, new: Claims) -> bool:
+    """Whether the claims of the old question, first in the new one, say the same on the same terms."""
     if (new.opposites, new.odds, new.independent) != (old.opposites, old.odds, old.independent):
         return False
     before, after = (each.lines.levels.reshape(-1, each.number) for each in (old, new))
-    return np.array_equal(before[:, places], after[:, : len(places)])
-
-
-def stricter(problem: Problem, kept: Kept, delta: float) -> Bools:
-    """Which lines hold at a stricter level, read at the end: adjusted e-values of at least 1/delta. (L)
-
-    If that level was not fixed beforehand, the promise stays that of the study.
-    """
-    if not 0 < delta <= problem.delta:
-        raise InputError(f"`delta` is {delta:g}, but a level can only be read more strictly than {problem.delta:g}.")
-    shape = (*kept.gains.shape[:-1], -1, claims_of(problem).number)
-    money = money_of(kept.gains.reshape(shape), problem.goal)
-    none = np.zeros(money.shape, dtype=np.bool_)
-    found = adjusted(money, none, weights_of(problem)) * delta >= problem.delta * (1.0 - 1e-12)
-    return np.asarray(found.reshape(kept.gains.shape))
-
-
-def reserved(delta: float, addition: int) -> float:
-    """The level of the k-th family of claims that is added, from a share of the error that was set aside for that."""
-    if addition < 1:
-        raise InputError(f"The number of the addition is {addition}, but they are counted from 1.")
-    return delta * 2.0**-addition
+    return np.array_equal(before, after[:, : old.number])
 
 
 def _padded(values: Floats | Bools, number: int) -> Floats:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.betting.closed import lacking, money_of
+from roundwise.deadline import check_deadline
 from roundwise.estimates import Past
 from roundwise.noise import range_of_means
 from roundwise.noise.base import Steady
@@ -200,6 +201,7 @@ def _ends(
     found = exceeded(low)
     least = np.where(found, low, limits if odds else np.where(np.isfinite(limits), limits, -np.inf))
     for _ in range(_HALVINGS):
+        check_deadline()
         middle = low + (high - low) / 2
         below = exceeded(middle)
         low, high = np.where(below, middle, low), np.where(below, high, middle)

@@ -32,7 +32,7 @@ from roundwise.noise.parts import in_parts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
 from roundwise.state import Batch, Plan, Record, Trial, left_before
-from roundwise.stopping.base import Bounds, Claim, Standing
+from roundwise.stopping.base import Bounds, Claim, Standing, StoppingRule
 
 HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
 AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
@@ -41,7 +41,7 @@ UNPLANNED = 0.5  # rho of bets that need one where there is no budget
 
 
 @dataclass(frozen=True)
-class Claiming:
+class Claiming(StoppingRule[Kept]):
     """Show every claim whose closed test rejects; the error, of anything false being ever shown, is at most delta.
 
     `eta` is how early to show: when the chance that the test at the budget will reject passes 1 - eta. `cash` is kept
@@ -50,8 +50,9 @@ class Claiming:
 
     eta: float = ETA
     cash: float = 0.0
-    anytime: ClassVar[bool] = True
-    looks_ahead: ClassVar[bool] = True
+    any_time: ClassVar[bool] = True
+    uses_budget: ClassVar[bool] = True
+    learns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.eta < 1:
@@ -74,6 +75,10 @@ class Claiming:
                     "Odds and risk ratios need items of its own for every arm: with shared items, use differences."
                 )
             check_forms(question.bets(()))
+
+    def state_tag(self, problem: Problem) -> str:
+        """Claims and their closed test."""
+        return "claims/1"
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
         """Nothing won, nothing shown."""
@@ -120,15 +125,15 @@ class Claiming:
         beyond = np.maximum(size - plan.pulls.sum(axis=-1), 0.0)  # more came than was asked for
         return self.looked(problem, kept, np.maximum(plan.left - beyond, 0.0))
 
-    def taught(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
+    def warm_start(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
         """With earlier results known, of which nothing is won: they teach estimates, and so who is fed. (24)"""
         return self.looked(problem, kept._replace(taught=kept.seen.plus(batch)), left)
 
-    def prolonged(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
+    def with_budget(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
         """After another budget was said, of which so many results are left: purses go on with what they have."""
         return self.looked(problem, kept._replace(over=np.zeros_like(kept.over)), left)
 
-    def final(self, problem: Problem, kept: Kept) -> str | None:
+    def why_final(self, problem: Problem, kept: Kept) -> str | None:
         """Why no budget lets it go on; None if an unsettled claim has something in its purse. One run."""
         if self.finished(problem, kept):
             return _all_shown(problem, kept)
@@ -187,7 +192,7 @@ class Claiming:
         """What is shown."""
         return np.asarray(trial.kept.shown)
 
-    def struck(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
         """Where something false is shown."""
         shown = trial.kept.shown
         return ~claims_of(problem).correct(shown, np.broadcast_to(means, trial.record.counts.shape))
@@ -196,7 +201,7 @@ class Claiming:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
-    def words(self, delta: float) -> str:
+    def describe(self, delta: float) -> str:
         """Products of bets, and the closed test."""
         return (
             "Each claim has evidence of its own, the product of the pay-offs of bets that are fixed before each round; "
@@ -246,7 +251,7 @@ class Claiming:
         fed = self.outlook(problem, kept, left).fed & open_of(problem, kept) & ~kept.over
         return line_chances(question.forms, pieces, fed, need, kept.value, kept.error, kept.spread, left, items)
 
-    def evidence(self, problem: Problem, trial: Trial) -> tuple[Floats, Floats, Bools]:
+    def evidence(self, problem: Problem, trial: Trial, names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
         """log of what was won for each line, of what it must reach now, and whether it is shown. (L) each"""
         return *lines_of(problem, trial.kept), trial.kept.shown
 

@@ -10,16 +10,15 @@ from collections.abc import Callable
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.betting.part_forms import AllPairs, Stand, forms_at, level_of, standing, tilt_of
-from roundwise.betting.parts import averaged, chunks, field_of, possible, settled
+from roundwise.betting.nulls import Open, in_parts
+from roundwise.betting.part_forms import forms_at, level_of
+from roundwise.betting.parts import Field
 from roundwise.betting.purses import claims_of
 from roundwise.estimates import Forecast, Known, squares_at
-from roundwise.noise.parts import columns, of_pairs, seen, tilts_of
+from roundwise.noise.parts import Tilts
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Parts
-
-MOST, NEARLY = 0.5, 0.8  # share of the lines in all runs that are open, above which all are looked at, and passed over
 
 
 @quiet
@@ -30,47 +29,30 @@ def played(
 
     Nothing in the bets on a line depends on what other lines win in this batch.
     """
-    several, runs = parts.dealings, gains.shape[:-1]
-    data, first = seen(known.past, parts), not known.past.history
-    wanted = columns(np.where(bars > gains, bars, -np.inf), several)
-    money, means = columns(gains, several), columns(known.means, several)
+    first, late = not known.past.history, shifts and known.past.batches > 1
     without = squares_at(1.0 / known.past.counts, forecast.pieces)
-    late = shifts and known.past.batches > 1
-    extra = columns(np.maximum(forecast.leverage - without, 0.0) / without**2, several) if late else None
+    extra = np.maximum(forecast.leverage - without, 0.0) / without**2 if late else bars
     pieces = claims_of(problem).bets(())  # the same in all runs
-    found = np.empty_like(money)
-    lines = len(money)
-    for here in chunks((data.counts.shape[0], max(lines, data.counts.shape[1]), data.counts.shape[2])):
-        part = data.at(here)
-        field = field_of(part, None if first else means[:, here], shifts)
-        size, arms, n = part.counts.shape
-        after, goal = money[:, here].flatten(), wanted[:, here].reshape(-1)
-        open_ = np.flatnonzero((goal > -np.inf) & _fed(pieces, part.counts).reshape(-1))
-        if not open_.size:  # results of arms that have nothing open
-            found[:, here] = money[:, here]
-            continue
-        if open_.size > NEARLY * goal.size:
-            open_ = np.arange(goal.size)
-        form, scale = forms_at(pieces, open_, size, arms, n)
-        tilts = tilts_of(problem.noise, part)
-        level, shifted = level_of(form), None if extra is None else extra[:, here].reshape(-1)
-        if pieces.pairs and open_.size > MOST * goal.size and of_pairs(tilts) is None:
-            stand = standing(AllPairs.of_pieces(pieces, n), None, tilts, field, _more(shifted))
-            if open_.size < goal.size:
-                stand = Stand(*(each.take(open_, axis=1, mode="clip") for each in stand))
-        else:
-            more = _more(None if shifted is None else shifted.take(open_), scale)
-            stand = standing(form, open_ % n, tilts, field, more, level)
-        z, before, new, leverage = stand
-        live = possible(before, leverage)
-        if first:
-            live = np.ones(z.shape, dtype=np.bool_) if live is None else live
-            live[0] = False
-        tilt = tilt_of(tilts, form, new, leverage, level)
-        ratio = before / leverage
-        after[open_] = settled(goal.take(open_), after.take(open_), z, ratio, tilt, live, jump=part.jump)
-        found[:, here] = after.reshape(lines, n)
-    return averaged(found, runs, several)
+
+    def opened(field: Field, tilts: Tilts, money: Floats, goal: Floats, extra: Floats) -> Open | None:
+        size, arms, n = field.means.shape
+        at = np.flatnonzero((goal > -np.inf) & _fed(pieces, field.seen.counts))
+        if not at.size:  # results of arms that have nothing open
+            return None
+        form, scale = forms_at(pieces, at, size, arms, n)
+        never = np.arange(size)[:, None] > 0
+        return Open(
+            form,
+            at,
+            goal.reshape(-1).take(at),
+            at % n,
+            gate=lambda z: np.broadcast_to(never, z.shape) if first else None,
+            extra=_more(extra.reshape(-1).take(at), scale) if late else None,
+            level=level_of(form),
+        )
+
+    goals = np.where(bars > gains, bars, -np.inf)
+    return in_parts(problem, known, parts, shifts, opened, gains, goals, extra, wide=gains.shape[-1])
 
 
 def _fed(pieces: Halfspaces, counts: Floats) -> Bools:
@@ -81,15 +63,11 @@ def _fed(pieces: Halfspaces, counts: Floats) -> Bools:
     return np.logical_and.reduce([pulled[arm] | few[:, None] for arm, few in each])
 
 
-def _more(extra: Floats | None, scale: Floats | None = None) -> Callable[[Floats], Floats] | None:
+def _more(extra: Floats, scale: Floats | None) -> Callable[[Floats], Floats]:
     """What the shifts of earlier batches add to the variance of each form, given what it is without."""
-    if extra is None:
-        return None
-    finite = bool(np.isfinite(extra).all())
 
     def more(before: Floats) -> Floats:
-        found = before * before if scale is None else (before * scale) ** 2
-        found *= extra
-        return found if finite else np.where(np.isfinite(found), found, 0.0)
+        found = (before if scale is None else before * scale) ** 2 * extra
+        return np.where(np.isfinite(found), found, 0.0)
 
     return more

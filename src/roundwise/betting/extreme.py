@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats, total
 from roundwise.betting.bounds import Bets, agreed, interval, means_of
-from roundwise.betting.ledger import Wanted, reached
-from roundwise.betting.parts import Field, averaged, chunks, field_of, log_phi, possible, settled, summed
+from roundwise.betting.ledger import Ledger, Wanted, reached
+from roundwise.betting.nulls import Open, in_parts
+from roundwise.betting.part_forms import level_of
+from roundwise.betting.parts import Field, log_phi, summed
 from roundwise.estimates import Known
-from roundwise.noise.parts import Index, Seen, columns, levels_apart, seen, tilts_of
+from roundwise.noise.parts import Form, Index, Tilts
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, quiet
 from roundwise.questions.several import near_words
@@ -39,7 +41,7 @@ class Extreme(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExtremeLedger:
+class ExtremeLedger(Ledger):
     """Cells Q_0 = {no mean beyond the level}, Q_j = {mean j at the level or beyond}.
 
     Beyond is below for the minimum, above for "is any above". With a tolerance Q_0 has all means within the level by at
@@ -49,8 +51,8 @@ class ExtremeLedger:
     level: float
     beyond_is_above: bool
     tolerance: float = 0.0
-    shifts = False
     agrees = True
+    tag = "any-beyond-level"
     worth = 0.55
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
@@ -91,50 +93,28 @@ class ExtremeLedger:
     @quiet
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Extreme, parts: Parts, shifts: bool) -> Won:
         """The same after a batch in parts: the average over its dealings counts, at its end."""
-        runs, several = won.none.shape, parts.dealings
-        data, first = seen(known.past, parts), not known.past.history
-        means, lost = columns(known.past.means, several), columns(_beside(won.arms_lost, won.none_lost), several)
-        gains = columns(_beside(won.arms, won.none), several)
-        found = np.empty_like(gains)
-        for here in chunks(data.counts.shape):
-            part = data.at(here)
-            field = field_of(part, None if first else means[:, here], False)
-            found[:, here] = self._played(problem, gains[:, here], lost[:, here], part, field, first)
-        after = averaged(found, runs, several)
+        first = not known.past.history
+
+        def opened(field: Field, tilts: Tilts, gains: Floats, lost: Bools) -> Open | None:
+            size, arms, n = field.means.shape
+            at = np.flatnonzero(~lost)
+            if not at.size:
+                return None
+            beyond = (field.means - self.level) * self._sign
+            place = (np.arange(size) * (arms * n))[:, None]
+            chosen = np.where(field.inverse < 1e8, beyond, -np.inf).argmax(axis=1) * n + place + np.arange(n)
+            arm = np.where(at < arms * n, place + at % (arms * n), chosen.take(at % n, axis=1))
+            sign = np.broadcast_to(np.where(at < arms * n, -self._sign, self._sign), arm.shape)
+            form = Form([arm], [sign], sign * self.level - self.tolerance)
+            spread = tilts.level_variances(self.level)
+            live = self._confident(beyond, field, chosen, spread)[:, at % n] if first else None
+            variance = spread.reshape(-1).take(arm) if spread.size > 1 else spread.item()
+            return Open(form, at, problem.goal, gate=lambda z: live, variance=variance, level=level_of(form))
+
+        lost = _beside(won.arms_lost, won.none_lost)
+        after = in_parts(problem, known, parts, False, opened, _beside(won.arms, won.none), lost)
         none, arms = after[..., -1], after[..., :-1]
         return Won(none, won.none_lost | (none >= problem.goal), arms, won.arms_lost | (arms >= problem.goal))
-
-    def _played(self, problem: Problem, gains: Floats, lost: Bools, data: Seen, field: Field, first: bool) -> Floats:
-        """log E_j of each column after all parts, and log E_0 as the last row. (K + 1, n)"""
-        parts, arms, n = data.counts.shape
-        tilts = tilts_of(problem.noise, data)
-        beyond = (field.means - self.level) * self._sign
-        looks = np.where(field.inverse < 1e8, beyond, -np.inf)
-        chosen = looks.argmax(axis=1) * n + ((np.arange(parts) * (arms * n))[:, None] + np.arange(n))  # (P, n)
-        arm = np.concatenate([np.arange(parts * arms * n).reshape(parts, arms, n), chosen[:, None]], axis=1)
-        cell = np.flatnonzero(~lost)
-        arm = arm.reshape(parts, -1).take(cell, axis=1, mode="clip")
-        z, inverse, new, leverage = (
-            each.reshape(-1).take(arm) for each in (beyond, field.inverse, field.new, field.per_row)
-        )
-        inward = np.where(cell < arms * n, -1.0, 1.0)  # each arm is bet to be within, the one that is chosen beyond
-        z *= inward
-        z += self.tolerance
-        new -= self.level
-        new *= inward * self._sign
-        new += self.tolerance
-        variances = tilts.level_variances(self.level)
-        z /= np.sqrt(inverse * (variances.reshape(-1).take(arm) if variances.size > 1 else variances.item()))
-        live = None
-        if first:
-            live = self._confident(beyond, field, chosen, variances)[:, cell % n]
-        good = possible(inverse, leverage, live)
-        sign = np.broadcast_to(inward * self._sign, z.shape)
-        tilt = levels_apart(tilts, arm, sign, new, leverage, self.level, -self.tolerance)
-        inverse /= leverage
-        found = gains.reshape(-1).copy()
-        found[cell] = settled(problem.goal, found.take(cell), z, inverse, tilt, good, jump=data.jump)
-        return found.reshape(gains.shape)
 
     def _confident(self, beyond: Floats, field: Field, chosen: Index, variances: Floats) -> Bools:
         """Whether what the parts before say is more likely right than wrong; never before the first. (P, n)"""
@@ -154,7 +134,7 @@ class ExtremeLedger:
         both = won.none_lost & won.arms_lost.all(axis=-1)
         return np.where(both, (self._beyond(known) > 0).any(axis=-1), won.none_lost)
 
-    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """An arm that is beyond has been ruled out, or "no arm" although none is."""
         beyond = (means - self.level) * self._sign
         if (beyond > self.tolerance).any():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.claim_bounds import Step
 from roundwise.questions.base import Halfspaces
-from roundwise.state import Batch
+from roundwise.state import Batch, Table
 
 Index = NDArray[np.intp]
 
@@ -65,7 +65,11 @@ def _widened(step: Step, arms: int, number: int, sides: int) -> Step:
         pairs = batch.pairs
         if pairs is not None:
             scatter = None if pairs.scatter is None else of_pairs(pairs.scatter)
-            pairs = Batch(of_pairs(pairs.counts), of_pairs(pairs.totals), scatter)
+            table = None
+            if pairs.table is not None:
+                columns = [of_pairs(each) for each in np.moveaxis(pairs.table.counts, -1, 0)]
+                table = Table(pairs.table.values, np.stack(columns, axis=-1))
+            pairs = Batch(of_pairs(pairs.counts), of_pairs(pairs.totals), scatter, table)
         scatter = None if batch.scatter is None else of_arms(batch.scatter)
         return Batch(of_arms(batch.counts), of_arms(batch.totals), scatter, pairs=pairs)
 

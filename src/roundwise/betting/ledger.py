@@ -8,8 +8,9 @@ is paid for.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, Generic, NamedTuple
 
 import numpy as np
 
@@ -29,33 +30,33 @@ class Wanted(NamedTuple):
     unfinished: Bools  # (K), arms of what is still open
 
 
-class Ledger(Protocol[Won, Choice]):
+class Ledger(ABC, Generic[Won, Choice]):
     """The cells of one kind of question."""
 
-    @property
-    def shifts(self) -> bool:
-        """Whether every bet compares arms of one batch, so that shifts of a whole batch cancel."""
+    tag: ClassVar[str]  # names the kind of e-process in the record of a study
+    shifts: bool = False  # whether every bet compares arms of one batch, so that shifts of a whole batch cancel
+    agrees: ClassVar[bool] = False  # whether bounds of means agree with the decision, each end on its own
+    worth: ClassVar[float] = 1.0  # default price of a batch, relative to one that looks for the best arm
+    dropping: ClassVar[str | None] = None  # what leaving `{arm}` out does to the wealth; None: it may not leave
+    adding: ClassVar[str | None] = None  # what adding `{arm}` does; None: it may not join because of results
 
-    @property
-    def agrees(self) -> bool:
-        """Whether bounds of means agree with the decision, so that each end is one on its own."""
-
-    @property
-    def worth(self) -> float:
-        """What a batch is worth where no price is said, beside one that looks for the best arm."""
-
+    @abstractmethod
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """The money before the first batch."""
 
+    @abstractmethod
     def choice(self, problem: Problem, won: Won, known: Known) -> Choice:
         """What to bet on in the next batch, from the past alone."""
 
+    @abstractmethod
     def confidence(self, problem: Problem, choice: Choice, known: Known) -> Floats:
         """log of the probability that the choice points the right way, as far as the past tells. ()"""
 
+    @abstractmethod
     def settled(self, problem: Problem, won: Won, known: Known, choice: Choice, batch: Batch) -> Won:
         """The money after a batch that is bet on as a whole."""
 
+    @abstractmethod
     def in_parts(self, problem: Problem, won: Won, known: Known, choice: Choice, parts: Parts, shifts: bool) -> Won:
         """The money after a batch in parts: each is bet on with what those before it showed, dealing by dealing.
 
@@ -63,24 +64,31 @@ class Ledger(Protocol[Won, Choice]):
         come from differences, too.
         """
 
+    @abstractmethod
     def stops(self, problem: Problem, won: Won) -> Bools:
         """Whether all cells but those of one answer have lost."""
 
+    @abstractmethod
     def answer(self, problem: Problem, won: Won, known: Known) -> Answer:
         """The answer whose cells have not lost."""
 
-    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+    @abstractmethod
+    def false_rejection(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Whether a cell that holds these means has lost: it must be so with probability at most delta. ()"""
 
+    @abstractmethod
     def wanted(self, problem: Problem, won: Won, choice: Choice, known: Known) -> Wanted:
         """The pulls that would settle what is open."""
 
+    @abstractmethod
     def claims(self, problem: Problem, won: Won, choice: Choice, names: Sequence[str]) -> list[Claim]:
         """What must be shown, one line each. One run only, as all that follows."""
 
+    @abstractmethod
     def emptied(self, problem: Problem, won: Won) -> bool:
         """Whether every answer has been ruled out: the right one, too."""
 
+    @abstractmethod
     def means(self, bets: Bets) -> Interval:
         """Bounds of means that hold at all times and agree with the decision.
 
@@ -88,6 +96,7 @@ class Ledger(Protocol[Won, Choice]):
         each end with probability at least 1 - 2 delta: delta for the bound itself, and delta for the decision.
         """
 
+    @abstractmethod
     def spare(self, bets: Bets) -> Floats:
         """By how much each claim holds, at least, in their order: positive just where it is shown.
 
@@ -95,32 +104,17 @@ class Ledger(Protocol[Won, Choice]):
         bound itself, and delta for the decision, with which it agrees.
         """
 
+    @abstractmethod
     def behind(self, bets: Bets, leader: int | None, spare: Floats) -> Behind | None:
         """How far arms are behind, where the best one is asked for; the leader is that of the estimates, if None."""
 
-
-@runtime_checkable
-class Changing(Protocol[Won]):
-    """A ledger with a proved rule by which arms may leave and join because of results (Propositions 22 and 23)."""
-
-    @property
-    def dropping(self) -> str:
-        """What leaving `{arm}` out does to what was won, after "This keeps the guarantee"."""
-
-    @property
-    def adding(self) -> str:
-        """What taking `{arm}` in does."""
-
     def without(self, problem: Problem, won: Won, arm: int) -> Won:
-        """What was won, without an arm. One run only."""
+        """Return the wealth without an arm (Proposition 22). One run only."""
+        raise NotImplementedError
 
     def with_one_more(self, won: Won) -> Won:
-        """What was won, with one more arm, the last. One run only."""
-
-
-def changing(ledger: Ledger) -> Changing | None:
-    """The ledger, if arms may leave and join because of results."""
-    return ledger if isinstance(ledger, Changing) else None
+        """Return the wealth with one more arm, the last (Proposition 23). One run only."""
+        raise NotImplementedError
 
 
 def reached(need: Floats, gain: Floats, after: Floats, goal: Floats | float) -> Bools:

@@ -16,7 +16,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats, total
 from roundwise.betting.bounds import Bets
 from roundwise.betting.candidates import Candidate, CandidateLedger, Won
-from roundwise.betting.ledger import Wanted
+from roundwise.betting.ledger import Ledger, Wanted
 from roundwise.estimates import Forecast, Known
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Halfspaces, quiet
@@ -26,14 +26,12 @@ from roundwise.stopping.base import Claim, Interval
 
 
 @dataclass(frozen=True)
-class LinearLedger:
+class LinearLedger(Ledger):
     """As `CandidateLedger`, with least squares in place of means."""
 
     basis: Floats = field(hash=False, compare=False)  # orthonormal features, (K, r)
     inner: CandidateLedger = field(default_factory=lambda: CandidateLedger(False))
-    shifts = False
-    agrees = False
-    worth = 1.0
+    tag = "linear"
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Won:
         """No candidate."""
@@ -90,9 +88,9 @@ class LinearLedger:
         """That candidate."""
         return self.inner.answer(problem, won, known)
 
-    def struck(self, problem: Problem, won: Won, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, won: Won, means: Floats) -> Bools:
         """Of a wrong candidate, the piece that the means violate most has lost."""
-        return self.inner.struck(problem, won, means)
+        return self.inner.false_rejection(problem, won, means)
 
     @quiet
     def wanted(self, problem: Problem, won: Won, choice: Candidate, known: Known) -> Wanted:

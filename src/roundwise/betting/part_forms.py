@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -67,58 +66,14 @@ def forms_at(pieces: Halfspaces, some: Index, parts: int, arms: int, n: int) -> 
     return Form(places, factors, np.broadcast_to(offsets / units, shape)), np.broadcast_to(units, shape)
 
 
-@dataclass(frozen=True)
-class AllPairs:
-    """Pairs (Q) of all columns as one row: arms are rows, so that nothing is looked up one by one."""
-
-    first: Index | slice  # (Q), all of them
-    second: Index | slice  # (Q), or one that all have
-    offsets: Floats | float  # (Q n)
-
-    @classmethod
-    def of_pieces(cls, pieces: Halfspaces, n: int) -> AllPairs:
-        """Of pieces (Q) that are pairs, the same in all n columns."""
-        offsets = np.repeat(pieces.offsets, n) if pieces.offsets.any() else 0.0
-        first, second = pieces.arms[:, 0], pieces.arms[:, 1]
-        return cls(first if (first == first[0]).all() else _side_by_side(first), _side_by_side(second), offsets)
-
-    @property
-    def places(self) -> list[Index]:
-        """None are needed."""
-        return []
-
-    @property
-    def pair(self) -> bool:
-        """All are."""
-        return True
-
-    def of(self, values: Floats) -> Floats:
-        """First less second. (P, K, n)->(P, Q n)"""
-        return (values[:, self.first] - values[:, self.second]).reshape(len(values), -1)
-
-    def squares(self, values: Floats) -> Floats:
-        """First and second."""
-        return (values[:, self.first] + values[:, self.second]).reshape(len(values), -1)
-
-    def mean_of(self, values: Floats, weights: Floats) -> Floats:
-        """The mean of values over the two arms, with these weights."""
-        return self.squares(values * weights) / self.squares(weights)
-
-
-def _side_by_side(arms: Index) -> Index | slice:
-    """The same arms as a slice, where they are one, or follow each other."""
-    if (arms == arms[0]).all():
-        return slice(int(arms[0]), int(arms[0]) + 1)
-    return slice(int(arms[0]), int(arms[-1]) + 1) if (np.diff(arms) == 1).all() else arms
-
-
 def standing(
-    form: Form | AllPairs,
+    form: Form,
     run: Index | None,
     tilts: Tilts,
     field: Field,
     extra: Callable[[Floats], Floats] | None,
     level: Floats | None = None,
+    variance: Floats | float | None = None,
 ) -> Stand:
     """By what is known before each part. (P, c)
 
@@ -139,7 +94,7 @@ def standing(
         before += x
     if more is not None:
         before += more
-    error = before * _variance(form, tilts, field, level)
+    error = before * (_variance(form, tilts, field, level) if variance is None else variance)
     value /= np.sqrt(error, out=error)
     new, leverage = form.of(field.new), form.squares(field.per_row)
     new -= form.offsets
@@ -159,7 +114,7 @@ def level_of(form: Form) -> Floats | None:
     return form.offsets * form.factors[0]
 
 
-def _variance(form: Form | AllPairs, tilts: Tilts, field: Field, level: Floats | None) -> Floats | float:
+def _variance(form: Form, tilts: Tilts, field: Field, level: Floats | None) -> Floats | float:
     """A guess at the variance of a result before each part."""
     if level is not None:
         found = np.zeros(level.shape)

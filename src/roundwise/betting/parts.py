@@ -19,6 +19,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.betting.slopes import BOLDEST_PART, LEAST_RATIO, NEED_STEPS, RATIO_STEPS, SHAPE, Z_STEPS, slopes
+from roundwise.deadline import check_deadline
 from roundwise.noise.parts import NONE, Index, Seen, Tilt, sums_before
 from roundwise.state import shares_of_rest
 
@@ -81,7 +82,9 @@ def chunks(shape: tuple[int, ...]) -> Iterator[slice]:
     """Columns that are worked on together."""
     parts, arms, size = shape
     step = max(1, CHUNK // (parts * arms))
-    return (slice(start, min(start + step, size)) for start in range(0, size, step))
+    for start in range(0, size, step):
+        check_deadline()
+        yield slice(start, min(start + step, size))
 
 
 def summed(values: Floats) -> Floats:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from roundwise.arrays import Bools, Floats
 from roundwise.betting.above import AboveLedger
 from roundwise.betting.above_shared import SharedAboveLedger
 from roundwise.betting.best_arm import BestArmLedger
-from roundwise.betting.bounds import Bets, Kept, Placed
+from roundwise.betting.bounds import Bets, Kept, Placed, Won
 from roundwise.betting.candidates import CandidateLedger
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.ledger import Ledger
@@ -33,15 +33,24 @@ from roundwise.questions.base import Answer
 from roundwise.questions.besides import cells_of, features_of, level_of, tolerance_of
 from roundwise.questions.design import basis
 from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.base import Bounds, Claim, Standing
+from roundwise.stopping.base import Bounds, Claim, Standing, StoppingRule
+
+
+class Saved(NamedTuple, Generic[Won]):
+    """What the record of a study keeps of the rule's state."""
+
+    wealth: Won
+    past: Past
 
 
 @dataclass(frozen=True)
-class Betting:
+class Betting(StoppingRule[Kept]):
     """Stop when every wrong answer has lost 1/delta times the stake."""
 
     shifts: bool = True  # estimates from differences within batches, where the question compares arms
-    anytime: ClassVar[bool] = True
+    any_time: ClassVar[bool] = True
+    learns: ClassVar[bool] = True
+    migrates: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
         """Every question and every noise model has its bets; claims have a rule of their own."""
@@ -90,9 +99,9 @@ class Betting:
         """Whether only one answer is left."""
         return ledger_of(problem).stops(problem, trial.kept.won)
 
-    def struck(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
+    def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
         """Where a cell that holds these means has lost."""
-        return ledger_of(problem).struck(problem, trial.kept.won, means)
+        return ledger_of(problem).false_rejection(problem, trial.kept.won, means)
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
         """The answer that is left."""
@@ -104,11 +113,30 @@ class Betting:
         choice = ledger.choice(problem, won, known)
         return Kept(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
 
-    def carried(self, problem: Problem, won: Any, past: Past) -> Kept:
-        """What was won so far, by whatever rules, with the bets of these from here on (Proposition 21)."""
-        return self._kept(problem, won, past)
+    def state_tag(self, problem: Problem) -> str:
+        """The kind of e-process."""
+        return f"{ledger_of(problem).tag}/1"
 
-    def taught(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
+    def save(self, problem: Problem, kept: Kept) -> Saved:
+        """Wealth and past: everything else follows from them."""
+        return Saved(kept.won, kept.known.past)
+
+    def restore(self, problem: Problem, saved: Saved) -> Kept:
+        """The wealth so far, whichever rules earned it, with the bets of this rule from here on (Proposition 21)."""
+        return self._kept(problem, saved.wealth, saved.past)
+
+    def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
+        """By the e-process, where a rule is proved (Propositions 22 and 23)."""
+        ledger = ledger_of(problem)
+        return ledger.dropping if dropped else ledger.adding
+
+    def migrate(self, before: Problem, after: Problem, kept: Kept, dropped: int | None, past: Past) -> Kept:
+        """The wealth that is valid for the other arms."""
+        ledger = ledger_of(before)
+        won = ledger.with_one_more(kept.won) if dropped is None else ledger.without(before, kept.won, dropped)
+        return self._kept(after, won, past)
+
+    def warm_start(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
         """With earlier results known, of which nothing is won (Proposition 24)."""
         return self._kept(problem, kept.won, kept.known.past.plus(batch))
 
@@ -116,7 +144,7 @@ class Betting:
         """None: it is proved (docs/why-the-guarantee-holds.md)."""
         return
 
-    def words(self, delta: float) -> str:
+    def describe(self, delta: float) -> str:
         """Products of bets."""
         return (
             "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "

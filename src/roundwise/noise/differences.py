@@ -6,12 +6,13 @@ m" is a bet on its mean lying above m, made by the model of the differences (Pro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from roundwise.arrays import Floats, zeros
+from roundwise.arrays import Bools, Floats, zeros
 from roundwise.estimates import Forecast, Known, Past, arm_of
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.state import Batch, Table
@@ -51,25 +52,50 @@ def at_pairs(batch: Batch, arms: int, pieces: Halfspaces) -> Batch:
     return Batch(of_arm(batch.counts, where), of_arm(batch.totals, where), scatter, table)
 
 
-def _squares(batch: Batch) -> Floats:
-    """The sum of squares of all differences."""
-    assert batch.scatter is not None
-    return batch.scatter + batch.totals**2 / np.maximum(batch.counts, 1.0)
-
-
-def discordant(batch: Batch) -> Table:
+def zero_one_counts(counts: Floats, totals: Floats, scatter: Floats) -> list[Floats]:
     """How often 0/1 results differed by -1, 0 and 1: their number, sum and sum of squares say it."""
-    squares = np.rint(_squares(batch))
-    wins, losses = np.rint((squares + batch.totals) / 2), np.rint((squares - batch.totals) / 2)
-    counts = np.stack([losses, batch.counts - wins - losses, wins], axis=-1)
-    return Table(np.broadcast_to(_DISCORDANT, (*counts.shape[:-2], 3)), counts)
+    squares = np.rint(scatter + totals**2 / np.maximum(counts, 1.0))
+    wins, losses = np.rint((squares + totals) / 2), np.rint((squares - totals) / 2)
+    return [losses, counts - wins - losses, wins]
 
 
-def _seen_of(noise: Noise, batch: Batch) -> Batch:
-    """With a table, where only three values are possible."""
-    three = batch.table is None and batch.scatter is not None and noise == Bounded(-1.0, 1.0)
-    whole = three and bool(np.all(batch.totals == np.rint(batch.totals)))
-    return batch._replace(table=discordant(batch)) if whole else batch
+def _with_table(batch: Batch) -> Batch:
+    """The batch of differences of 0/1 results with how often each was -1, 0 and 1, as far as its sums say it."""
+    if batch.table is not None or batch.scatter is None:
+        return batch
+    counts = np.stack(zero_one_counts(batch.counts, batch.totals, batch.scatter), axis=-1)
+    return batch._replace(table=Table(np.broadcast_to(_DISCORDANT, (*counts.shape[:-2], 3)), counts))
+
+
+@dataclass(frozen=True)
+class ZeroOneDifferences(Bounded):
+    """Differences of two 0/1 results: they are -1, 0 or 1, so that sums tell how often each came.
+
+    Differences of graded results lie in the same range, and their sums do not: those are `Bounded(-1, 1)`.
+    """
+
+    low: float = field(default=-1.0, init=False)
+    high: float = field(default=1.0, init=False)
+    name: ClassVar[str] = "zero-one-differences"
+
+    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+        """A product over -1, 0 and 1."""
+        return super().level(known, _with_table(batch), level, above, need)
+
+    def tilts(self, seen: Seen) -> Tilts:
+        """The same, of one size on parts."""
+        if seen.rows is None and seen.scatter is not None:
+            counts = zero_one_counts(seen.counts, seen.totals, seen.scatter)
+            seen = replace(seen, rows=Rows(_DISCORDANT, np.stack(counts)))
+        return super().tilts(seen)
+
+    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+        """The same, with sizes that do not depend on the offset."""
+        return super().steady(past, _with_table(batch), pieces, units, drifts)
+
+    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+        """The same, for a budget."""
+        return super().horizon(known, _with_table(batch), pieces, need, rho, eta)
 
 
 def _past_of(known: Known, pieces: Halfspaces, noise: Noise) -> Known:
@@ -87,7 +113,7 @@ def difference_bet(noise: Noise, known: Known, batch: Batch, pieces: Halfspaces,
     pair = pairs_among(pieces)
     if batch.pairs is None or not pair.any():
         return zeros(need.shape)
-    new = _seen_of(noise, at_pairs(batch.pairs, batch.counts.shape[-1], pieces))
+    new = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
     wanted = np.where(pair, need, 0.0)
     above = np.ones(need.shape, dtype=np.bool_)
     return noise.level(_past_of(known, pieces, noise), new, pieces.offsets, above, wanted)
@@ -106,7 +132,7 @@ def difference_horizon_bet(
     pair = pairs_among(pieces)
     if batch.pairs is None or not pair.any():
         return zeros(need.shape)
-    new = _seen_of(noise, at_pairs(batch.pairs, batch.counts.shape[-1], pieces))
+    new = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
     alone, wanted = _alone(need, pieces.offsets), np.where(pair, need, 0.0)
     return noise.horizon(_past_of(known, pieces, noise), new, alone, wanted, rho, eta)
 
@@ -120,7 +146,7 @@ def steady_difference(
     if batch.pairs is None or not pair.any():
         return lambda offsets: np.zeros(np.broadcast_shapes(drifts.shape, offsets.shape))
     known = _past_of(Known(past, past.means, noise.variance(past)), pieces, noise)
-    new = _seen_of(noise, at_pairs(batch.pairs, batch.counts.shape[-1], pieces))
+    new = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
     shared = np.minimum(arm_of(units, pieces, 0), arm_of(units, pieces, 1))
     bet = noise.steady(known.past, new, _alone(known.past.counts, pieces.offsets), shared, drifts)
     return lambda offsets: np.where(pair, bet(offsets), 0.0)
@@ -219,10 +245,6 @@ class PairedTilts:
     def _pairs(self) -> Seen:
         found = self.seen.pairs
         assert found is not None
-        if found.rows is None and found.scatter is not None and self.noise == Bounded(-1.0, 1.0):
-            squares = np.rint(found.scatter + found.totals**2 / np.maximum(found.counts, 1.0))
-            wins, losses = (squares + found.totals) / 2, (squares - found.totals) / 2
-            found = replace(found, rows=Rows(_DISCORDANT, np.stack([losses, found.counts - squares, wins])))
         return found
 
     @cached_property

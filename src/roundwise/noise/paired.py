@@ -26,15 +26,16 @@ from .binary import Binary
 from .bounded import Bounded
 from .differences import (
     PairedTilts,
+    ZeroOneDifferences,
     at_pairs,
     between,
     difference_bet,
     difference_horizon_bet,
-    discordant,
     halves,
     of_one,
     spreads,
     steady_difference,
+    zero_one_counts,
 )
 from .forms import pairs_among, placed, singles_among
 from .horizon import binomial_horizon_bet
@@ -141,7 +142,7 @@ class PairedBinary(Items, Binary):
 
     name: ClassVar[str] = "paired-binary"
     words: ClassVar[str] = f"{Binary.words} {ITEMS}"
-    differences: ClassVar[Noise] = Bounded(-1.0, 1.0)
+    differences: ClassVar[Noise] = ZeroOneDifferences()
     alone: ClassVar[Noise] = Binary()
 
     def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
@@ -150,7 +151,9 @@ class PairedBinary(Items, Binary):
         logs = super().horizon(known, batch, pieces, np.where(exact, 0.0, need), rho, eta)
         if batch.pairs is None or not exact.any():
             return logs
-        losses, _, wins = np.moveaxis(discordant(at_pairs(batch.pairs, batch.counts.shape[-1], pieces)).counts, -1, 0)
+        apart = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
+        assert apart.scatter is not None
+        losses, _, wins = zero_one_counts(apart.counts, apart.totals, apart.scatter)
         bet = partial(binomial_horizon_bet, eta=eta)
         return logs + placed(bet, np.where(exact, need, 0.0), wins, wins + losses, zeros(need.shape), need, rho)
 

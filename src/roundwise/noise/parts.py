@@ -274,22 +274,6 @@ def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> 
     return lambda p, q: np.where(where[p], first(p, np.where(where[p], q, 0.0)), second(p, np.where(where[p], 0.0, q)))
 
 
-def levels_apart(
-    tilts: Tilts, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float, apart: float
-) -> Tilt:
-    """Bets that means lie above a level (sign 1), raised by `apart`, or below it (-1), lowered by as much. (P, c)
-
-    The distance is that from the level that is meant; it is used up.
-    """
-    if not apart:
-        return tilts.levels(arm, sign, distance, leverage, level)
-    return either(
-        sign > 0,
-        lambda: tilts.levels(arm, sign, distance.copy(), leverage, level + apart),
-        lambda: tilts.levels(arm, sign, distance.copy(), leverage, level - apart),
-    )
-
-
 def sums_at(seen: Seen, arm: Index) -> tuple[Floats, Floats, Floats, Floats]:
     """Total and count of an arm in each part, and before it; at least a little, so that no bet divides by 0. (P, c)"""
     won, n, past, N = (

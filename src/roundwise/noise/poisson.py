@@ -13,7 +13,7 @@ from roundwise.arrays import Bools, Floats, added, total, zeros
 from roundwise.errors import InputError
 from roundwise.estimates import Forecast, Known, Past, all_arms, arm_of
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.questions.families import Family, PoissonFamily
+from roundwise.questions.families import Family, PoissonFamily, countable
 from roundwise.state import Batch
 
 from .base import Needs, Outcome, Scale, Steady
@@ -324,7 +324,7 @@ class PoissonTilts:
 def multinomial(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
     """The same for events of Poisson processes: each falls in a part with the part's share of the time."""
     shape = (counts.shape[1], dealings, *counts.shape[3:])
-    events, left = np.broadcast_to(totals, shape).astype(np.int64), added(counts)
+    events, left = np.broadcast_to(countable(totals), shape).astype(np.int64), added(counts)
     found = np.empty((counts.shape[0], *shape))
     for part, time in enumerate(counts):
         drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))

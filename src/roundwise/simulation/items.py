@@ -9,9 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from roundwise import noise
 from roundwise.arrays import Floats, zeros
@@ -22,7 +23,8 @@ from roundwise.simulation.environments import Generator, World, numbered
 from roundwise.simulation.tables import read_wide
 from roundwise.state import Batch, Parts, Table, edges, joined
 
-_OUTCOMES = 5  # up to so many the differences of two arms are told one by one
+_OUTCOMES = 5  # up to so many values tables have each of them
+_POINTS = 11  # of more: points between which results are shared
 
 
 class ItemWorld(ABC):
@@ -96,7 +98,7 @@ class ItemReplay(ItemWorld):
     def noise(self) -> noise.Noise:
         """0/1, or bounded by the smallest and the largest value, on shared items."""
         values = np.unique(self._table)
-        if set(values.tolist()) <= {0.0, 1.0}:
+        if _zero_one(values):
             return noise.PairedBinary()
         return noise.PairedBounded(float(values[0]), float(values[-1]))
 
@@ -112,7 +114,7 @@ class ItemReplay(ItemWorld):
     def pull_items(self, rng: Generator, world: World, pulls: Floats, parts: int, dealings: int) -> tuple[Batch, World]:
         """Items in so many parts, dealt so many times."""
         outcomes = np.unique(self._table)
-        values = outcomes if 2 < len(outcomes) <= _OUTCOMES else None  # of 0/1 results the sums say all
+        values = None if _zero_one(outcomes) else outcomes  # of 0/1 results the sums say all
 
         def drawn(run: int, items: int) -> Floats:
             return np.asarray(self._table[rng.integers(0, len(self._table), items)])
@@ -192,7 +194,7 @@ class StickItems(OfMeans):
             return np.asarray((stick < world.means[run]).mean(axis=0))
 
         values = None if self.sticks == 1 else np.arange(self.sticks + 1) / self.sticks
-        return batch_of(rng, drawn, pulls, parts, dealings, values if self.sticks < _OUTCOMES else None), world
+        return batch_of(rng, drawn, pulls, parts, dealings, values), world
 
 
 def batch_of(
@@ -204,9 +206,13 @@ def batch_of(
     values: Floats | None,
     missing: float = 0.0,
 ) -> Batch:
-    """A batch from the items of each run, in parts; a share of the results never comes back."""
+    """A batch from the items of each run, in parts; a share of the results never comes back.
+
+    With the `values` that results may have there are tables of them, and of their differences.
+    """
     runs, arms = pulls.shape
-    found = [[_nothing(runs, arms, values) for _ in range(parts)] for _ in range(dealings)]
+    grades = None if values is None else _grades(values, arms)
+    found = [[_nothing(runs, arms, grades) for _ in range(parts)] for _ in range(dealings)]
     for run in range(runs):
         items = int(pulls[run].max(initial=0))
         rows = drawn(run, items)
@@ -219,26 +225,58 @@ def batch_of(
             x, used = rows[order], tried[order]
             for p in range(parts):
                 here = slice(ends[p], ends[p + 1])
-                _put(found[m][p], run, x[here], used[here].astype(np.float64), values)
+                _put(found[m][p], run, x[here], used[here].astype(np.float64), grades)
     whole = [joined(each) for each in found]
     return whole[0]._replace(parts=_dealt([each.parts for each in whole if each.parts is not None]))
 
 
-def _nothing(runs: int, arms: int, values: Floats | None) -> Batch:
+def _zero_one(values: Floats) -> bool:
+    return set(values.tolist()) <= {0.0, 1.0}
+
+
+class Grades(NamedTuple):
+    """The values of tables: all that results may have, or points between which results are shared."""
+
+    values: Floats  # (V)
+    apart: Floats  # (D), what two of them differ by
+    places: NDArray[np.intp]  # (K, V, K, V), where in a table of pairs each two of them are counted
+    step: float  # between two points; 0 where results have these values
+
+    def shares(self, x: Floats) -> Floats:
+        """What each value has of each result, so that its mean stays: that can only lower what a bet wins. (V)
+
+        (`dealing.neighbours` is the same for live studies, with more points.)
+        """
+        if not self.step:
+            return np.asarray(x[..., None] == self.values, dtype=np.float64)
+        return np.asarray(np.maximum(1.0 - np.abs(x[..., None] - self.values) / self.step, 0.0))
+
+
+def _grades(values: Floats, arms: int) -> Grades:
+    if len(values) > _OUTCOMES:
+        values, step = np.linspace(values[0], values[-1], _POINTS, retstep=True)
+        apart, number = np.arange(1 - _POINTS, _POINTS) * step, np.arange(_POINTS)
+        place = number[:, None] - number + _POINTS - 1
+    else:
+        step, every = 0.0, values[:, None] - values
+        apart = np.unique(every)
+        place = np.searchsorted(apart, every)
+    pair = np.arange(arms)[:, None, None, None] * arms + np.arange(arms)[:, None]
+    return Grades(values, apart, pair * len(apart) + place[:, None], float(step))
+
+
+def _nothing(runs: int, arms: int, grades: Grades | None) -> Batch:
     """Room for the results of one part."""
-    table = None
-    if values is not None:
-        apart = np.unique(values[:, None] - values)
-        table = Table(np.broadcast_to(apart, (runs, len(apart))), np.zeros((runs, arms * arms, len(apart))))
+
+    def table(values: Floats, arms: int) -> Table:
+        return Table(np.broadcast_to(values, (runs, len(values))), np.zeros((runs, arms, len(values))))
+
     two, one = (runs, arms * arms), (runs, arms)
-    pairs = Batch(zeros(two), zeros(two), zeros(two), table)
-    own = None
-    if values is not None:
-        own = Table(np.broadcast_to(values, (runs, len(values))), np.zeros((runs, arms, len(values))))
-    return Batch(zeros(one), zeros(one), zeros(one), own, pairs=pairs)
+    pairs = Batch(zeros(two), zeros(two), zeros(two), grades and table(grades.apart, arms * arms))
+    return Batch(zeros(one), zeros(one), zeros(one), grades and table(grades.values, arms), pairs=pairs)
 
 
-def _put(batch: Batch, run: int, x: Floats, used: Floats, values: Floats | None) -> None:
+def _put(batch: Batch, run: int, x: Floats, used: Floats, grades: Grades | None) -> None:
     """The items of a run, with which arms were tried on them, put into its place."""
     pairs = batch.pairs
     assert pairs is not None
@@ -249,15 +287,13 @@ def _put(batch: Batch, run: int, x: Floats, used: Floats, values: Floats | None)
     batch.counts[run], batch.totals[run] = n, sums
     batch.scatter[run] = np.maximum((seen * seen).sum(axis=0) - sums**2 / np.maximum(n, 1.0), 0.0)
     pairs.counts[run], pairs.totals[run], pairs.scatter[run] = pair_sums(x, used)
-    if values is None or batch.table is None or pairs.table is None:
+    if grades is None or batch.table is None or pairs.table is None:
         return
-    marks = [(x == value) * used for value in values]
-    distinct = np.asarray(pairs.table.values)[0]
-    for i, one in enumerate(values):
-        batch.table.counts[run, :, i] = marks[i].sum(axis=0)
-        for j, other in enumerate(values):
-            v = int(np.argmin(np.abs(distinct - (one - other))))
-            pairs.table.counts[run, :, v] += (marks[i].T @ marks[j]).reshape(-1)
+    shares = grades.shares(x) * used[..., None]
+    batch.table.counts[run] = shares.sum(axis=0)
+    flat = shares.reshape(len(x), x.shape[1] * len(grades.values))
+    every = pairs.table.counts[run]
+    every[:] = np.bincount(grades.places.reshape(-1), (flat.T @ flat).reshape(-1), every.size).reshape(every.shape)
 
 
 def _dealt(dealings: list[Parts]) -> Parts:

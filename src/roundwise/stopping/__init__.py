@@ -1,22 +1,6 @@
-"""When an answer may be given: `glr` with its `thresholds`; `base` says what a rule owes, and what else it may."""
+"""When an answer may be given: `glr` with its `thresholds`; `base` has the base class of all rules."""
 
-from roundwise.stopping.base import (
-    About,
-    Claim,
-    Exacting,
-    Explained,
-    Stopping,
-    anytime,
-    carrying,
-    exacting,
-    explained,
-    final,
-    looks_ahead,
-    prolonged,
-    rule_words,
-    struck,
-    teachable,
-)
+from roundwise.stopping.base import About, Claim, StoppingRule
 from roundwise.stopping.declared import Declared
 from roundwise.stopping.glr import GLR
 from roundwise.stopping.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold, Volume
@@ -28,23 +12,11 @@ __all__ = [
     "Claim",
     "Counts",
     "Declared",
-    "Exacting",
-    "Explained",
     "Heuristic",
     "Mixture",
     "Pairwise",
-    "Stopping",
+    "StoppingRule",
     "Sum",
     "Threshold",
     "Volume",
-    "anytime",
-    "carrying",
-    "exacting",
-    "explained",
-    "final",
-    "looks_ahead",
-    "prolonged",
-    "rule_words",
-    "struck",
-    "teachable",
 ]

@@ -1,19 +1,15 @@
-"""What a stopping rule owes, and what it may say of itself: what must be shown, what became of it, and its bounds.
+"""The base class of stopping rules, and what a rule reports: claims, bounds, how the trial stands.
 
-A rule folds over the batches: it sees what was planned before a batch and what came back, and keeps what it
-needs. The error guarantee rests on it alone: any sampling, also pulling more or less than asked, keeps it. The
-exceptions are rules that are `Exacting`: they cannot decide once a batch came back otherwise than planned.
-
-A rule may have, besides: `anytime`, that it may be asked after a batch of any size; `looks_ahead`, that it uses what is
-left of a budget; `prolonged(problem, kept, left)` and `final(problem, kept)`, how it goes on after another budget was
-said, and why it cannot after its end; `struck(problem, trial, means)`, where it has wrongly ruled out what is true;
-`words(delta)`, what it does as sentences for a protocol.
+A rule folds over the batches: it takes what was planned before a batch and what came back, and returns its new state.
+The error guarantee rests on the rule alone: any sampling keeps it, also pulling more or less than asked. The exception
+are rules with `exact_batches`, which cannot decide once a batch differs from its plan.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Generic, NamedTuple
 
 import numpy as np
 
@@ -24,104 +20,6 @@ from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Kept, Plan, Record, Trial
 from roundwise.stopping.thresholds import Counts, Threshold
-
-
-class Stopping(Protocol[Kept]):
-    """When an answer may be given, and which."""
-
-    def check(self, problem: Problem) -> None:
-        """Raise an InputError if the rule does not fit the problem."""
-
-    def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
-        """What the rule keeps, before the first batch: None or a named tuple of arrays."""
-
-    def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
-        """What the rule keeps after a batch that was planned so."""
-
-    def stops(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
-        """Whether to stop now, before the plan of the trial is pulled."""
-
-    def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
-        """The answer to give when it stops."""
-
-    def doubt(self, problem: Problem) -> str | None:
-        """What stands between the rule and a guarantee, or None.
-
-        Either "no guarantee: " and why, or "conditional on the assumption that " and what must be true.
-        """
-
-
-@runtime_checkable
-class Exacting(Stopping[Kept], Protocol[Kept]):
-    """A rule that decides only as long as every batch came back just as it was planned."""
-
-    def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
-        """Whether one did not, so that the rule never stops."""
-
-
-@runtime_checkable
-class Carrying(Stopping[Kept], Protocol[Kept]):
-    """A rule that goes on from what was won by other rules, with what is known otherwise."""
-
-    def carried(self, problem: Problem, won: Any, past: Past) -> Kept:
-        """What was won so far, with this past, and the bets of this rule from here on."""
-
-
-def carrying(rule: Stopping) -> TypeGuard[Carrying]:
-    """Whether the rule is one of these."""
-    return isinstance(rule, Carrying)
-
-
-@runtime_checkable
-class Taught(Stopping[Kept], Protocol[Kept]):
-    """A rule that earlier data may teach."""
-
-    def taught(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
-        """What is kept before the first batch, with earlier results known and not bet on; `left` is the budget."""
-
-
-def teachable(rule: Stopping) -> TypeGuard[Taught]:
-    """Whether the rule is one of these."""
-    return callable(getattr(rule, "taught", None))
-
-
-def exacting(rule: Stopping) -> TypeGuard[Exacting]:
-    """Whether the rule is one of these: asked after every batch, so by the one thing that it has besides."""
-    return callable(getattr(rule, "broken", None))
-
-
-def anytime(rule: Stopping) -> bool:
-    """Whether the rule may be asked after a batch of any size, whoever chose that."""
-    return bool(getattr(rule, "anytime", False))
-
-
-def looks_ahead(rule: Stopping) -> bool:
-    """Whether the rule uses what is left of a budget, so that a plan must say it."""
-    return bool(getattr(rule, "looks_ahead", False))
-
-
-def prolonged(rule: Stopping, problem: Problem, kept: Any, left: Floats) -> Any:
-    """What the rule keeps after another budget was said; the same, if what is left is nothing to it."""
-    own = getattr(rule, "prolonged", None)
-    return kept if own is None else own(problem, kept, left)
-
-
-def final(rule: Stopping, problem: Problem, kept: Any) -> str | None:
-    """Why a rule that has ended goes on with no budget; None if it may."""
-    own: Callable[[Problem, Any], str | None] | None = getattr(rule, "final", None)
-    return "there is an answer" if own is None else own(problem, kept)
-
-
-def struck(rule: Stopping, problem: Problem, trial: Trial, means: Floats) -> Bools:
-    """Where the rule has ruled out what is true of these means, whether an answer was given or not. ()"""
-    own = getattr(rule, "struck", None)
-    return np.zeros(trial.done.shape, dtype=np.bool_) if own is None else np.asarray(own(problem, trial, means))
-
-
-def rule_words(rule: Stopping, delta: float) -> str | None:
-    """What the rule does, in sentences for a protocol, if it says so."""
-    own: Callable[[float], str] | None = getattr(rule, "words", None)
-    return None if own is None else own(delta)
 
 
 class About(NamedTuple):
@@ -191,56 +89,117 @@ class Bounds(NamedTuple):
     against: Callable[[int], Interval | None] = lambda control: None  # how far each arm is above the control
 
 
-@runtime_checkable
-class Explained(Protocol):
-    """What a rule owes, besides, to be shown in reports; `explained` stands in for rules that do not."""
+class StoppingRule(ABC, Generic[Kept]):
+    """When an answer may be given, and which.
 
-    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
-        """What must be shown, one line each: this is the stopping rule. One run only."""
+    A rule of your own defines `stops`, `answer` and `doubt`. Rules that need more than the sums of the record keep a
+    state: a named tuple of arrays that `start` returns and `fold` updates.
+    """
 
-    def standing(self, problem: Problem, trial: Trial) -> Standing:
-        """What else there is to say. One run only."""
+    any_time: ClassVar[bool] = False  # whether it may be evaluated after batches of any size
+    uses_budget: ClassVar[bool] = False  # whether it uses how many results are left; plans must then say so
+    exact_batches: ClassVar[bool] = False  # whether it decides only while every batch comes back as planned
+    learns: ClassVar[bool] = False  # whether `warm_start` may be called with earlier data
+    migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Any = None) -> Bounds:
-        """Bounds after these batches, which make this record; they agree with what was `kept`, if it is given."""
+    def check(self, problem: Problem) -> None:
+        """Raise an InputError if the rule does not fit the problem."""
 
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
+        """Return the state before the first batch: None or a named tuple of arrays."""
+        return None  # type: ignore[return-value]
 
-class Unexplained:
-    """A rule of which nothing is known."""
+    def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
+        """Return the state after a batch with this plan."""
+        return kept
 
-    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[Claim]:
-        """None."""
+    @abstractmethod
+    def stops(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
+        """Whether to stop now, before the plan of the trial is pulled."""
+
+    @abstractmethod
+    def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
+        """Return the answer to give when it stops."""
+
+    @abstractmethod
+    def doubt(self, problem: Problem) -> str | None:
+        """Say what stands between the rule and a guarantee, or return None.
+
+        Either "no guarantee: " and why, or "conditional on the assumption that " and what must be true.
+        """
+
+    def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
+        """Whether a batch differed from its plan, so that a rule with `exact_batches` never stops. ()"""
+        return np.zeros(trial.done.shape, dtype=np.bool_)
+
+    def false_rejection(self, problem: Problem, trial: Trial[Any, Kept], means: Floats) -> Bools:
+        """Whether the rule has ruled out what is true of these means, whether or not an answer was given. ()"""
+        return np.zeros(trial.done.shape, dtype=np.bool_)
+
+    # --- state of a live study
+
+    def state_tag(self, problem: Problem) -> str:
+        """Name the kind of state and its version, for the record of a study."""
+        return "none/1"
+
+    def save(self, problem: Problem, kept: Kept) -> Any:
+        """Return the part of the state from which `restore` makes all of it: None or a named tuple of arrays."""
+        return kept
+
+    def restore(self, problem: Problem, saved: Any) -> Kept:
+        """Return the state that was saved."""
+        return saved
+
+    def warm_start(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
+        """Return the state before the first batch with earlier results known but not bet on; `left` is the budget."""
+        raise NotImplementedError
+
+    def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
+        """Say what an arm `{arm}` that leaves (or joins) because of results does to the evidence; None: it may not."""
+        return None
+
+    def migrate(self, before: Problem, after: Problem, kept: Kept, dropped: int | None, past: Past) -> Kept:
+        """Return the state after an arm left (its number is `dropped`) or a last one joined, with this past."""
+        raise NotImplementedError
+
+    def with_budget(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
+        """Return the state after the budget was changed to leave so many results."""
+        return kept
+
+    def why_final(self, problem: Problem, kept: Kept) -> str | None:
+        """Say why a rule that has ended cannot continue with a larger budget; None if it can."""
+        return "there is an answer"
+
+    # --- reports; one run only
+
+    def describe(self, delta: float) -> str | None:
+        """Describe the rule in sentences for a protocol."""
+        return None
+
+    def claims(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> list[Claim]:
+        """List what must be shown; all of it is the stopping rule."""
         return []
 
-    def standing(self, problem: Problem, trial: Trial) -> Standing:
-        """Nothing."""
+    def standing(self, problem: Problem, trial: Trial[Any, Kept]) -> Standing:
+        """Return what else there is to say of the trial."""
         return Standing()
 
-    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Any = None) -> Bounds:
-        """Those that hold however it was sampled."""
+    def notes(self, problem: Problem, trial: Trial[Any, Kept]) -> list[str]:
+        """List what readers of a report should know."""
+        return []
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
+        """Return bounds after these batches, which make this record; they agree with the state `kept` if given."""
         return Bounds(lambda: deviations(problem, record, Counts()))
 
-
-def explained(rule: Stopping) -> Explained:
-    """The rule, as far as it explains itself."""
-    return rule if isinstance(rule, Explained) else Unexplained()
-
-
-def evidence_of(rule: Stopping, problem: Problem, trial: Trial, names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
-    """log of what was won for each claim, of what it must reach, and whether it is shown; by `evidence` of the rule."""
-    own = getattr(rule, "evidence", None)
-    if own is not None:
-        found: tuple[Floats, Floats, Bools] = own(problem, trial)
-        return found
-    claims = explained(rule).claims(problem, trial, names)
-    won, bars, shown = ([each[i] for each in claims] for i in (1, 2, 3))
-    return np.array(won, dtype=np.float64), np.array(bars, dtype=np.float64), np.array(shown, dtype=np.bool_)
-
-
-def rule_notes(rule: Stopping, problem: Problem, trial: Trial) -> list[str]:
-    """What should be known of a rule besides, by its `notes`. One run only."""
-    own: Callable[[Problem, Trial], list[str]] | None = getattr(rule, "notes", None)
-    return [] if own is None else own(problem, trial)
+    def evidence(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
+        """Return, for each claim, the log of its evidence, the log of what it must reach, and whether it is shown."""
+        claims = self.claims(problem, trial, names)
+        return (
+            np.array([each.evidence for each in claims], dtype=np.float64),
+            np.array([each.bar for each in claims], dtype=np.float64),
+            np.array([each.shown for each in claims], dtype=np.bool_),
+        )
 
 
 def deviations(problem: Problem, record: Record, threshold: Threshold) -> Interval:

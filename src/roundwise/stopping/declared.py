@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from roundwise.noise.paired import DEPENDENT
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Declaration, Plan, Trial
+from roundwise.stopping.base import StoppingRule
 
 
 class AsAsked(NamedTuple):
@@ -23,7 +24,7 @@ class AsAsked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Declared:
+class Declared(StoppingRule[AsAsked]):
     """Stop when the policy declares an answer, `plan.declared`, if every batch came back as planned.
 
     What is proved of such a rule is proved of its own batches, so it does not decide on one that was cut, is short, or
@@ -34,9 +35,11 @@ class Declared:
     caveat: str | None = None
     proof: str | None = None  # where it is written
     condition: str | None = None  # what must be true for the proof to be one of this rule, to be read after "that"
+    exact_batches: ClassVar[bool] = True
 
-    def check(self, problem: Problem) -> None:
-        """What the policy checks is enough."""
+    def state_tag(self, problem: Problem) -> str:
+        """Whether batches came back as planned."""
+        return "declared/1"
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> AsAsked:
         """Nothing came back otherwise than planned."""

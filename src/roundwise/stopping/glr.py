@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Bools
+from roundwise.errors import InputError
 from roundwise.noise import items_of
 from roundwise.noise.paired import DEPENDENT
 from roundwise.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping.base import Bounds, Claim, Standing, deviations
+from roundwise.state import Batch, Record, Trial
+from roundwise.stopping.base import Bounds, Claim, StoppingRule, deviations
 from roundwise.stopping.thresholds import Counts, Mixture, Threshold
 
 
 @dataclass(frozen=True)
-class GLR:
+class GLR(StoppingRule[None]):
     """Stop when the evidence for an answer exceeds the threshold, and give the answer that it is for.
 
     That is the answer at the empirical means, or, where several may be right, the one with the most evidence.
@@ -34,21 +35,20 @@ class GLR:
         _ = problem.sigma
         self.threshold.at(problem, problem.arms)
 
-    def start(self, problem: Problem, runs: tuple[int, ...]) -> None:
-        """Nothing: the record is enough."""
-        return
-
-    def fold(self, problem: Problem, kept: None, plan: Plan, batch: Batch) -> None:
-        """Nothing: the record is enough."""
-        return
-
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether the evidence exceeds the threshold, where the policy asks for a test."""
         record = trial.record
         evidence = problem.evidence(record.counts, record.means)
         least = self.threshold.value(problem, np.zeros(problem.arms))  # it never falls: most batches are below it
         stops = np.asarray(trial.plan.may_stop & (evidence > least))
-        stops[stops] = evidence[stops] > self.threshold.value(problem, record.counts[stops])
+        if stops.any():
+            bars = self.threshold.value(problem, record.counts[stops])
+            if np.isnan(bars).any():
+                raise InputError(
+                    f"The threshold '{self.threshold.name}' is no number after some counts, so the rule would never "
+                    "stop: its `value` must be a number above 0 that never falls."
+                )
+            stops[stops] = evidence[stops] > bars
         return stops
 
     def answer(self, problem: Problem, trial: Trial) -> Answer:
@@ -66,10 +66,6 @@ class GLR:
         bar = float(self.threshold.value(problem, record.counts))
         answer = question.words(self.answer(problem, trial), names)
         return [Claim(f"{answer}, against every other answer", evidence, bar, evidence > bar)]
-
-    def standing(self, problem: Problem, trial: Trial) -> Standing:
-        """Nothing."""
-        return Standing()
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
         """From its threshold, if that is proved and bounds all arms together; else from one that does."""
