@@ -1,7 +1,7 @@
 """Which kind of file was given, by its first bytes, and the table in it.
 
 Here are JSON (one object a line, a list of objects, an object of columns), data frames, and Parquet through DuckDB or
-pandas, which are imported only here; `text` and `books` have the others.
+PyArrow, which are imported only here; `text` and `books` have the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,18 @@ import numpy as np
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.tables.cells import blank
-from roundwise.tables.sheets import Chunk, Limits, Sheet, damaged, digest_of, empty, is_frame, is_path, opened
+from roundwise.tables.sheets import (
+    Chunk,
+    Limits,
+    Sheet,
+    damaged,
+    digest_of,
+    empty,
+    is_frame,
+    is_path,
+    opened,
+    too_large,
+)
 from roundwise.tables.text import Blocks, text_sheet
 from roundwise.tables.words import refusal, shown
 
@@ -156,6 +167,8 @@ def _not_json(where: str, error: Exception) -> DataError:
 ROWS = 50_000  # of a data frame, handed over at once
 TUPLES = 2000  # of a Parquet file: more, and the garbage collector takes half of the time
 COLUMNS = "application/vnd.roundwise.columns+json"  # the kind of a data frame that is sent
+NESTED = ("[", "STRUCT", "MAP", "UNION", "VARIANT")  # in kinds of DuckDB: no cell, and nothing limits how long it is
+LENGTHS = {"VARCHAR": "strlen", "BLOB": "octet_length"}  # what DuckDB measures texts with, in bytes
 _DUCKDB = {"autoinstall_known_extensions": "false", "memory_limit": "1GB", "threads": "1"}
 
 
@@ -197,55 +210,89 @@ def _plain(cell: Any) -> str | int | float | bool | None:
     return str(cell.isoformat()) if hasattr(cell, "isoformat") else str(cell)
 
 
-def parquet_sheet(name: str, path: str, file: BinaryIO) -> Sheet:
-    """A Parquet file, through DuckDB or pandas. Rows count from 1."""
+def parquet_sheet(name: str, path: str, file: BinaryIO, limits: Limits | None = None) -> Sheet:
+    """A Parquet file, through DuckDB or PyArrow. Rows count from 1."""
     digest = digest_of(file)
     try:
         duckdb = importlib.import_module("duckdb")
     except ImportError:
-        return _parquet_by_pandas(name, file, digest)
+        return _parquet_by_arrow(name, file, digest, limits)
     pattern = glob.escape(os.path.abspath(path))  # DuckDB takes stars and brackets for patterns, and s3:// for a place
+    config = _DUCKDB if limits is None else _DUCKDB | {"memory_limit": f"{2 * limits.unpacked}B"}
 
     def broken(error: Exception) -> DataError:  # an upload lies elsewhere than its name says
+        if limits is not None and isinstance(error, duckdb.OutOfMemoryException):
+            return too_large(name)
         return damaged(name, "a Parquet file", Exception(str(error).replace(pattern, name)))
 
-    try:
-        with duckdb.connect(config=_DUCKDB) as connection:
-            described = connection.execute("describe select * from read_parquet(?)", [pattern]).fetchall()
-    except Exception as error:  # what a damaged file raises is nowhere promised
-        raise broken(error) from None
-    header = [str(row[0]) for row in described]
+    def few(query: str) -> list[tuple[str, ...]]:
+        try:
+            with duckdb.connect(config=config) as connection:
+                return list(connection.execute(query, [pattern]).fetchall())
+        except Exception as error:  # what a damaged file raises is nowhere promised
+            raise broken(error) from None
+
+    described = few("describe select * from read_parquet(?)")
+    header, kinds = ([str(row[i]) for row in described] for i in range(2))
 
     def chunks(places: Sequence[int]) -> Iterator[Chunk]:
-        wanted = ", ".join('"' + header[place].replace('"', '""') + '"' for place in places)
+        names = ['"' + header[place].replace('"', '""') + '"' for place in places]
+        wanted = [(column, kinds[place]) for column, place in zip(names, places, strict=True)]
+        if limits is not None:  # a text of a dictionary is stored once, but is read in every row that has it
+            limits.check(name, 0, int(few("select count(*) from read_parquet(?)")[0][0]))
+            sizes = [f"sum({LENGTHS[kind]}({column}))" for column, kind in wanted if kind in LENGTHS]
+            (found,) = few(f"select {', '.join(sizes) or 0} from read_parquet(?)")
+            limits.check(name, sum(int(each or 0) for each in found), 0)
+        cells = ("'(nested)'" if any(each in kind for each in NESTED) else column for column, kind in wanted)
         start = 1
-        with duckdb.connect(config=_DUCKDB) as connection:
+        with duckdb.connect(config=config) as connection:
             try:
-                found = connection.execute(f"select {wanted} from read_parquet(?)", [pattern])
-                rows = found.fetchmany(TUPLES)
+                result = connection.execute(f"select {', '.join(cells)} from read_parquet(?)", [pattern])
+                rows = result.fetchmany(TUPLES)
             except Exception as error:
                 raise broken(error) from None
             while rows:
                 yield Chunk(range(start, start + len(rows)), list(zip(*rows, strict=True)))
                 start += len(rows)
                 try:
-                    rows = found.fetchmany(TUPLES)
+                    rows = result.fetchmany(TUPLES)
                 except Exception as error:
                     raise broken(error) from None
 
     return Sheet(name, header, chunks, lambda: digest)
 
 
-def _parquet_by_pandas(name: str, file: BinaryIO, digest: str) -> Sheet:
+def _parquet_by_arrow(name: str, file: BinaryIO, digest: str, limits: Limits | None) -> Sheet:
     try:
-        frame = importlib.import_module("pandas").read_parquet(file)
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise refusal(
             name, "Parquet files need DuckDB.", "Run `pip install 'roundwise[sim]'`, or save the table as CSV UTF-8."
         ) from None
+    try:
+        fields = [(each.name, str(each.type)) for each in parquet.read_schema(file)]
+        flat = [each.name for each in parquet.read_schema(file) if not arrow.types.is_nested(each.type)]
+        texts = [each for each, kind in fields if kind in ("string", "large_string", "binary", "large_binary")]
+        about = parquet.ParquetFile(file, read_dictionary=texts)
+        if limits is not None:
+            groups = (about.metadata.row_group(i) for i in range(about.metadata.num_row_groups))
+            limits.check(name, sum(each.total_byte_size for each in groups), about.metadata.num_rows)
+        table = about.read(flat)
+        columns: dict[str, Sequence[object]] = {}
+        for each, _ in fields:
+            cells = table[each].unify_dictionaries().combine_chunks() if each in flat else None
+            if cells is None:
+                columns[each] = ["(nested)"] * len(table)
+            elif arrow.types.is_dictionary(cells.type):  # a text that comes back is kept once
+                texts_of = np.array([*cells.dictionary.to_pylist(), None], dtype=object)
+                columns[each] = texts_of[cells.indices.fill_null(-1).to_numpy()]
+            else:
+                columns[each] = cells.to_numpy(zero_copy_only=False)
+    except DataError:
+        raise
     except Exception as error:
         raise damaged(name, "a Parquet file", error) from None
-    sheet = frame_sheet(name, frame)
+    sheet = frame_sheet(name, columns)
     sheet.digest = lambda: digest
     return sheet
 
@@ -276,7 +323,7 @@ def _sheet(source: object, path: str, name: str, known: set[str], stack: ExitSta
     file = stack.enter_context(opened(path))
     start = _start(file)
     if start.startswith(b"PAR1"):
-        return parquet_sheet(name, path, file)
+        return parquet_sheet(name, path, file, limits)
     if start.startswith(b"PK\x03\x04"):
         from roundwise.tables.books import excel_sheet
 

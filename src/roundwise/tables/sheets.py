@@ -199,12 +199,24 @@ def _nearest(path: Path) -> str:
 REMEDY = "Nothing was recorded; give it in several files."
 
 
+def too_large(name: str) -> DataError:
+    """A small file that holds more than may be unpacked."""
+    return DataError(f"{name} is too large when it is unpacked. {REMEDY}")
+
+
 @dataclass(frozen=True)
 class Limits:
     """Bytes of a file when it is unpacked, and rows."""
 
     unpacked: int
     rows: int
+
+    def check(self, name: str, unpacked: int, rows: int) -> None:
+        """Refuse a file that says itself how much is in it."""
+        if rows > self.rows:
+            raise DataError(f"{name} has over {self.rows} rows. {REMEDY}")
+        if unpacked > self.unpacked:
+            raise too_large(name)
 
     def gzip(self, name: str, file: BinaryIO) -> gzip.GzipFile:
         """A compressed file, read up to the limit."""
@@ -218,8 +230,7 @@ class Limits:
             rows = 0
             for chunk in chunks(places):
                 rows += len(chunk.lines)
-                if rows > self.rows:
-                    raise DataError(f"{sheet.name} has over {self.rows} rows. {REMEDY}")
+                self.check(sheet.name, 0, rows)
                 yield chunk
 
         sheet.chunks = few
@@ -238,5 +249,5 @@ class _Counted(gzip.GzipFile):
         found: Any = super().read(size)
         self._left -= len(found)
         if self._left < 0:
-            raise DataError(f"{self._shown} is too large when it is unpacked. {REMEDY}")
+            raise too_large(self._shown)
         return bytes(found)

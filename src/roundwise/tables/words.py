@@ -16,6 +16,7 @@ _IN_PYTHON = [
         (r"--ignore-arms NAMES", "ignore_arms=NAMES"),
         (r"--missing REASON", "missing=REASON"),
         (r"--new\b", "again=True"),
+        (r"--average-ids\b", "average_ids=True"),
         (r"--cumulative\b", "cumulative=True"),
         (r"--range or --sigma", "Bounded(low, high) or SubGaussian(sigma)"),
         (r"--range (\S+) ([^\s:]+)", r"Bounded(\1, \2)"),

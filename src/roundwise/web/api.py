@@ -8,15 +8,16 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from roundwise.arrays import Plain
+from roundwise.deadline import Deadline
 from roundwise.spec import made
-from roundwise.studies.keeping import list_studies, verified
+from roundwise.studies.keeping import list_studies
 from roundwise.studies.report.files import TABLES
 from roundwise.studies.report.model import events_of
 from roundwise.studies.results import Columns
 from roundwise.studies.store.log import entry_lines, first_line, stamp
 from roundwise.web.bodies import HAND_IN, LOOK, Name, Problem, Wished
-from roundwise.web.reports import KINDS, attached, kept, written
-from roundwise.web.threads import CLIENTS, SLOW, by
+from roundwise.web.reports import KINDS, attached, kept
+from roundwise.web.threads import CLIENTS, FORECAST, SLOW, by
 from roundwise.web.who import study_of
 
 SAID: dict[int | str, Plain] = {
@@ -43,12 +44,14 @@ LINES: dict[int | str, Plain] = {200: {"content": {"application/jsonl": {}}, "de
 
 
 @router.get("/studies", dependencies=[LOOK], tags=["studies"])
+@by(None)
 def studies(request: Request) -> list[Plain]:
     """All studies: where each stands."""
     return list_studies(request.app.state.storage)
 
 
 @router.get("/studies/{name}", dependencies=[LOOK], tags=["studies"])
+@by(None)
 def status(request: Request, response: Response, name: Name) -> Plain:
     """Where a study stands, without bounds: the answer or the shortlist, what is still to come, what is open.
 
@@ -80,12 +83,12 @@ def report(
 ) -> Response:
     """Everything there is to say, with bounds: as JSON, a page, PDF, Excel, CSV, Markdown or text."""
     with study_of(request, name) as study:
-        found = kept(request).whole(study)
-    content = written(found, form, table)
+        content = kept(request).file(study, form, table)
     return Response(content, media_type=KINDS[form]) if form in ("json", "html") else attached(content, name, form)
 
 
 @router.get("/studies/{name}/log", dependencies=[LOOK], tags=["record"])
+@by(None)
 def log(request: Request, name: Name) -> list[Plain]:
     """What happened: every entry of the record, when, by whom, which file, how many rows."""
     with study_of(request, name) as study:
@@ -97,12 +100,11 @@ def log(request: Request, name: Name) -> list[Plain]:
 def verify(request: Request, name: Name) -> Plain:
     """Compute everything again from the record, and list what comes out otherwise than it was recorded."""
     with study_of(request, name) as study:
-        entries = study.entries()
-    audit = verified(entries)
+        audit = kept(request).audit(study)
     return {
         "study": name,
-        "entries": len(entries),
-        "digest": entries[-1].digest,
+        "entries": audit.entries,
+        "digest": audit.digest,
         "sound": audit.sound,
         "plans": audit.plans,
         "counts": audit.counts,
@@ -146,6 +148,7 @@ def record(
 
 
 @router.get("/studies/{name}/effect", dependencies=[LOOK], tags=["changes"])
+@by(None)
 def effect(
     request: Request,
     name: Name,
@@ -166,16 +169,21 @@ def effect(
 
 @router.post("/plan", dependencies=[HAND_IN], tags=["studies"])
 @by(SLOW)
-def planned(body: Wished) -> Response:
+def planned(request: Request, body: Wished) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
     from roundwise.planning import plan  # it takes a while, and the server should be up soon
+    from roundwise.planning.fixed import check_size
 
+    question = made("question", body.question)
+    question.check(len(body.arms))
+    check_size(question, len(body.arms))
     words = body.model_dump(exclude={"question", "noise", "policy", "columns"})
-    found = plan(
-        made("question", body.question),
-        noise=made("noise", body.noise),
-        policy=None if body.policy is None else made("policy", body.policy),
-        columns=None if body.columns is None else Columns(**body.columns.model_dump()),
-        **words,
-    )
+    with Deadline(FORECAST).applied():
+        found = plan(
+            question,
+            noise=made("noise", body.noise),
+            policy=None if body.policy is None else made("policy", body.policy),
+            columns=None if body.columns is None else Columns(**body.columns.model_dump()),
+            **words,
+        )
     return Response(found.json(), media_type="application/json")

@@ -49,10 +49,11 @@ class Application(Starlette):
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
             few_lookers()
             with (
-                open_store(storage),
+                open_store(storage) as store,
+                store.pinned(),
                 closing(self.state.staged),
                 closing(self.state.jobs),
-            ):  # one engine stays open for all requests
+            ):  # one engine stays open for all requests, and its file is the only one
                 yield
 
         self.planner = Later(("/plan", "/new"), self._planner)

@@ -37,6 +37,9 @@ from roundwise.web.threads import Job, Jobs
 from roundwise.web.who import HAND_IN, LOOK
 
 MOST_RUNS = 5000
+MOST_ARMS = 200  # of an instance
+MOST_WORK = 200_000  # runs times arms
+LETTERS = 10_000  # of all means
 WORLDS = {
     "normal": "normal, with this spread",
     "binary": "yes / no: means are rates",
@@ -103,6 +106,8 @@ class LabForm:
     @property
     def values(self) -> list[float]:
         """The means."""
+        if len(self.means) > LETTERS:
+            raise InputError(f"The means have {len(self.means)} letters, but here at most {LETTERS}.")
         parts = re.split(r"\s*[;,]\s*|\s+(?!%)", self.means.strip())
         return [number("A mean", each) for each in parts if each]
 
@@ -117,15 +122,20 @@ class LabForm:
     def job(self) -> Job[Found]:
         """The work: every policy on the instance."""
         world, count = self.environment(), whole("Runs", self.runs)
+        use = said("`simulate`", "`roundwise simulate`")
         if count > MOST_RUNS:
-            use = said("`simulate`", "`roundwise simulate`")
             raise InputError(f"Runs are {count}, but here at most {MOST_RUNS} are done. Use {use}.")
-        if not self.policies:
+        if world.arms > MOST_ARMS or world.arms * count > MOST_WORK:
+            raise InputError(
+                f"There are {world.arms} means and {count} runs, but here at most {MOST_ARMS} means, and {MOST_WORK} "
+                f"means times runs. Use {use}."
+            )
+        chosen = {name: made("policy", name) for name in self.policies if name in POLICIES}
+        if not chosen:
             raise InputError("Choose at least one policy.")
         fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance}
         question = Form(question=self.question, arms="\n".join(self.names), **fields).asked()
         question.check(world.arms)
-        chosen = {name: made("policy", name) for name in self.policies if name in POLICIES}
         delta, most = number("Delta", self.delta), number("At most samples", self.most)
         seed = whole("Seed", self.seed)
         truth = question.words(question.answer(np.asarray(self.values)), tuple(self.names))
@@ -296,4 +306,6 @@ def _table(summaries: list[Summary]) -> Table:
 def _bound(summary: Summary) -> str:
     if summary.true_shown_mean is not None or summary.lower_bound != summary.lower_bound:
         return ""
+    if summary.lower_bound == np.inf:
+        return "No number of samples is enough: with these means no answer, or more than one, is right."
     return f"No method with such an error can need fewer than {count(summary.lower_bound)} samples on average."

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
 from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.planning import StudyPlan, plan
 from roundwise.planning.ahead import Quantiles
@@ -26,7 +27,7 @@ from roundwise.web.reports import attached
 from roundwise.web.routes import Pages
 from roundwise.web.said import of_options, on_the_page
 from roundwise.web.study_pages import address
-from roundwise.web.threads import TYPING
+from roundwise.web.threads import FORECAST, TYPING
 from roundwise.web.who import CHANGE, LOOK
 
 FINE = 400  # runs of each row, once nobody types any more
@@ -34,41 +35,33 @@ MOST = 100  # plans that are kept
 ARMS = 200  # options up to which a forecast is made while one waits
 
 
-class OutOfDateError(Exception):
-    """Somebody has typed on: nobody waits for this forecast any more."""
-
-
 class Forecasts:
-    """Plans by what was asked, and the last question of each browser."""
+    """Plans by what was asked, and the work on the last question of each browser."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[Form, bool], StudyPlan] = OrderedDict()
-        self._asked: OrderedDict[str, object] = OrderedDict()
+        self._asked: OrderedDict[str, Deadline] = OrderedDict()
         self._lock = threading.Lock()
         self._working = threading.Semaphore(2)
 
     def made(self, form: Form, who: str, quick: bool) -> StudyPlan:
-        """The plan of a form; an `OutOfDateError` once the same browser has asked for another."""
+        """The plan of a form; a `CancelledError` once the same browser has asked for another, or has left."""
         words = form.plan()
         if len(words["arms"]) > ARMS:
             use = said("`plan`", "`roundwise plan`")
             raise InputError(f"There are more than {ARMS} options: a forecast takes minutes. Use {use}.")
-        key, mine = (form, quick), object()
+        key, mine = (form, quick), Deadline(FORECAST)
         with self._lock:
             if key in self._kept:
                 return self._kept[key]
+            before = self._asked.pop(who, None)
             self._asked[who] = mine
-            self._asked.move_to_end(who)
             while len(self._asked) > MOST:
                 self._asked.popitem(last=False)
-
-        def still_wanted(*_: Any) -> None:
-            if self._asked.get(who) is not mine:
-                raise OutOfDateError
-
-        with self._working:
-            still_wanted()
-            found = plan(words.pop("question"), **words, runs=FINE, quick=quick, progress=still_wanted)
+        if before is not None:
+            before.cancelled.set()
+        with mine.applied(), held(self._working):
+            found = plan(words.pop("question"), **words, runs=FINE, quick=quick)
         with self._lock:
             self._kept[key] = found
             while len(self._kept) > MOST:
@@ -128,8 +121,10 @@ def forecast(request: Request, sent: FormData) -> Response:
         return page(request, "forecast.html", plan=None, hint="Give at least two options to see what it will take.")
     try:
         found = forecasts.made(form, request.app.state.doors.key_of(request.headers), quick)
-    except OutOfDateError:
+    except CancelledError:
         return Response(status_code=204)
+    except OverBudgetError as error:
+        return page(request, "forecast.html", plan=None, hint="", error=f"{error} Ask for fewer options.")
     except RoundwiseError as error:
         return page(request, "forecast.html", plan=None, hint="", error=on_the_page(str(error)))
     words, _, instead = found.words.partition(" Or: ")

@@ -14,6 +14,7 @@ TITLES = {
     404: "not there",
     405: "not done this way",
     409: "somebody else was first",
+    411: "how long is it?",
     413: "too large",
     415: "not understood",
     421: "another server",

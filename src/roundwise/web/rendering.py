@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, select_autoescape
 from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
 from roundwise._version import __version__
@@ -147,6 +147,10 @@ async def _http(request: Request, error: HTTPException) -> Response:
     return found
 
 
+async def _gone(request: Request, error: ClientDisconnect) -> Response:
+    return Response(status_code=400)  # nobody reads it, and nothing of it belongs into the log
+
+
 async def _unexpected(request: Request, error: Exception) -> Response:
     _LOG.exception("a request to %s failed", request.url.path)
     return answered(request, 500, "Something went wrong here, and was written to the server's log.")
@@ -155,5 +159,6 @@ async def _unexpected(request: Request, error: Exception) -> Response:
 HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
     RoundwiseError: _refused,
     HTTPException: _http,
+    ClientDisconnect: _gone,
     Exception: _unexpected,
 }

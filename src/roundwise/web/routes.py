@@ -35,7 +35,7 @@ class Pages:
         def kept(page: Page) -> Page:
             async def answer(request: Request) -> Response:
                 check(request, role)
-                return await run_by(by, partial(page, request, **_parts(request)))
+                return await run_by(by, partial(page, request, **_parts(request)), request)
 
             self.routes.append(Route(path, answer, methods=["GET"]))
             return page
@@ -51,7 +51,7 @@ class Pages:
             async def answer(request: Request) -> Response:
                 check(request, role)
                 async with own_form(request, secret) as sent:
-                    return await run_by(by, partial(page, request, sent=sent, **_parts(request)))
+                    return await run_by(by, partial(page, request, sent=sent, **_parts(request)), request)
 
             self.routes.append(Route(path, answer, methods=["POST"]))
             return page

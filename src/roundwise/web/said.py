@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from roundwise.arrays import Plain
-from roundwise.studies.guarantee import CONDITIONAL, KEPT
+from roundwise.studies.guarantee import guarantee_mark
 from roundwise.studies.words import count, day
 
 WORDS = [
@@ -81,8 +81,6 @@ def listed(each: Plain) -> Line:
     """A study of `list_studies`, in words."""
     budget = "" if each["budget"] is None else f" of {count(each['budget'])}"
     waiting = f" + {count(each['waiting'])}" if each["waiting"] else ""
-    guarantee = str(each["guarantee"])
-    danger = "" if guarantee == KEPT else "conditional" if guarantee.startswith(CONDITIONAL) else "void"
     return Line(
         each["name"],
         of_options(each.get("asks") or f"{each['question']} of {each['arms']} arms"),
@@ -92,7 +90,7 @@ def listed(each: Plain) -> Line:
         day(each["changed"]),
         each["by"],
         each.get("file") or "",
-        danger,
+        guarantee_mark(str(each["guarantee"])),
     )
 
 

@@ -16,11 +16,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 
 from anyio import move_on_after
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -29,6 +27,8 @@ from roundwise.web.problems import problem_json
 
 DRAINED = 8  # times the limit: so much of what is too large is let go by
 IDLE = 1.0  # seconds to wait for more of it
+UNKNOWN = 16 * 2**10  # bytes of a request of somebody whose role is not known, and of all to the pages that need none
+FIELDS = 2**20  # bytes of a form without a file: its fields are read one letter at a time
 SHORTEST = 16  # letters of a token
 EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for every one of this machine
 ROLES = ("look", "hand in", "change")  # each may do what those before it may
@@ -151,11 +151,7 @@ class Doors:
 
     def key_of(self, headers: Headers) -> str:
         """The session that a browser sent, or an empty text."""
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return ""
-        return morsel.value if morsel is not None else ""
+        return cookie(headers, COOKIE)
 
     def who(self, headers: Headers) -> str | None:
         """The role of a request."""
@@ -166,6 +162,19 @@ class Doors:
             return self.role_of(bearer[7:].strip())
         key = self.key_of(headers)
         return self.sessions.get(_digest(key)) if key else None
+
+
+def cookie(headers: Headers, name: str) -> str:
+    """The value of a cookie, or an empty text. `http.cookies` takes quadratic time in several versions of Python."""
+    for each in headers.get("cookie", "").split(";"):
+        key, _, value = each.partition("=")
+        if key.strip() == name:
+            return value.strip().strip('"')
+    return ""
+
+
+# every codec of Python would do, also those that take quadratic time
+OTHER_CHARSET = re.compile(r"charset(?!=(\"?)utf-?8\1\s*(;|$))", re.IGNORECASE)
 
 
 class Guard:
@@ -192,24 +201,38 @@ class Guard:
             await send(message)
 
         role = self.doors.who(headers)
-        refusal = self._refusal(scope, headers, role)
+        most = self._most(scope["path"], headers, role)
+        refusal = self._refusal(scope, headers, role, most)
         if refusal is not None:
             if refusal.status_code == 413 and "expect" not in headers:
-                await _drained(receive, self.doors.most)
+                await _drained(receive, most)
             await refusal(scope, receive, guarded)
             return
         scope.setdefault("state", {})["role"] = role
         words = nullcontext() if headers.get("x-roundwise-words") == "python" else at_the_shell()
         with words, self.doors.work(scope["path"]):
-            await self.app(scope, _limited(receive, self.doors.most), guarded)
+            await self.app(scope, receive, guarded)
 
-    def _refusal(self, scope: Scope, headers: Headers, role: str | None) -> Response | None:
+    def _most(self, path: str, headers: Headers, role: str | None) -> int:
+        """How many bytes a request may have."""
+        if role is None or path.startswith(OPEN):
+            return min(UNKNOWN, self.doors.most)
+        form = headers.get("content-type", "").strip().lower().startswith("application/x-www-form-urlencoded")
+        return min(FIELDS, self.doors.most) if form else self.doors.most
+
+    def _refusal(self, scope: Scope, headers: Headers, role: str | None, most: int) -> Response | None:
         host, path = headers.get("host", ""), scope["path"]
         if len(headers.getlist("host")) != 1 or not self.doors.answers(host):
             return problem_json(421, "This server does not answer under that name. Start it with --name NAME.")
+        if "transfer-encoding" in headers:  # of unknown length; `connections` reads no chunks
+            found = problem_json(411, "Say how long the request is (Content-Length); it cannot be sent in chunks.")
+            found.headers["connection"] = "close"
+            return found
         length = headers.get("content-length", "0")
-        if not (length.isascii() and length.isdigit()) or len(length) > 15 or int(length) > self.doors.most:
-            return problem_json(413, too_large(self.doors.most))
+        if not (length.isascii() and length.isdigit()) or len(length) > 15 or int(length) > most:
+            return problem_json(413, too_large(most))
+        if OTHER_CHARSET.search(headers.get("content-type", "")):
+            return problem_json(415, "Send text as UTF-8, and name no other charset. Nothing was changed.")
         if self._from_elsewhere(scope, headers, host):
             return problem_json(403, "The request comes from another site, and was refused. Open the page itself.")
         if role is None and not path.startswith(OPEN):
@@ -230,24 +253,8 @@ class Guard:
 
 def too_large(most: int) -> str:
     """What is said of a request that is too large."""
-    return f"The request is larger than {most // 2**20} MB. Nothing was changed; send less at once."
-
-
-def _limited(receive: Receive, most: int) -> Receive:
-    """What is received, until more comes than may, however much was announced."""
-    total = 0
-
-    async def counted() -> Message:
-        nonlocal total
-        message = await receive()
-        total += len(message.get("body", b""))
-        if total > most:
-            if message.get("more_body"):
-                await _drained(receive, most)
-            raise HTTPException(413, too_large(most))
-        return message
-
-    return counted
+    size = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} KB"
+    return f"The request is larger than {size}. Nothing was changed; send less at once."
 
 
 async def _drained(receive: Receive, most: int) -> None:

@@ -8,17 +8,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
-from roundwise.studies.keeping import verified
+from roundwise.studies import Study
 from roundwise.studies.report.files import csv_text
 from roundwise.studies.report.model import events_of
 from roundwise.studies.words import day
+from roundwise.web.links import link_of, make_link, study_for, withdraw_link
 from roundwise.web.names import segment
-from roundwise.web.rendering import ENVIRONMENT, page, shown
-from roundwise.web.reports import KINDS, attached, kept, written
+from roundwise.web.rendering import ENVIRONMENT, page, shown, texts
+from roundwise.web.reports import KINDS, attached, kept
 from roundwise.web.routes import Pages
 from roundwise.web.threads import SLOW
-from roundwise.web.views import next_of, view_of
-from roundwise.web.who import HAND_IN, LOOK, key_for, study_for, study_of
+from roundwise.web.views import View, next_of, view_of
+from roundwise.web.who import HAND_IN, LOOK, study_of
 
 router = Pages()
 
@@ -50,7 +51,7 @@ def study(request: Request, name: str) -> Response:
 def stands(request: Request, name: str) -> Response:
     """Where it stands, with bounds: a part of the page."""
     with study_of(request, name) as found:
-        view = view_of(found.state, kept(request).whole(found), True)
+        view = _view(request, found, ahead=False)
     return page(request, "stands.html", view=view, study=name, at=address(name))
 
 
@@ -85,10 +86,21 @@ def next_csv(request: Request, name: str) -> Response:
 def report(request: Request, name: str) -> Response:
     """The report: the half page for the boss first."""
     with study_of(request, name) as found:
-        view = view_of(found.state, kept(request).ahead(found), True)
-        link = f"/shared/{segment(name)}/{key_for(request.app.state.doors, name)}"
+        view = _view(request, found)
+        link = link_of(found)
     forms = {form: f"{address(name)}/report.{form}" for form in KINDS}
     return page(request, "report.html", view=view, study=name, at=address(name), link=link, forms=forms, shared=False)
+
+
+@router.post("/studies/{name}/link", HAND_IN)
+def share(request: Request, name: str, sent: FormData) -> Response:
+    """Make a link to the report, unless there is one; or withdraw it."""
+    with study_of(request, name) as found:
+        if texts(sent).get("what") == "withdraw":
+            withdraw_link(found)
+        else:
+            make_link(found)
+    return RedirectResponse(f"{address(name)}/report#share-title", status_code=303)
 
 
 @router.get("/studies/{name}/report.{form}", LOOK, by=SLOW)
@@ -110,7 +122,7 @@ def record(request: Request, name: str) -> Response:
 def verify(request: Request, name: str) -> Response:
     """Everything computed again: a part of the page of the record."""
     with study_of(request, name) as found:
-        audit = verified(found.entries())
+        audit = kept(request).audit(found)
     return page(request, "verified.html", audit=audit, study=name, at=address(name))
 
 
@@ -118,7 +130,7 @@ def verify(request: Request, name: str) -> Response:
 def shared(request: Request, name: str, key: str) -> Response:
     """The report, for whoever has the link: it can only be read."""
     with study_for(request, name, key) as found:
-        view = view_of(found.state, kept(request).ahead(found), True)
+        view = _view(request, found)
     forms = {form: f"/shared/{segment(name)}/{segment(key)}/report.{form}" for form in KINDS}
     return page(request, "report.html", view=view, study=name, at="", link="", forms=forms, shared=True)
 
@@ -130,9 +142,19 @@ def shared_file(request: Request, name: str, key: str, form: str) -> Response:
     return _written(request, name, form)
 
 
+def _view(request: Request, study: Study, ahead: bool = True) -> View:
+    """What pages show of a study, with bounds, and with what is still to come where that is said, too."""
+
+    def made() -> View:
+        report = kept(request).ahead(study) if ahead else kept(request).whole(study)
+        return view_of(study.state, report, True)
+
+    return kept(request).shared(study, ("view", ahead), made)
+
+
 def _written(request: Request, name: str, form: str) -> Response:
     if form not in KINDS:
         raise HTTPException(404, f"A report is written as {', '.join(KINDS)}.")
     with study_of(request, name) as found:
-        content = written(kept(request).ahead(found), form)
+        content = kept(request).file(found, form, ahead=True)
     return attached(content, name, form)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Generic, ParamSpec, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, create_task_group, to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
-from roundwise.errors import InputError, RoundwiseError
+from roundwise.deadline import CancelledError, Deadline, OverBudgetError, check_deadline
+from roundwise.errors import InputError, RoundwiseError, said
 
 WRITERS = CapacityLimiter(8)
 CLIENTS = CapacityLimiter(4)  # records for studies elsewhere, which record by what they read
@@ -23,6 +28,9 @@ SLOW = CapacityLimiter(2)  # what takes seconds: reports with bounds, plans, aud
 TYPING = CapacityLimiter(8)  # forecasts as one types: a new one must begin for the old ones to be given up
 LOOKERS = 4  # all the others: they share one processor, and more of them at once would only slow down who records
 BESIDE = 1  # of them while one works who goes first
+QUICK = 20.0  # seconds of processor time of its thread that a page may take (linear algebra may use as much again),
+LONG = 60.0  # what is known to take seconds: it depends on the study, not on the request,
+FORECAST = 12.0  # and a plan or a forecast
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -38,10 +46,24 @@ def few_lookers() -> None:
     lookers().total_tokens = LOOKERS
 
 
-async def run_by(threads: CapacityLimiter | None, work: Callable[[], Made]) -> Made:
-    """What is worked out by one of these threads (None: of those who look), who make room for what records."""
+_ARRIVED: ContextVar[float | None] = ContextVar("arrived", default=None)
+
+
+def arrival() -> float:
+    """When the request at hand came in (on the monotonic clock), before it stood in line; now, where there is none."""
+    found = _ARRIVED.get()
+    return time.monotonic() if found is None else found
+
+
+async def run_by(threads: CapacityLimiter | None, work: Callable[[], Made], request: Request | None = None) -> Made:
+    """What is worked out by one of these threads (None: of those who look), who make room for what records.
+
+    Work that only reads has a budget of time, and is cancelled when the client of the `request` disconnects or the
+    server shuts down. Work that records runs to its end.
+    """
+    _ARRIVED.set(time.monotonic())
     if threads not in FIRST:
-        return await to_thread.run_sync(work, limiter=threads)
+        return await _looked_up(threads, work, request)
     lookers().total_tokens = BESIDE
     try:
         return await to_thread.run_sync(work, limiter=threads)
@@ -50,13 +72,54 @@ async def run_by(threads: CapacityLimiter | None, work: Callable[[], Made]) -> M
             few_lookers()
 
 
-def by(threads: CapacityLimiter) -> Callable[[Callable[Given, Made]], Callable[Given, Awaitable[Made]]]:
-    """A handler that is run by these threads."""
+async def _looked_up(threads: CapacityLimiter | None, work: Callable[[], Made], request: Request | None) -> Made:
+    deadline = Deadline(LONG if threads is SLOW else QUICK)
+    found: list[Made] = []
+    failed: list[Exception] = []
+
+    def within() -> Made:
+        with deadline.applied():
+            return work()
+
+    async def left() -> None:
+        """Wait until the caller is gone; then what stands in line is taken out, and what is begun ends soon."""
+        assert request is not None
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        deadline.cancelled.set()
+        group.cancel_scope.cancel()
+
+    try:
+        async with create_task_group() as group:
+            if request is not None:
+                group.start_soon(left)
+            try:
+                found.append(await to_thread.run_sync(within, limiter=threads))
+            except Exception as error:
+                failed.append(error)
+            group.cancel_scope.cancel()
+    finally:
+        deadline.cancelled.set()  # the server ends, and waits for nobody
+    if found:
+        return found[0]
+    if failed and isinstance(failed[0], OverBudgetError):
+        use = said("Do it where the studies are kept.", "Use `roundwise` where the studies are kept.")
+        raise HTTPException(503, f"{failed[0]} Ask for less. {use}")
+    if failed and not isinstance(failed[0], CancelledError):
+        raise failed[0]
+    raise HTTPException(503, "This was given up: nobody waits for it any more.")
+
+
+def by(threads: CapacityLimiter | None) -> Callable[[Callable[Given, Made]], Callable[Given, Awaitable[Made]]]:
+    """A handler that is run by these threads (None: of those who look)."""
 
     def run(handler: Callable[Given, Made]) -> Callable[Given, Awaitable[Made]]:
         @wraps(handler)
         async def ran(*args: Given.args, **words: Given.kwargs) -> Made:
-            return await run_by(threads, partial(handler, *args, **words))
+            request = words.get("request")
+            return await run_by(
+                threads, partial(handler, *args, **words), request if isinstance(request, Request) else None
+            )
 
         return ran
 
@@ -65,11 +128,8 @@ def by(threads: CapacityLimiter) -> Callable[[Callable[Given, Made]], Callable[G
 
 MOST = 20  # jobs that are kept
 WAITING = 5  # jobs that may stand in line
+JOB = 600.0  # seconds of processor time that one may take
 _LOG = logging.getLogger("roundwise.web")
-
-
-class CancelledError(Exception):
-    """Nobody wants the result any more."""
 
 
 @dataclass
@@ -97,20 +157,21 @@ class Job(Generic[Made]):
         return min(100, round(100 * self.done / max(self.total, 1)))
 
     def advance(self, number: int) -> None:
-        """So many more are done; here the work ends if it is not wanted any more."""
-        if self.unwanted.is_set():
-            raise CancelledError
+        """Add to what is done; here the work ends if it is not wanted any more, or takes too long."""
+        check_deadline()
         self.done += number
 
     def run(self) -> None:
         """Do it."""
         try:
-            self.advance(0)
-            self.state = "running"
-            self.result = self.work(self.advance)
+            with Deadline(JOB, self.unwanted).applied():
+                self.state = "running"
+                self.result = self.work(self.advance)
             self.state = "done"
         except CancelledError:
             self.state = "cancelled"
+        except OverBudgetError as error:
+            self.state, self.error = "failed", f"{error} Take fewer runs or policies."
         except RoundwiseError as error:
             self.state, self.error = "failed", str(error)
         except Exception:

@@ -1,7 +1,7 @@
 """The REST API, as far as it records: create, ask, tell, change and end. Names, not indices, everywhere.
 
-Every request may have an `Idempotency-Key`: sent again, it records nothing, and is answered as before. Each has threads
-of its own, so that nobody who looks holds up a result.
+Every request may have an `Idempotency-Key`: sent again, it records nothing, and is answered as before; with
+another request the key is refused. Each has threads of its own, so that nobody who looks holds up a result.
 """
 
 from __future__ import annotations

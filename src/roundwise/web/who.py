@@ -1,10 +1,7 @@
-"""Who a request is from in the record, what it may do, and the links that let whoever has them read one report."""
+"""Who a request is from in the record, and what it may do."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers
@@ -15,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from roundwise.errors import InputError
 from roundwise.studies import Study, load_study
 from roundwise.studies.store.log import user, written_by
-from roundwise.web.security import ROLES, Doors
+from roundwise.web.security import ROLES, Doors, cookie
 
 LOOK, HAND_IN, CHANGE = ROLES
 KEY_LENGTH = 200  # letters of an idempotency key
@@ -54,14 +51,7 @@ LONGEST = 60  # letters of a name
 
 def name_of(headers: Headers) -> str:
     """The name that came with a request, or an empty text."""
-    given = headers.get(HEADER, "")
-    if not given:
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            morsel = None
-        given = "" if morsel is None else morsel.value
-    return cleaned(unquote(given))
+    return cleaned(unquote(headers.get(HEADER, "") or cookie(headers, COOKIE)))
 
 
 def cleaned(name: str) -> str:
@@ -100,18 +90,3 @@ class Writers:
             return
         with written_by(known_as(Headers(scope=scope), self.doors, scope.get("state", {}).get("role"))):
             await self.app(scope, receive, send)
-
-
-def key_for(doors: Doors, name: str) -> str:
-    """The key of a link: of the name and the tokens, so that it lasts until they change (or the server ends)."""
-    known = "\n".join(sorted(f"{role}={token}" for role, token in doors.tokens))
-    secret = hashlib.sha256(known.encode()).digest() if known else doors.secret
-    return hmac.new(secret, f"share {name}".encode(), hashlib.sha256).hexdigest()[:40]
-
-
-def study_for(request: Request, name: str, key: str) -> Study:
-    """The study of a link; a wrong key and a study that is not there look the same."""
-    doors: Doors = request.app.state.doors
-    if not hmac.compare_digest(key.encode(), key_for(doors, name).encode()):
-        raise HTTPException(404, "This link does not open anything: it is wrong, or it was withdrawn.")
-    return load_study(name, request.app.state.storage)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, inspect, select, update
 from sqlalchemy.exc import IntegrityError
 
 from roundwise.arrays import Facts
@@ -23,17 +25,21 @@ from roundwise.studies.store.log import (
     Listing,
     check,
     extended,
+    is_object,
     keys,
     moment,
     restore,
     stamp,
     written,
 )
-from roundwise.studies.store.schema import entry_of, listing_of, named, row_of, with_file
+from roundwise.studies.store.schema import UNREADABLE, entry_of, listing_of, named, row_of, unreadable_list, with_file
+
+SECRET = 24  # bytes of the secret of a link
 
 
 def opened(address: Address, create: bool) -> Store:
     """The store at an address, made where needed."""
+    create = not sharing.registry().check_pins(address) and create
     room(address, create)
     store = Store(address)
     store.reached(create)
@@ -81,6 +87,16 @@ class Store:
                     self._access = access = here.taken(self.address, create)
                     self._finalizer = weakref.finalize(self, sharing.given_back, access)
         return access
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """As long as this lasts, no other file is opened or made under this name by this process."""
+        access, here = self.reached(), sharing.registry()
+        here.pinned.append(access)
+        try:
+            yield
+        finally:
+            here.pinned.remove(access)
 
     def prepare(self, create: bool) -> None:
         """Make the tables; a look, and no lock, where they are there."""
@@ -145,6 +161,7 @@ class Store:
             number, head = self._head(connection, name, lock=True)
             if head.entries - 1 != expected:
                 raise self._conflict(connection, name, number, head, expected)
+            self._forget_link(connection, number)
             for table in (schema.key, schema.entry):
                 connection.execute(delete(table).where(table.c.study_id == number))
             connection.execute(delete(schema.study).where(schema.study.c.id == number))
@@ -185,7 +202,43 @@ class Store:
                 .where(key_.c.study_id == number, key_.c.name == key)
                 .order_by(entry.c.seq)
             ).all()
-        return [entry_of(name, row.seq, row) for row in rows]
+        found = [entry_of(name, row.seq, row) for row in rows]
+        for each in found:  # what an index leads to is not checked against the entry before it
+            if not is_object(each):
+                raise Damaged(f"The log of study '{name}' was changed: entry {each.seq} cannot be read. {restore()}")
+        return found
+
+    def link(self, name: str) -> str | None:
+        """The secret of the link to a study; None where there is none, or no such study."""
+        study, link, entry = schema.study, schema.link, schema.entry
+        with self.reached().reading() as connection:
+            if not inspect(connection).has_table(link.name):
+                return None
+            begun = (entry.c.study_id == study.c.id) & (entry.c.seq == 0) & (entry.c.digest == link.c.begins)
+            found = connection.scalar(select(link.c.secret).join(study).join(entry, begun).where(study.c.name == name))
+        return found if isinstance(found, str) and found else None
+
+    def make_link(self, name: str) -> None:
+        """Draw the secret of a link to a study, unless there is one."""
+        link, entry = schema.link, schema.entry.c
+        with self.reached().writing() as connection:
+            number, _ = self._head(connection, name, lock=True)
+            schema.install_links(connection)
+            begins = connection.scalar(select(entry.digest).where(entry.study_id == number, entry.seq == 0))
+            connection.execute(delete(link).where(link.c.study_id == number, link.c.begins != begins))
+            if connection.scalar(select(link.c.study_id).where(link.c.study_id == number)) is None:
+                drawn = secrets.token_urlsafe(SECRET)
+                connection.execute(insert(link).values(study_id=number, begins=begins, secret=drawn))
+
+    def withdraw_link(self, name: str) -> None:
+        """Forget the link to a study, if there is one."""
+        with self.reached().writing() as connection:
+            number, _ = self._head(connection, name, lock=True)
+            self._forget_link(connection, number)
+
+    def _forget_link(self, connection: Connection, number: int) -> None:
+        if inspect(connection).has_table(schema.link.name):
+            connection.execute(delete(schema.link).where(schema.link.c.study_id == number))
 
     def _after(
         self, connection: Connection, name: str, number: int, head: Head, after: int, last: int | None = None
@@ -229,7 +282,10 @@ class Store:
         columns = schema.study.c
         with self.reached().reading() as connection:
             rows = connection.execute(select(columns.name, columns.entries, columns.digest)).all()
-        return {str(row.name): (int(row.entries), str(row.digest)) for row in rows}
+        try:
+            return {str(row.name): (int(row.entries), str(row.digest)) for row in rows}
+        except UNREADABLE:
+            raise unreadable_list(self.address) from None
 
     def _insert(self, entries: Sequence[Entry], overview: Facts | None = None) -> None:
         first, last = entries[0], entries[-1]
@@ -273,11 +329,14 @@ class Store:
         )
         row = connection.execute(query.with_for_update() if lock else query).one_or_none()
         if row is None:
-            names = list(connection.scalars(select(columns.name)))
+            names = [str(each) for each in connection.scalars(select(columns.name))]
             raise UnknownStudy(str(unknown("study", name, names) if names else nothing_there(self.address)))
         try:
-            return row.id, Head(int(row.entries), str(row.digest), moment(row.changed_at), int(row.checkpoint))
-        except (TypeError, ValueError):
+            found = Head(int(row.entries), str(row.digest), moment(row.changed_at), int(row.checkpoint))
+            if not 0 <= found.checkpoint < found.entries < 2**53:
+                raise ValueError
+            return row.id, found
+        except UNREADABLE:
             raise Damaged(f"{self.address.place} is damaged at study '{name}'. {restore()}") from None
 
     def _conflict(self, connection: Connection, name: str, number: int, head: Head, expected: int) -> Conflict:

@@ -186,6 +186,12 @@ class Access:
         if isinstance(driver, Opened) and not driver.in_transaction:
             raise StoreError(f"The transaction on {self.address.place} was ended from outside. Nothing was recorded.")
 
+    def check_place(self) -> None:
+        """Raise an error where the file is not the one that was opened; and always, once that was seen."""
+        if self.lost:
+            raise StoreError(self.lost)
+        self._look()
+
     def _look(self, done: str = "Nothing was changed") -> None:
         """Raise an error where the file or its log, by name, are not those that the connection has open.
 

@@ -39,6 +39,14 @@ class Entry:
         return found
 
 
+def is_object(entry: Entry) -> bool:
+    """Whether what was recorded can be read: an object of JSON."""
+    try:
+        return isinstance(entry.payload, dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 @dataclass(frozen=True)
 class Listing:
     """A study among the others of a store."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -28,14 +29,20 @@ class RemoteStore:
     def close(self) -> None:
         """Nothing is kept open."""
 
+    def pinned(self) -> AbstractContextManager[None]:
+        """Nothing to be done: the server sees to it."""
+        return nullcontext()
+
     def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study; the server makes it of the same words."""
         body = {**payload, **payload["limits"], "name": name}
         del body["limits"]
+        if not body.pop("seed_given", False):
+            del body["seed"]  # a seed that nobody chose is drawn by the server
         try:
             self.server.post("/studies", body)
         except StudyExists as error:
-            if not own_doing(error) or self.recent(name)[0].payload != dict(payload):
+            if not own_doing(error) or {**self.recent(name)[0].payload, **_seed(payload)} != dict(payload):
                 raise
         return self.recent(name)[0]
 
@@ -120,6 +127,11 @@ class RemoteStore:
         if about["study"] != name:
             raise Damaged(f"{self.server.place} sent the record of another study than '{name}'.")
         return entries
+
+
+def _seed(payload: Facts) -> Facts:
+    """The seed of a study where nobody chose it: that of the server may be another one."""
+    return {} if payload.get("seed_given") else {"seed": payload["seed"]}
 
 
 def _check(entries: Sequence[Entry]) -> None:

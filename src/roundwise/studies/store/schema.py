@@ -16,6 +16,7 @@ from roundwise.errors import Damaged, DataError, InputError
 from roundwise.studies.store.location import Address
 from roundwise.studies.store.log import Entry, Listing, moment, restore, stamp
 
+UNREADABLE = (TypeError, ValueError, OverflowError)  # what comes of a cell that is not of its type any more
 VERSION = 3  # 1 and 2 were never released
 
 metadata = MetaData()
@@ -52,6 +53,14 @@ key = Table(
     Column("seq", Integer, primary_key=True, autoincrement=False),
 )
 
+link = Table(  # made when the first link is: stores of earlier versions do not have it
+    "roundwise_link",
+    metadata,
+    Column("study_id", ForeignKey(study.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("begins", Text, nullable=False),  # the digest of its first entry: numbers of studies are used again
+    Column("secret", Text, nullable=False),
+)
+
 
 def version(connection: Connection, place: str) -> int | None:
     """The version of the schema that is there, None where there is nothing yet."""
@@ -83,11 +92,22 @@ def version(connection: Connection, place: str) -> int | None:
 
 def install(connection: Connection, place: str) -> None:
     """Make the tables, inside the transaction of `connection`, unless somebody else just did."""
-    if connection.dialect.name == "postgresql":  # two who open a new store at once: the second waits, then finds it
-        connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": 0x726F756E64})
+    _alone(connection)
     if version(connection, place) is None:
         metadata.create_all(connection)
         connection.execute(schema.insert().values(version=VERSION))
+
+
+def install_links(connection: Connection) -> None:
+    """Make the table of links, where it is not there."""
+    _alone(connection)
+    metadata.create_all(connection, tables=[link])
+
+
+def _alone(connection: Connection) -> None:
+    """Of two who make tables at once the second waits, then finds them; of SQLite there is one writer anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": 0x726F756E64})
 
 
 LONGEST = 200  # letters in the name of a study
@@ -114,7 +134,7 @@ def entry_of(name: str, place: int, row: Row[Any]) -> Entry:
         entry = Entry(name, row.seq, row.kind, at, row.recorded_by, row.version, row.payload, row.digest)
         if not all(isinstance(each, str) for each in (entry.kind, entry.by, entry.version, entry.text, entry.digest)):
             raise TypeError
-    except (TypeError, ValueError):
+    except UNREADABLE:
         raise Damaged(f"The log of study '{name}' was changed: entry {place} cannot be read. {restore()}") from None
     return entry
 
@@ -134,9 +154,16 @@ def listing_of(address: Address, name: str, created: str, changed: str, entries:
     """A study in the list of all."""
     try:
         about = json.loads(overview) if overview else {}
+        if not isinstance(about, dict):
+            raise TypeError
         return Listing(str(name), moment(created), moment(changed), int(entries), about)
-    except (TypeError, ValueError):
-        raise Damaged(f"{address.place} is damaged: the list of studies cannot be read. {restore()}") from None
+    except UNREADABLE:
+        raise unreadable_list(address) from None
+
+
+def unreadable_list(address: Address) -> Damaged:
+    """The error where a line about a study is not as it was written."""
+    return Damaged(f"{address.place} is damaged: the list of studies cannot be read. {restore()}")
 
 
 def named(name: str) -> str:

@@ -65,6 +65,7 @@ class Registry:
         self.gate = Gate()
         self.lock = threading.RLock()  # taken inside the gate, never around it
         self.accesses: dict[Hashable, Access] = {}
+        self.pinned: list[Access] = []  # whose names must not lead to other files in this process
         self.spoilt = set(spoilt)  # files that this process cannot use again, since connections to them stay open
 
     def taken(self, address: Address, create: bool = False) -> Access:
@@ -97,6 +98,14 @@ class Registry:
                 )
         access = self.accesses[home or _key(address)] = Access(address, home, self.gate, self.finished, self.forsaken)
         return access
+
+    def check_pins(self, address: Address) -> bool:
+        """Whether a store is pinned at this address; an error where its file was moved, replaced or deleted since."""
+        with self.gate, self.lock:
+            found = [access for access in self.pinned if access.address.file == address.file is not None]
+        for access in found:
+            access.check_place()
+        return bool(found)
 
     def given_back(self, access: Access) -> None:
         """One user less; the last closes the connections."""

@@ -1,0 +1,144 @@
+"""The connections of a server: how many there may be, and for how long one may keep the server waiting.
+
+Uvicorn speaks HTTP. Here is what it has no settings for: a head that never ends, a body that trickles in, an answer
+that nobody takes, and more connections than the process has descriptors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from roundwise.errors import InputError
+
+HEAD = 10.0  # seconds in which the head of a request must come
+LOOK = 10.0  # seconds between two looks at what a connection does
+FEWEST = 10_000  # bytes of a body that must come from one look to the next
+PIECE = 16 * 2**10  # bytes read at once; a head may be twice as long
+IGNORED = 32 * 2**20  # bytes that are let go by after an answer was given
+CONNECTIONS = 600  # at once; 500 of them may listen to events
+RESERVED = 400  # descriptors for all the rest, and for connections that were accepted but not yet counted; at most half
+BACKLOG = 100  # connections that wait to be accepted
+
+
+class Connection(H11Protocol):
+    """A connection that is closed when its other end keeps the server waiting."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as Uvicorn has it
+        """Begin to listen; where there are too many, the one that has been waited for longest makes room."""
+        super().connection_made(transport)
+        self._heard = self.loop.time()
+        self._came = self._ignored = self._unsent = 0
+        self._owing: object = None  # the request whose body was still to come at the last look
+        self._head: asyncio.TimerHandle | None = self.loop.call_later(HEAD, transport.abort)
+        self._next = self.loop.call_later(LOOK, self._look)
+        if len(self.connections) > most_connections():
+            waiting = (each for each in cast("set[Connection]", self.connections) if each.waiting)
+            min(waiting, key=lambda each: each._heard, default=self).transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is closed."""
+        self._next.cancel()
+        self._cancel_head()
+        super().connection_lost(exc)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is open and the other end has to go on: nothing is being worked out for it."""
+        answered = self.cycle is None or self.cycle.response_complete
+        return not self.transport.is_closing() and (answered or self.conn.their_state is h11.SEND_BODY)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came, a piece at a time, so that no head is longer than may be."""
+        self._heard = self.loop.time()
+        self._came += len(data)
+        for start in range(0, len(data), PIECE):
+            if self.transport.is_closing() or self._chunked:
+                return
+            super().data_received(data[start : start + PIECE])
+        if self.conn.their_state is not h11.IDLE:
+            self._cancel_head()
+        elif self._head is None:
+            self._head = self.loop.call_later(HEAD, self.transport.abort)
+        if self._late:
+            self._ignored += len(data)
+            if self._ignored > IGNORED:
+                self.transport.abort()
+
+    @property
+    def _late(self) -> bool:
+        """Whether a body is still coming although its request was answered."""
+        return self.cycle is not None and self.cycle.response_complete and self.conn.their_state is h11.SEND_BODY
+
+    @property
+    def _chunked(self) -> bool:
+        """Whether a request is sent in chunks: reading many small ones costs far more than sending them.
+
+        It is not read any further, and refused by `security.Guard`.
+        """
+        return self.cycle is not None and any(name == b"transfer-encoding" for name, _ in self.headers)
+
+    def _cancel_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _look(self) -> None:
+        """Close the connection if a body trickles in, or nobody takes the answer."""
+        owing = self.cycle if self.conn.their_state is h11.SEND_BODY else None
+        slow = self._late or (self._came < FEWEST and not self.flow.read_paused)
+        unsent = self.transport.get_write_buffer_size()
+        if (owing is not None and owing is self._owing and slow) or (unsent and unsent == self._unsent):
+            self.transport.abort()
+            return
+        self._owing, self._unsent, self._came = owing, unsent, 0
+        self._next = self.loop.call_later(LOOK, self._look)
+
+
+def most_connections() -> int:
+    """How many connections there may be, with the descriptors that this process may have."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return CONNECTIONS
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS if allowed == resource.RLIM_INFINITY else min(CONNECTIONS, max(allowed - RESERVED, allowed // 2))
+
+
+def configured(application: ASGIApp, log_level: str, timeout_graceful_shutdown: int) -> uvicorn.Config:
+    """How Uvicorn runs an application."""
+    return uvicorn.Config(
+        application,
+        access_log=False,
+        server_header=False,
+        loop="asyncio",
+        http=Connection,
+        ws="none",
+        lifespan="on",
+        backlog=BACKLOG,
+        log_level=log_level,
+        timeout_graceful_shutdown=timeout_graceful_shutdown,
+    )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that the address is known before anybody is told of it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # named as TCP: asyncio then sends every piece of an answer at once (TCP_NODELAY), and keep-alive costs no 40 ms
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise InputError(
+            f"{host}:{port} cannot be listened at ({error.strerror}). Give another --port or --host."
+        ) from None
+    return found
