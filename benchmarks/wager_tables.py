@@ -241,7 +241,7 @@ def hard_points(seed=7, runs=20_000, block=2000):
                     world, rng, drawn, plan.pulls, plan.parts, DEALINGS if number else FIRST_DEALINGS, noise.needs
                 )
                 trial = advance(problem, policy, trial, batch)
-                ever |= policy.stopping.struck(problem, trial, means)
+                ever |= policy.stopping.false_rejection(problem, trial, means)
             times += int(ever.sum())
         row(name, batches, f"{times / runs:.4f}", "0.05")
 

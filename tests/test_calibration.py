@@ -1,7 +1,11 @@
 """The calibration: complete, able to fail, resumable. A short one is a step of `make long` of its own."""
 
 import json
+import os
+import shutil
+import signal
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +21,26 @@ from roundwise.state import Parts
 from roundwise.stopping import THRESHOLDS, Declared
 from roundwise.studies.results import batches, lots
 from roundwise.theory.calibration import measure
+from roundwise.theory.calibration.cells import Cell
+from roundwise.theory.calibration.hardest import PART, STEADY, law_of, shape_of, simulated
 from roundwise.theory.calibration.laws import LAWS
-from roundwise.theory.calibration.measure import Measured, grid, measured, quick
+from roundwise.theory.calibration.measure import (
+    FALSE_ALARM,
+    LEAST,
+    PACKAGE,
+    Counted,
+    Failed,
+    Measured,
+    by_rule,
+    cell_level,
+    critical,
+    grid,
+    measured,
+    power_of,
+    runs_needed,
+    short,
+    sizes_of,
+)
 from roundwise.theory.calibration.page import page, plain, wrong
 from roundwise.theory.calibration.rules import RULES
 from roundwise.theory.calibration.shapes import SHAPES
@@ -59,36 +81,93 @@ class TestTheGrid:
     def test_names_are_unique(self):
         assert len({each.digest for each in CELLS}) == len(CELLS)
 
-    def test_the_short_one_has_every_part_and_shape(self):
-        few = quick(CELLS)
-        assert {each.part for each in few} == {each.part for each in CELLS}
-        assert {each.row for each in few} == {each.row for each in CELLS}
+    def test_what_changes_under_way_and_scales_of_claims_and_their_bounds_are_counted(self):
+        names = " ".join(each.name for each in CELLS)
+        for words in ("arms leave", "arms join", "larger budgets", "earlier data", "ratio just missed", "odds ratio",
+                      "independent", "graded", "claims: single step, lower bounds"):  # fmt: skip
+            assert words in names
+
+
+class TestTheShortOne:
+    level = cell_level(len(short()))
+
+    def test_every_rule_has_a_broken_copy_but_whole_studies(self):
+        rules = {each.row for each in short() if each.part == PART}
+        broken = {each.row for each in short() if each.part == "controls"}
+        assert {rule for rule in rules if not rule.startswith("studies")} == broken
+        assert all(each.must_fail for each in short() if each.part == "controls")
+
+    def test_twice_delta_is_caught_with_probability_99_percent_in_every_cell(self):
+        from scipy.stats import binom
+
+        for cell in short():
+            runs = sizes_of(short(), None)[cell.digest]
+            least = critical(runs, cell.delta, self.level)
+            assert binom.sf(least - 1, runs, cell.delta) < self.level <= binom.sf(least - 2, runs, cell.delta)
+            assert binom.sf(least - 1, runs, 2 * cell.delta) >= 0.99
+        assert runs_needed(0.05, self.level) < 1500  # and no more than needed
+        assert power_of(runs_needed(0.05, self.level) // 2, 0.05, self.level) < 0.9
+
+    def test_false_alarms_of_cells_and_rules_sum_to_what_is_stated(self):
+        rules = {each.row for each in short() if each.part == PART}
+        total = len(short()) * self.level + len(rules) * FALSE_ALARM / 2 / len(rules)
+        assert total == pytest.approx(FALSE_ALARM)
+
+    def test_a_bar_of_7_to_1_in_the_place_of_20_is_caught(self, monkeypatch):
+        """True error about .1 at .05: none of 1362 cells was called broken by it once."""
+        cell = simulated("bets", shape_of("minimum of 10 just not below"), law_of("normal, sigma known"), STEADY, 0.05)
+        number = len(short())
+        assert not measured([cell], 127).found[0].broken(number)  # 1270 runs
+        goal = Problem.goal.fget
+        monkeypatch.setattr(Problem, "goal", property(lambda problem: goal(problem) - np.log(3.0)))
+        found = measured([cell], 127).found[0]
+        assert 1.5 < found.rate / cell.delta < 3.5
+        assert found.broken(number)
+
+    def test_several_cells_of_a_rule_show_together_what_none_shows_alone(self):
+        cells = [replace(each, part=PART, row="one") for each in TestCounting.few]
+        found = [Measured(cell, 1000, 555) for cell in cells]
+        assert not any(each.broken(200) for each in found)
+        (rule,) = by_rule(found)
+        assert rule.broken(50)
+        assert "one, all cells together: 1665 of 3000" in " ".join(wrong(Counted(found, [])))
 
 
 class TestCounting:
     few = [each for each in CELLS if each.row == "best of 2, tie" and each.delta == 0.5][:3]
 
     def test_workers_change_nothing(self):
-        one, two = (measured(self.few, 600, workers=workers) for workers in (1, 2))
+        one, two = (measured(self.few, 600, workers=workers).found for workers in (1, 2))
         assert [each.happened for each in one] == [each.happened for each in two]
         assert all(each.runs >= 600 for each in one)
 
     def test_it_goes_on_where_it_was(self, tmp_path, monkeypatch):
-        whole = measured(self.few, 300)
+        whole = measured(self.few, 300).found
         measured(self.few[:2], 300, tmp_path)
         path = tmp_path / "counts.jsonl"
         path.write_text(path.read_text()[:-9])  # the last line was cut by a kill
         again = []
         real = measure._count
-        monkeypatch.setattr(measure, "_count", lambda jobs: again.extend(jobs) or real(jobs))
-        assert [each.happened for each in measured(self.few, 300, tmp_path)] == [each.happened for each in whole]
+        monkeypatch.setattr(measure, "_count", lambda job: again.append(job) or real(job))
+        assert [each.happened for each in measured(self.few, 300, tmp_path).found] == [each.happened for each in whole]
         assert {job.digest for job in again} == {each.digest for each in self.few[1:]}
 
-    def test_counts_of_other_code_are_not_taken(self, tmp_path, monkeypatch):
+    def test_counts_of_other_code_are_not_continued(self, tmp_path, monkeypatch):
         measured(self.few[:1], 10, tmp_path)
         monkeypatch.setattr(measure, "source", lambda: "another")
         with pytest.raises(InputError, match="another version of the code"):
             measured(self.few[:1], 10, tmp_path)
+
+    @pytest.mark.parametrize("where", ["betting/rule.py", "noise/gaussian.py", "_version.py"])
+    def test_other_code_is_any_other_file_of_the_package(self, where, tmp_path, monkeypatch):
+        copy = tmp_path / "roundwise"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        before = measure.source()
+        monkeypatch.setattr(measure, "PACKAGE", copy)
+        assert measure.source() == before
+        with (copy / where).open("a") as file:
+            file.write("# changed\n")
+        assert measure.source() != before
 
     def test_the_verdict_is_an_exact_binomial_test(self):
         from scipy.stats import binomtest
@@ -98,16 +177,60 @@ class TestCounting:
         assert not found.broken(7000)
         assert Measured(self.few[0], 1000, 600).broken(7000)
 
+    def test_every_cell_has_runs_enough_to_be_called_broken(self):
+        level = cell_level(len(CELLS))
+        assert all(cell.delta**LEAST < level for cell in CELLS if cell.delta <= 0.15)
+        assert all(critical(size, cell.delta, level) <= size
+                   for cell, size in zip(CELLS, sizes_of(CELLS, 1100).values(), strict=True) if cell.delta)  # fmt: skip
+
+
+class Raises:
+    """Counting that fails."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def __call__(self, runs, rng):
+        if self.how == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ValueError("no such thing")
+
+
+class TestFailure:
+    good = TestCounting.few[0]
+
+    @pytest.mark.parametrize("how", ["raises", "dies"])
+    def test_a_cell_that_fails_is_reported_and_the_others_are_counted(self, how, tmp_path):
+        bad = Cell("rules", "bad", how, 0.05, 1.0, Raises(how))
+        cells = [self.good, bad, TestCounting.few[1]]
+        counted = measured(cells, 100, tmp_path, workers=2)
+        assert [each.cell.digest for each in counted.found] == [self.good.digest, TestCounting.few[1].digest]
+        assert [each.happened for each in counted.found] == [each.happened for each in measured(cells[::2], 100).found]
+        (failed,) = counted.failed
+        assert failed.cell is bad
+        assert ("no such thing" if how == "raises" else "died") in failed.why
+        assert "could not be counted" in wrong(counted)[-1]
+        assert bad.digest not in (tmp_path / "counts.jsonl").read_text()  # so the next run tries it again
+
+    def test_one_that_fails_once_is_counted_alone(self, monkeypatch):
+        real, seen = measure._count, []
+        monkeypatch.setattr(measure, "_count", lambda job: seen.append(job) or (len(seen) == 1 and "once") or real(job))
+        counted = measured([self.good], 100)
+        assert not counted.failed
+        assert counted.found[0].happened == measured([self.good], 100).found[0].happened
+
 
 class TestThePage:
     def test_it_says_what_was_counted_and_what_is_wrong(self):
         found = [Measured(cell, 100, 0) for cell in CELLS if not cell.must_fail]
         found += [Measured(cell, 100, 0 if cell.must_fail else 100) for cell in CELLS if cell.must_fail]
-        text = page(found, REFUSED, "roundwise calibrate", "figures/calibration.svg")
-        assert "| Wager |" in text
-        assert all(sentence in text for sentence in {each.sentence for each in REFUSED})
-        assert len(wrong(found)) == sum(cell.must_fail for cell in CELLS)
-        assert json.dumps(plain(found, REFUSED))
+        counted = Counted(found, [Failed(CELLS[0], "it broke")])
+        text = page(counted, REFUSED, "roundwise calibrate", "figures/calibration.svg")
+        assert "| Wager: best arm |" in text
+        assert sum(word != "|" for word in text.split()) < 2000  # short enough to be read
+        assert len(wrong(counted)) == sum(cell.must_fail for cell in CELLS) + 1
+        data = json.loads(json.dumps(plain(counted, REFUSED)))
+        assert {each["sentence"] for each in data["refused"]} == {each.sentence for each in REFUSED}
 
 
 # ----------------------------------------------------------------- the holes of the first release, put back one by one
@@ -157,9 +280,9 @@ def test_a_hole_that_is_put_back_is_caught(hole, monkeypatch):
     """Each counted as `roundwise calibrate` counts it, and caught at a level of 1e-3; without the hole it is not."""
     mine = [each for each in CELLS if each.part == "reproductions" and hole in each.row]
     assert mine
-    assert not any(each.broken(1) for each in measured(mine, 30))
+    assert not any(each.broken(1) for each in measured(mine, 30).found)
     HOLES[hole](monkeypatch)
-    assert all(each.broken(1) for each in measured(mine, 30))
+    assert all(each.broken(1) for each in measured(mine, 30).found)
 
 
 def test_the_command_says_what_it_found_and_fails_where_something_is_wrong(monkeypatch):

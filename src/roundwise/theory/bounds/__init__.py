@@ -23,9 +23,11 @@ from roundwise.theory.bounds.lower import (
     geometric_probability,
     promise,
     sequence_probability,
+    stated_closed_form,
 )
 from roundwise.theory.bounds.overview import Overview, overview
 from roundwise.theory.bounds.sequence import Chain, Route, best_chain, least_batches, likely_chain, route
+from roundwise.theory.bounds.sets import worst_case_over
 from roundwise.theory.bounds.upper import (
     Cost,
     best_case,
@@ -88,8 +90,10 @@ __all__ = [
     "settled_by_complexity",
     "settled_phase",
     "shared_lower_bound",
+    "stated_closed_form",
     "stated_phase_cost",
     "stated_upper_bounds",
     "upper_bounds",
     "worst_case",
+    "worst_case_over",
 ]

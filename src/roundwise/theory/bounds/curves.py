@@ -18,7 +18,7 @@ from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import standard_error
 from roundwise.theory.bounds.affine import centre, moved, one_instance
-from roundwise.theory.bounds.lower import Promise, closed_form, promise
+from roundwise.theory.bounds.lower import Promise, promise, stated_closed_form
 from roundwise.theory.bounds.sequence import least_batches, route
 from roundwise.theory.bounds.upper import stated_upper_bounds, upper_bounds
 
@@ -79,7 +79,7 @@ class BatchCurve:
     easiest: float  # T_min
     pet: Measured
     lower: Floats  # on E[R], for algorithms as sample-efficient as PET was measured to be
-    lower_stated: Floats  # Theorem 2.3 as stated
+    lower_stated: Floats  # Theorem 2.3 as stated; NaN where it is not
     upper: Floats
     upper_stated: Floats  # Theorem 3.11 as stated; NaN where it does not apply
 
@@ -106,7 +106,7 @@ def batch_curve(
         np.array(
             [least_batches(each, route(problem, at, policy.guess)) for each, at in zip(promises, points, strict=True)]
         ),
-        np.array([closed_form(each, "stated").expected for each in promises]),
+        np.array([_stated(problem, each, policy.guess, pet.gamma) for each in points]),
         np.array([upper_bounds(policy, problem, each).batches for each in points]),
         np.array([math.nan if each is None else each.batches for each in stated]),
     )
@@ -119,7 +119,7 @@ class TradeOff:
     promise: Promise  # for the largest gamma
     gammas: Floats
     lower: Floats  # on E[R]
-    lower_stated: Floats
+    lower_stated: Floats  # NaN where the paper does not state it
     points: dict[str, tuple[float, float]]  # policy: gamma and batches, measured
 
 
@@ -154,9 +154,14 @@ def trade_off(
         first,
         gammas,
         np.array([least_batches(each, along) for each in promises]),
-        np.array([closed_form(each, "stated").expected for each in promises]),
+        np.array([_stated(problem, values, easiest, float(gamma)) for gamma in gammas]),
         points,
     )
+
+
+def _stated(problem: Problem, means: Floats, easiest: float, gamma: float) -> float:
+    found = stated_closed_form(problem, means, easiest, gamma)
+    return math.nan if found is None else found.expected
 
 
 def _promise(problem: Problem, means: Floats, easiest: float, gamma: float) -> Promise:

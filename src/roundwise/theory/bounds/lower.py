@@ -31,12 +31,13 @@ from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
-from roundwise.questions.besides import several_right
+from roundwise.questions.besides import several_right, tolerance_of
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.theory.bounds import affine
 from roundwise.theory.bounds.affine import Centre, checked_centre, easing, has_border, one_instance
 
 Constants = Literal["proved", "stated"]
+NAMED = ("best-arm", "top-k", "above")  # for which the paper states Theorem 2.3 and proves Assumption 3.9
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,26 @@ class ClosedForm:
     def batches(self) -> int:
         """N, a whole number; R > N is the same as R >= limit."""
         return math.floor(self.limit)
+
+
+def stated_for(question: Question) -> bool:
+    """Whether the paper states its theorems for this question: best arm, top-k or thresholding, one right answer."""
+    return question.name in NAMED and not tolerance_of(question)
+
+
+def stated_closed_form(
+    problem: Problem, means: ArrayLike, easiest: float, gamma: float, tail: float | None = None
+) -> ClosedForm | None:
+    """Theorem 2.3 as stated, or with a tail Lemma A.7; None where the paper states neither.
+
+    The theorem is for best arm, top-k and thresholding, the lemma for questions with a number y (Assumption 2.2).
+    """
+    question, values = problem.question, one_instance(means)
+    if tolerance_of(question) or (tail is None and not stated_for(question)) or not has_border(question, values):
+        return None
+    number = affine.centre(question, values, constant=True)
+    given = None if number is None else promise(problem, values, easiest, gamma, tail, number)
+    return None if given is None else closed_form(given, "stated")
 
 
 def closed_form(promise: Promise, constants: Constants = "proved") -> ClosedForm:

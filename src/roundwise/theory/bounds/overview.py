@@ -24,6 +24,7 @@ from roundwise.theory.bounds.lower import (
     closed_form,
     expected_batches,
     promise,
+    stated_closed_form,
 )
 from roundwise.theory.bounds.sequence import Chain, least_batches, likely_chain, route
 from roundwise.theory.bounds.upper import (
@@ -57,11 +58,11 @@ class Overview:
     expected_batches: float  # of the best sequences
     affine_batches: float  # of the affine ones
     proved: ClosedForm | None
-    stated: ClosedForm | None
+    stated: ClosedForm | None  # where the paper states it
     vacuous: str | None  # why the lower bound on batches says nothing, or None
     settled_phase: int  # r*
     upper: Cost
-    stated_upper: Cost | None
+    stated_upper: Cost | None  # where the paper states it
 
     def plain(self) -> Plain:
         """The overview as JSON."""
@@ -161,7 +162,7 @@ def overview(
         expected_batches=1.0 if given is None else least_batches(given, along),
         affine_batches=1.0 if given is None else expected_batches(given),
         proved=None if given is None else closed_form(given),
-        stated=None if given is None else closed_form(given, "stated"),
+        stated=stated_closed_form(problem, values, easiest, gamma, tail),
         vacuous=_why(problem, values, given, bordered),
         settled_phase=settled,
         upper=expected_cost(policy, problem, settled),

@@ -27,10 +27,9 @@ from numpy.typing import ArrayLike
 from roundwise.errors import InputError
 from roundwise.policies import PET
 from roundwise.problem import Problem
-from roundwise.questions.besides import tolerance_of
 from roundwise.stopping import Counts, Mixture
 from roundwise.theory.bounds.affine import one_instance
-from roundwise.theory.bounds.lower import Constants
+from roundwise.theory.bounds.lower import Constants, stated_for
 
 FAILURE = 3.0  # P(E_r fails) <= 3 p_r
 
@@ -144,14 +143,15 @@ def expected_cost(policy: PET, problem: Problem, settled: int) -> Cost:
 def stated_upper_bounds(policy: PET, problem: Problem, complexity: float) -> Cost | None:
     """Theorem 3.11 as stated, with T*_b = 8 T*; None where it does not apply.
 
-    That is where T_0 > T*_b, for other constants, and with a tolerance: the paper has one right answer.
+    That is where T_0 > T*_b, for other constants, with a tolerance (the paper has one right answer), and for other
+    questions than best arm, top-k and thresholding: of those alone it proves Assumption 3.9, from which T*_b follows.
 
     log2(T*_b/T_0) + log2(T*_b/T*) + 2 batches;
     4 ln(1/delta) (T*_b + 1/T_0) + 20 K (ln K + 4) (T*_b + 1/T_0) + 48 K (T*_b ln T*_b + ln(4 T_0)/T_0) samples.
     """
     known = estimable_complexity(complexity, estimation_radius(complexity, constants="stated"))
     first, arms = policy.guess, problem.arms
-    if first > known or not _as_in_paper(policy) or _tolerates(problem):
+    if first > known or not _as_in_paper(policy) or not stated_for(problem.question):
         return None
     each = 4 * -math.log(problem.delta) + 20 * arms * (math.log(arms) + 4)
     return Cost(
@@ -207,10 +207,6 @@ def _settles(policy: PET, problem: Problem, means: ArrayLike, r: int) -> bool:
     radius = 2 * float(policy.radius(problem, float(r)))
     worst = float(problem.question.complexity(means, radius, problem.sigma).value)
     return worst * (1 + 1e-6) <= policy.guess * policy.growth**r  # room for the solver's rounding
-
-
-def _tolerates(problem: Problem) -> bool:
-    return tolerance_of(problem.question) > 0
 
 
 def _as_in_paper(policy: PET) -> bool:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
-from roundwise.noise import items_of
+from roundwise.noise import Gaussian, items_of
 from roundwise.policies import Policy
 from roundwise.problem import Problem
 from roundwise.simulation.environments import Environment, drawn
 from roundwise.state import Trial
-from roundwise.stopping import struck
 from roundwise.theory.calibration.laws import LAWS, Law
 from roundwise.theory.calibration.rules import RULES, Rule
 from roundwise.theory.calibration.shapes import SHAPES, Shape
@@ -23,8 +22,12 @@ from roundwise.trial import advance, begin, conclusion
 
 DELTAS = {0.5: 0.5, 0.2: 1.0, 0.01: 2.0, 0.001: 3.0}  # besides .05, for one rule, with their share of the runs
 MOST_OF_ITEMS, OF_ITEMS = 10, 0.2  # arms that share items, and the share of their runs: all pairs are counted
+BATCHES_OF_ITEMS = 5  # items are drawn one by one, and batches grow
 FEW_ARMS = 3  # up to which hundreds of batches are counted
 UNCOMPARABLE = "Arms of different, unknown deviations cannot be compared: the model says that they have one."
+
+
+Count = Callable[[int, np.random.Generator], int]
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,11 @@ class Cell:
     column: str
     delta: float
     weight: float  # share of the runs
-    count: Callable[[int, np.random.Generator], int]  # of so many runs, in how many it happened
+    count: Count  # of so many runs, in how many it happened
     must_fail: bool = False  # a control: it must happen more often than delta
+    chunk: int = 500  # runs at a time, so that a worker stays below 1 GB
+    question: str = ""  # by its name, where there is one
+    careless: Callable[[float, float], Count] | None = None  # the same with a bar so many times too low, and this sigma
 
     @property
     def name(self) -> str:
@@ -78,6 +84,11 @@ class Simulated:
         self.law.made(means)  # refuses means that the noise cannot have
         return problem, means
 
+    def careless(self, times: float, sigma: float) -> Simulated:
+        """With a bar so many times too low; or with a deviation assumed that is not 1."""
+        law = self.law if sigma == 1 else replace(self.law, noise=Gaussian(sigma))
+        return replace(self, delta=times * self.delta, law=law)
+
     def __call__(self, runs: int, rng: np.random.Generator) -> int:
         """In how many of the runs it happened."""
         problem, means = self.problem()
@@ -113,7 +124,7 @@ def harmed(problem: Problem, policy: Policy, trial: Trial, means: Floats) -> Boo
     """Where a wrong answer would be given now, or a true null is struck off."""
     truth = np.broadcast_to(means, trial.record.counts.shape)
     wrong = trial.done & ~problem.question.correct(conclusion(problem, policy, trial), truth)
-    return np.asarray(wrong | struck(policy.stopping, problem, trial, means))
+    return np.asarray(wrong | policy.stopping.false_rejection(problem, trial, means))
 
 
 def product() -> Iterator[Cell | Refused]:
@@ -130,18 +141,28 @@ def product() -> Iterator[Cell | Refused]:
 def combined(shape: Shape, law: Law, rule: Rule, delta: float) -> Cell | Refused:
     """One combination."""
     part = "product"
-    what = Simulated(shape, law, rule.policy, delta, rule.batches)
+    shared = items_of(law.noise) is not None
+    what = Simulated(shape, law, rule.policy, delta, BATCHES_OF_ITEMS if shared else rule.batches)
     column = f"{law.name}; {rule.name}"
     try:
-        problem, _ = what.problem()
+        problem, means = what.problem()
+        if rule.likelihood:
+            problem.evidence(np.ones(shape.arms), means)  # odds ratios have none
     except InputError as error:
         return Refused(part, shape.name, column, str(error))
     sentence = _unclaimed(shape, law, rule, problem)
     if sentence is not None:
         return Refused(part, shape.name, column, sentence)
     share = DELTAS.get(delta, 1.0) * rule.weight * min(1.0, 20.0 / shape.arms)
-    share *= 1.0 if items_of(law.noise) is None else OF_ITEMS
-    return Cell(part, shape.name, column, delta, share, what)
+    share *= OF_ITEMS * min(1.0, 3.0 / shape.arms) if shared else 1.0
+    name = problem.question.name
+    return Cell(part, shape.name, column, delta, share, what, chunk=chunk_of(shape, law), question=name)
+
+
+def chunk_of(shape: Shape, law: Law) -> int:
+    """How many runs fit into memory together: of arms on shared items every pair is kept, in parts."""
+    numbers = shape.arms if items_of(law.noise) is None else 2 * shape.arms**2
+    return max(1, min(500, 4000 // numbers))
 
 
 def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | None:
@@ -152,8 +173,10 @@ def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | No
         return "A shift of all arms moves the answer itself: nothing is promised where means move."
     if law.covers == "differences" and not rule.shifts:
         return "Where all arms of a batch move together, only bets on differences within a batch promise anything."
-    if rule.batches is not None and shape.arms > FEW_ARMS:
-        return f"Hundreds of batches are counted with up to {FEW_ARMS} arms only, for the time they take."
+    if rule.batches is not None and (shape.arms > FEW_ARMS or items_of(law.noise) is not None):
+        return (
+            f"Hundreds of batches are counted with up to {FEW_ARMS} arms, each with items of its own: they take long."
+        )
     if items_of(law.noise) is not None and shape.arms > MOST_OF_ITEMS:
         return f"Shared items are counted with up to {MOST_OF_ITEMS} arms only, for the time they take."
     doubt = rule.policy.stopping.doubt(problem)

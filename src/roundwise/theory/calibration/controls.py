@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,6 +47,10 @@ class Case:
     policy: Policy
     batches: int
     delta: float = 0.05
+
+    def careless(self, times: float, sigma: float) -> Case:
+        """With a deviation assumed that is not 1."""
+        return replace(self, noise=Gaussian(sigma))
 
     def __call__(self, runs: int, rng: np.random.Generator) -> int:
         """In how many of the runs a wrong answer was given, or a true null struck off."""
@@ -104,7 +108,7 @@ def conditions() -> Iterator[Cell]:
     for row, question, placed, policy in asked:
         means = np.array(placed)
         case = Case(question, Gaussian(1.0), GaussianArms(means), means, policy, 12)
-        yield Cell(part, row, policy.name, case.delta, 1.0, case)
+        yield Cell(part, row, policy.name, case.delta, 1.0, case, careless=case.careless)
 
 
 def controls() -> Iterator[Cell]:

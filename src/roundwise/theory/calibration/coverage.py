@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from roundwise.arrays import Floats, mapped
 from roundwise.betting.bounds import means_of
+from roundwise.betting.purses import claims_of
 from roundwise.errors import InputError
-from roundwise.policies import Wager
+from roundwise.policies import Chances, Policy, Rounds, Wager
 from roundwise.problem import Problem
 from roundwise.questions.base import Halfspaces, pairs
-from roundwise.simulation.environments import Generator, drawn
+from roundwise.simulation.environments import Generator, drawn, numbered
+from roundwise.stopping import Claim
 from roundwise.studies.report import Report, report_of
-from roundwise.theory.calibration.cells import Cell, Refused
+from roundwise.theory.calibration.cells import Cell, Refused, chunk_of
 from roundwise.theory.calibration.laws import LAWS, Law
 from roundwise.theory.calibration.live import SOURCES, Lived, Remembered, Source, Way
 from roundwise.theory.calibration.shapes import SHAPES, Shape
@@ -42,11 +44,16 @@ class Covered:
     law: Law
     shape: Shape
     form: str
+    delta: float = DELTA
+
+    def careless(self, times: float, sigma: float) -> Covered:
+        """With a bar so many times too low."""
+        return replace(self, delta=times * self.delta)
 
     def __call__(self, runs: int, rng: Generator) -> int:
         """To the horizon, also past the end of a run."""
         question, means = self.shape.asked(self.law)
-        problem = Problem(question, self.shape.arms, DELTA, self.law.assumed(self.shape.arms))
+        problem = Problem(question, self.shape.arms, self.delta, self.law.assumed(self.shape.arms))
         environment = self.law.made(means)
         world, trial, batches = environment.world(rng, runs), begin(problem, POLICY, (runs,)), []
         for _ in range(10):
@@ -60,6 +67,65 @@ class Covered:
         forms = mapped(lambda array: np.broadcast_to(array, (runs, *array.shape)), forms)
         bets = POLICY.stopping.replayed(problem, batches)
         return int(bets.ruled_out(forms, problem.goal)(values)[:, 0].sum())
+
+
+@dataclass(frozen=True)
+class ClaimsCovered:
+    """Bounds of what claims are about: in how many runs any lower one (or any upper one) was ever wrong.
+
+    Those of single steps hold together up to delta; those that agree with what is shown, up to twice that.
+    """
+
+    law: Law
+    shape: Shape
+    policy: Policy
+    which: str  # "lower", "upper", "single_lower" or "single_upper"
+    delta: float = DELTA
+    batches: int = 4
+
+    def careless(self, times: float, sigma: float) -> ClaimsCovered:
+        """With a bar so many times too low."""
+        return replace(self, delta=times * self.delta)
+
+    def __call__(self, runs: int, rng: Generator) -> int:
+        """One by one: only single runs keep what bounds are made of."""
+        return sum(self._one(rng) for _ in range(runs))
+
+    def _one(self, rng: Generator) -> bool:
+        question, means = self.shape.asked(self.law)
+        problem = Problem(question, self.shape.arms, self.delta, self.law.assumed(self.shape.arms))
+        environment, names = self.law.made(means), numbered(self.shape.arms)
+        truth = form_values(problem, means)
+        world, trial = environment.world(rng, 1), begin(problem, self.policy, ())
+        for _ in range(self.batches):
+            if trial.done:
+                break
+            plan = trial.plan._replace(pulls=trial.plan.pulls[None])
+            batch, world = drawn(problem, environment, rng, world, plan)
+            trial = advance(problem, self.policy, trial, mapped(lambda array: array[0], batch))
+            lines = self.policy.stopping.claims(problem, trial, names)
+            if any(_wrong(line, self.which, value) for line, value in zip(lines, truth, strict=False)):
+                return True
+        return False
+
+
+def form_values(problem: Problem, means: Floats) -> Floats:
+    """What the claims are about, at these means; of odds ratios their logarithms."""
+    question = claims_of(problem)
+    places = np.log(means) - np.log1p(-means) if question.odds else means
+    return np.asarray(question.forms @ places)
+
+
+def _wrong(line: Claim, which: str, truth: float) -> bool:
+    bound = {
+        "lower": line.lower,
+        "upper": line.upper,
+        "single_lower": line.single_lower,
+        "single_upper": line.single_upper,
+    }[which]
+    if bound is None:
+        return False
+    return bound > truth if which.endswith("lower") else bound < truth
 
 
 Missed = Callable[[Report, Floats], bool]
@@ -172,8 +238,30 @@ def bounds() -> Iterator[Cell | Refused]:
                     except InputError as error:
                         yield Refused(part, form, column, str(error))
                     else:
-                        yield Cell(part, form, column, DELTA, 1.0, Covered(law, shape, form))
+                        chunk = max(1, chunk_of(shape, law) // 4)
+                        yield Cell(part, form, column, DELTA, 1.0, Covered(law, shape, form), chunk=chunk)
+    yield from claim_bounds()
     for words, (missed, times, name) in MISSED.items():
         shape = next(each for each in SHAPES if each.name == name)
         for source in SOURCES:
             yield Cell(part, f"report: {words}", source.law.name, times * DELTA, 0.05, Reported(source, shape, missed))
+
+
+CLAIMED: dict[str, Policy] = {
+    "without a budget": Chances(first_pulls=10),
+    "towards a budget": Rounds(Chances(eta=0.5), budget=220, round=70),
+}
+
+
+def claim_bounds() -> Iterator[Cell]:
+    """Every kind of bound of claims, with and without a budget."""
+    kinds = {"single_lower": 1.0, "single_upper": 1.0, "lower": 2.0, "upper": 2.0}
+    laws = [law for law in LAWS if law.name in ("normal, sigma known", "0/1, rate .5", "counts, rate 5")]
+    for shape in (each for each in SHAPES if each.name in ("claims, one null", "claims, 2 nulls and 2 effects")):
+        for law in laws:
+            for words, policy in CLAIMED.items():
+                for which, times in kinds.items():
+                    row = f"claims: {which.replace('_', ' step, ')} bounds"
+                    column = f"{law.name}; {shape.name}, {words}"
+                    found = ClaimsCovered(law, shape, policy, which)
+                    yield Cell("bounds", row, column, times * DELTA, 0.1, found, chunk=50)

@@ -37,7 +37,7 @@ from roundwise.simulation.environments import (
     World,
     numbered,
 )
-from roundwise.simulation.items import NormalItems, StickItems
+from roundwise.simulation.items import ItemReplay, NormalItems, StickItems
 from roundwise.simulation.replay import Replay
 from roundwise.state import Batch
 
@@ -161,6 +161,12 @@ def _items(means: Floats) -> NormalItems:
     return NormalItems(means, np.where(np.arange(len(means)) == 0, 2.5, 0.5), 0.6)
 
 
+def _graded(means: Floats) -> ItemReplay:
+    """Grades with many values in a narrow part of the range, independent between arms."""
+    drawn = np.random.default_rng(3).choice(np.linspace(-0.15, 0.15, 7), (200, len(means)))
+    return ItemReplay(means + drawn - drawn.mean(axis=0))
+
+
 def _values(low: float, high: float, rare: float) -> Callable[[Floats], Environment]:
     """Values in [low, high]: often a small one, rarely the largest; the share of the largest makes the mean."""
     outcomes = np.array([low, low + 0.1 * (high - low), high])
@@ -204,5 +210,6 @@ LAWS: tuple[Law, ...] = (
     Law("shared items, 0/1", PairedBinary(), 0.5, 0.2, lambda means: StickItems(means, 0.8)),
     Law("shared items, against", PairedBinary(), 0.3, 0.1, lambda means: StickItems(means, -0.8)),
     Law("shared items, scores", PairedBounded(0.0, 1.0), 0.3, 0.1, lambda means: StickItems(means, 0.7, 2)),
+    Law("shared items, graded", PairedBounded(0.0, 1.0), 0.5, 0.1, _graded),
     Law("shared items, normal", PairedNormal(), 0.0, 0.5, _items),
 )

@@ -221,4 +221,4 @@ def paths() -> Iterator[Cell | Refused]:
             except InputError as error:
                 yield Refused("live", way.name, source.law.name, str(error))
                 continue
-            yield Cell("live", way.name, source.law.name, 0.05, 0.2, found)
+            yield Cell("live", way.name, source.law.name, 0.05, 0.1, found, chunk=20)

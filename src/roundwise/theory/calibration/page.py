@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,28 +11,43 @@ import numpy as np
 from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.theory.calibration.cells import Refused
-from roundwise.theory.calibration.measure import FALSE_ALARM, Measured
+from roundwise.theory.calibration.measure import FALSE_ALARM, POWER, Counted, Measured, by_rule, source
 
 FEW = 5  # strikes that a cell must allow for its rate to be shown
 
 PARTS = {
+    "rules": "rules, where their error is nearest to delta",
     "product": "questions x noise models x rules",
-    "live": "live studies: ways to tell x noise models",
+    "live": "live studies: ways to tell x noise models, changes",
     "bounds": "bounds and intervals of reports, at all times",
     "conditions": "policies that promise under a condition, where it holds",
     "reproductions": "holes of the first release, as they were found",
-    "controls": "controls: known to be wrong, must be caught",
+    "controls": "controls: broken copies, must be caught",
     "violations": "violations: in how many studies they were not flagged",
 }
 
 
-def plain(found: Sequence[Measured], refused: Sequence[Refused]) -> Plain:
+def plain(counted: Counted, refused: Sequence[Refused]) -> Plain:
     """Everything as JSON."""
+    found, rules = counted.found, by_rule(counted.found)
     cells = len(found)
     return {
         "runs": sum(each.runs for each in found),
+        "source": source(),
         "false_alarm": FALSE_ALARM,
-        "as_it_should": all(each.as_it_should(cells) for each in found),
+        "as_it_should": not wrong(counted),
+        "rules": [
+            {
+                "rule": each.rule,
+                "cells": len(each.cells),
+                "runs": each.runs,
+                "happened": each.happened,
+                "allowed": each.allowed,
+                "chance": each.chance,
+                "broken": each.broken(len(rules)),
+            }
+            for each in rules
+        ],
         "cells": [
             {
                 "part": each.cell.part,
@@ -49,13 +63,21 @@ def plain(found: Sequence[Measured], refused: Sequence[Refused]) -> Plain:
             }
             for each in found
         ],
+        "failed": [{"cell": each.cell.name, "why": each.why} for each in counted.failed],
         "refused": [vars(each) for each in refused],
     }
 
 
-def wrong(found: Sequence[Measured]) -> list[str]:
-    """A sentence for each cell that is not as it should be."""
-    return [
+def wrong(counted: Counted) -> list[str]:
+    """A sentence for each rule and each cell that is not as it should be, and for each that could not be counted."""
+    found, rules = counted.found, by_rule(counted.found)
+    sentences = [
+        f"{each.rule}, all cells together: {each.happened} of {each.runs} runs, at most {each.allowed:.0f} on average "
+        f"are allowed, by chance once in {1 / max(each.chance, 1e-99):.3g}."
+        for each in rules
+        if each.broken(len(rules))
+    ]
+    sentences += [
         f"{each.cell.name}: {each.happened} of {each.runs} runs, "
         + (
             "but a control must be caught."
@@ -65,6 +87,33 @@ def wrong(found: Sequence[Measured]) -> list[str]:
         for each in found
         if not each.as_it_should(len(found))
     ]
+    return sentences + [f"{each.cell.name} could not be counted: {each.why}." for each in counted.failed]
+
+
+def rule_rows(found: Sequence[Measured]) -> tuple[list[str], list[list[str]]]:
+    """A row a rule: its runs, its error over what it promises, at worst, at most, and that of its broken copy."""
+    rules = by_rule(found)
+    copies = {each.cell.row: each for each in found if each.cell.part == "controls"}
+    titles = ["rule", "cells", "runs", "error / delta", "worst cell", "at most", "kept", "broken copy"]
+    rows = []
+    for each in rules:
+        copy, worst, kept = copies.get(each.rule), each.worst, not each.broken(len(rules))
+        kept &= all(cell.as_it_should(len(found)) for cell in each.cells)
+        rows.append(
+            [
+                each.rule,
+                _whole(len(each.cells)),
+                _whole(each.runs),
+                f"{each.happened / each.allowed:.2f}",
+                f"{worst.rate / worst.cell.delta:.2f}",
+                f"{max(cell.upper / cell.cell.delta for cell in each.cells):.2f}",
+                "yes" if kept else "NO",
+                "-"
+                if copy is None
+                else f"{copy.rate / copy.cell.delta:.2f}, {'caught' if copy.as_it_should(len(found)) else 'MISSED'}",
+            ]
+        )
+    return titles, rows
 
 
 def overview(found: Sequence[Measured], refused: Sequence[Refused]) -> tuple[list[str], list[list[str]]]:
@@ -75,7 +124,7 @@ def overview(found: Sequence[Measured], refused: Sequence[Refused]) -> tuple[lis
         mine = [each for each in found if each.cell.part == part]
         if not mine:
             continue
-        worst = max(each.rate / each.cell.delta if each.cell.delta else float(each.happened) for each in mine)
+        worst = max(_ratio(each) for each in mine)
         good = sum(each.as_it_should(len(found)) for each in mine)
         rows.append(
             [
@@ -90,48 +139,76 @@ def overview(found: Sequence[Measured], refused: Sequence[Refused]) -> tuple[lis
     return titles, rows
 
 
-def matrix(found: Sequence[Measured], refused: Sequence[Refused], part: str) -> tuple[list[str], list[list[str]]]:
-    """Rows against noise models: the largest rate over delta of any rule; a dash where all are refused.
+def _ratio(each: Measured) -> float:
+    return each.rate / each.cell.delta if each.cell.delta else float(each.happened)
 
-    Cells in which fewer than `FEW` strikes would be allowed say nothing by their rate and are left out.
-    """
-    largest: dict[tuple[str, str], float] = {}
+
+def summed(found: Sequence[Measured], part: str, key: Callable[[Measured], str], title: str) -> list[str]:
+    """A row for each key: runs, error over what is allowed in all cells, and in the worst that says something."""
+    rows: dict[str, list[Measured]] = {}
     for each in found:
         if each.cell.part == part:
-            key = each.cell.row, each.cell.column.split("; ")[0]
-            rate = each.rate / each.cell.delta if each.runs * each.cell.delta >= FEW else 0.0
-            largest[key] = max(largest.get(key, 0.0), rate)
-    every = [(each.cell.row, each.cell.column) for each in found if each.cell.part == part]
-    every += [(each.row, each.column) for each in refused if each.part == part]
-    rows = list(dict.fromkeys(row for row, _ in every))
-    columns = list(dict.fromkeys(column.split("; ")[0] for _, column in every))
-    table = [[row, *(_share(largest.get((row, column))) for column in columns)] for row in rows]
-    return [part, *columns], table
+            rows.setdefault(key(each), []).append(each)
+    table = []
+    for name, mine in rows.items():
+        allowed = sum(each.runs * each.cell.delta for each in mine)
+        happened = sum(each.happened for each in mine)
+        telling = [_ratio(each) for each in mine if each.runs * each.cell.delta >= FEW]
+        table.append(
+            [
+                name,
+                _whole(sum(each.runs for each in mine)),
+                f"{happened / allowed:.2f}" if allowed else str(happened),
+                f"{max(telling):.2f}" if telling else "-",
+            ]
+        )
+    return _markdown([title, "runs", "error / delta", "worst"], table)
 
 
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def page(found: Sequence[Measured], refused: Sequence[Refused], command: str, figure: str) -> str:
-    """The page of the docs."""
+def page(counted: Counted, refused: Sequence[Refused], command: str, figure: str) -> str:
+    """The page of the docs: first what was found of each rule, then the rest in few words; JSON has every cell."""
+    found, rules = counted.found, by_rule(counted.found)
     cells, runs = len(found), sum(each.runs for each in found)
-    sound = [each for each in found if not each.cell.must_fail]
-    controls = [each for each in found if each.cell.must_fail]
+    others = [each for each in found if not each.cell.must_fail]
+    sentences = wrong(counted)
     lines = [
         "# Calibration: is the guarantee kept?",
         "",
-        f"Generated by `{command}` (roundwise {__version__}): {_whole(runs)} runs in {_whole(cells)} cells.",
+        f"Generated by `{command}` (roundwise {__version__}, code {source()}): "
+        f"{_whole(runs)} runs in {_whole(cells)} cells.",
+        "",
+        "**Every rule keeps its promise, and every broken copy was caught.**"
+        if not sentences
+        else "**Not as it should be:** " + " ".join(sentences[:5]),
         "",
         _paragraph(
-            "Every combination of a question (in the shapes where a wrong answer is nearest: ties, means a millionth",
-            "of a unit beside a level or a border), a noise model (at the edge of what it allows) and a rule that",
-            "claims the guarantee is run, each run to its horizon, also past its end. Counted is in how many runs **a",
-            "true null was ever struck off or a wrong answer given**; that must have probability at most delta. A",
-            "combination is measured, or refused with a sentence; there is no third case. A cell is called broken if",
-            f"so many would come by chance with probability below {FALSE_ALARM:g} / {_whole(cells)}: if all is well,",
-            f"any alarm at all has probability at most {FALSE_ALARM:g}.",
+            "We count the runs in which **a true null was ever rejected, a wrong answer given, or a true value",
+            "excluded by a bound**; each run goes to its horizon, even past its end. That must have probability at",
+            "most delta. Each rule is run where its error was measured to come closest to delta: ties of two arms,",
+            "one mean on a level, one claim at its margin. In easier cells a rule with twice the error may still be",
+            "below delta, and no number of runs would show it.",
         ),
+        "",
+        _paragraph(
+            "*The test.* Exact binomial tests against delta, of every cell and of all cells of a rule together.",
+            f"{_whole(cells)} cells share half of a familywise error of {FALSE_ALARM:g}, {len(rules)} rules the other",
+            f"half: if every promise is kept, anything is called broken with probability at most {FALSE_ALARM:g}.",
+            "*The power.* The short calibration, which CI runs, gives each of these cells enough runs to catch an",
+            f"error of twice delta with probability {POWER:g}. *The check of the check.* A copy of each rule is broken",
+            "(a bar three or more times too low, or a standard deviation assumed too small) until its error exceeds",
+            "twice delta. It is counted in the same way and must be caught. Whole studies run the rules above them.",
+        ),
+        "",
+        "## Rule by rule",
+        "",
+        _paragraph(
+            "Error over delta: in all cells, in the worst cell, and the largest 95 % upper bound of any cell.",
+            "Likelihood ratios with proved thresholds and the rules of other authors stay far below their bounds.",
+        ),
+        "",
+        *_markdown(*rule_rows(found)),
+        "",
+        "## Everything else",
         "",
         *_markdown(*overview(found, refused)),
         "",
@@ -139,77 +216,39 @@ def page(found: Sequence[Measured], refused: Sequence[Refused], command: str, fi
         "",
         "Each dot is a cell: how often it happened, over what is allowed. Controls, in red, are known to be wrong.",
         "",
-        "## Where the promise comes nearest to its bound",
-        "",
-        *_markdown(
-            ["cell", "delta", "runs", "happened", "rate", "at most (95 %)"],
-            [_row(each) for each in sorted(sound, key=lambda each: (each.chance, each.cell.name))[:15]],
-        ),
-        "",
-        "With so many cells some upper bounds exceed delta by chance; the alarm takes their number into account.",
-        "",
-        "## Question by noise model",
-        "",
-        f"The largest rate over delta of any rule, among cells that allow at least {FEW} strikes; - : refused.",
-        "",
-        *_markdown(*matrix(found, refused, "product")),
-        "",
-        *_rules(found),
-        "## Live studies",
-        "",
-        "Real studies, told in every way in which people tell results; over all questions in turn. Rate over delta:",
-        "",
-        *_markdown(*matrix(found, refused, "live")),
-        "",
     ]
-    for part, title in (
-        ("bounds", "Bounds and intervals"),
-        ("conditions", "Promises under a condition"),
-        ("reproductions", "Holes of the first release"),
-        ("violations", "Violations are flagged"),
-    ):
-        mine = [each for each in found if each.cell.part == part]
-        if mine:
-            lines += [f"## {title}", "", _paragraph(*_WORDS[part]), "", *_table(mine), ""]
+    if any(each.cell.part == "product" for each in found):
+        lines += [
+            "## The whole product",
+            "",
+            _paragraph(
+                "Every shape of a question with every noise model and every rule, measured or refused with a sentence",
+                f"({_whole(len(refused))} are). The worst is that of a cell that allows at least {FEW} errors.",
+            ),
+            "",
+            *summed(found, "product", lambda each: each.cell.question, "question"),
+            "",
+            *summed(found, "product", lambda each: each.cell.column.split("; ")[0], "noise"),
+            "",
+        ]
+    for part, title in (("live", "Live studies"), ("bounds", "Bounds and intervals")):
+        if any(each.cell.part == part for each in found):
+            lines += [f"## {title}", "", *summed(found, part, lambda each: each.cell.row, "what"), ""]
+    nearest = sorted(others, key=lambda each: (each.chance, each.cell.name))[:8]
     lines += [
-        "## Controls: what must be caught",
+        "## Nearest to the bound",
         "",
-        _paragraph(
-            "The same machine on rules and worlds that are known to be wrong. Besides these,",
-            "`tests/test_calibration.py` puts the five holes of the first release back, one by one, and shows that",
-            "each is caught.",
-        ),
+        *_markdown(["cell", "delta", "runs", "happened", "rate", "at most (95 %)"], [_row(each) for each in nearest]),
         "",
-        *_table(controls),
-        "",
-        "## Refused",
-        "",
-        *_markdown(["combinations", "why"], _reasons(refused)),
+        "With so many cells some upper bounds exceed delta by chance; the test takes their number into account.",
+        "`calibration.json`, written beside this page by `--out`, has every cell and every refusal.",
         "",
     ]
     return "\n".join(lines)
 
 
-_WORDS = {
-    "bounds": [
-        "How often the true value was ever ruled out by a bound of a report, at any time of a study; what is promised",
-        "is the number under delta, for each bound by itself.",
-    ],
-    "conditions": [
-        "Policies that must know a gap, or whose constants were read in other authors' code, where the condition is",
-        "just met; elsewhere they promise nothing.",
-    ],
-    "reproductions": ["Each as in the hostile tests that found it; all had errors far above delta."],
-    "violations": ['In how many studies the flag `guarantee` said "kept" although something endangered it.'],
-}
-
-
 def _paragraph(*lines: str) -> str:
     return textwrap.fill(" ".join(lines), 118, break_on_hyphens=False)
-
-
-def _table(found: Sequence[Measured]) -> list[str]:
-    return _markdown(["cell", "delta", "runs", "happened", "rate", "at most (95 %)"], [_row(each) for each in found])
 
 
 def _row(each: Measured) -> list[str]:
@@ -221,32 +260,6 @@ def _row(each: Measured) -> list[str]:
         f"{each.rate:.4f}",
         f"{each.upper:.4f}",
     ]
-
-
-def _rules(found: Sequence[Measured]) -> list[str]:
-    """One line a rule: all its cells at delta .05 together, and the worst of them."""
-    by_rule: dict[str, list[Measured]] = defaultdict(list)
-    for each in found:
-        if each.cell.part == "product":
-            by_rule[each.cell.column.split("; ")[1]].append(each)
-    rows = []
-    for rule, mine in by_rule.items():
-        usual = [each for each in mine if each.cell.delta == 0.05]
-        worst = max(usual, key=lambda each: each.rate)
-        runs, happened = sum(each.runs for each in usual), sum(each.happened for each in usual)
-        rows.append(
-            [rule, _whole(len(mine)), _whole(runs), f"{happened / runs:.5f}", f"{worst.rate:.4f}", worst.cell.row]
-        )
-    return [
-        "## Rule by rule, delta .05",
-        "",
-        *_markdown(["rule", "cells", "runs", "rate, all cells", "largest rate", "where"], rows),
-        "",
-    ]
-
-
-def _reasons(refused: Sequence[Refused]) -> list[list[str]]:
-    return [[_whole(number), sentence] for sentence, number in Counter(each.sentence for each in refused).most_common()]
 
 
 def _markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

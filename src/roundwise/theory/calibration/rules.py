@@ -30,7 +30,7 @@ from roundwise.problem import Problem
 from roundwise.questions import BestArm
 from roundwise.questions.base import Answer
 from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping import GLR, Pairwise, Threshold
+from roundwise.stopping import GLR, Pairwise, StoppingRule, Threshold
 from roundwise.stopping.thresholds import THRESHOLDS
 
 
@@ -43,14 +43,12 @@ class Rule:
     shifts: bool = False  # also where all arms of a batch move together, if differences are asked for
     weight: float = 1.0  # its share of the runs
     batches: int | None = None  # its horizon, if not that of the others; then for few arms only
+    likelihood: bool = False  # whether it stops by the likelihood ratio, which not every question has
 
 
 @dataclass(frozen=True)
-class NaiveT:
+class NaiveT(StoppingRule[Batch]):
     """Two arms: stop as soon as a t test at the level delta is significant. What people do, and must not."""
-
-    def check(self, problem: Problem) -> None:
-        """Two arms."""
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> Batch:
         """Nothing seen."""
@@ -88,9 +86,9 @@ class NaiveT:
 def _glr(threshold: Threshold) -> tuple[Rule, ...]:
     name, rule = threshold.name, GLR(threshold)
     return (
-        Rule(f"PET, {name}", PET(stopping=rule), weight=0.3),
-        Rule(f"Round Robin, {name}", RoundRobin(stopping=rule, first_time=200.0), weight=0.3),
-        Rule(f"Track-and-Stop, {name}", TrackAndStop(stopping=rule, first_time=200.0), weight=0.3),
+        Rule(f"PET, {name}", PET(stopping=rule), weight=0.3, likelihood=True),
+        Rule(f"Round Robin, {name}", RoundRobin(stopping=rule, first_time=200.0), weight=0.3, likelihood=True),
+        Rule(f"Track-and-Stop, {name}", TrackAndStop(stopping=rule, first_time=200.0), weight=0.3, likelihood=True),
     )
 
 
@@ -114,7 +112,9 @@ RULES: tuple[Rule, ...] = (
     Rule("BatchRacing", BatchRacing(batch=1000.0), weight=0.3),
     Rule("Rage", Rage(first_pulls=50.0), weight=0.3),
     Rule("LUCB", LUCB(batch=200.0), weight=0.3),
-    Rule("Classic Track-and-Stop", ClassicTrackAndStop(batch=50, stopping=GLR(Pairwise())), weight=0.1),
-    Rule("Top two", TopTwo(batch=50, stopping=GLR(Pairwise())), weight=0.1),
-    Rule("PET, limited", Limited(PET(), max_batch=4000, min_per_arm=1), weight=0.3),
+    Rule(
+        "Classic Track-and-Stop", ClassicTrackAndStop(batch=50, stopping=GLR(Pairwise())), weight=0.1, likelihood=True
+    ),
+    Rule("Top two", TopTwo(batch=50, stopping=GLR(Pairwise())), weight=0.1, likelihood=True),
+    Rule("PET, limited", Limited(PET(), max_batch=4000, min_per_arm=1), weight=0.3, likelihood=True),
 )

@@ -79,6 +79,22 @@ def _claims(margin: float, *offsets: float, futility: float | None = None) -> Ca
     )
 
 
+def _ratio(law: Law) -> Asked:
+    """Two arms at 1.2 times the control, less a hair."""
+    means = np.array([1.0, 1.2, 1.2]) * law.centre - np.array([0.0, TINY, TINY]) * law.unit
+    return Claims.against_control(3, 0, 1.2, scale="ratio"), means
+
+
+def _odds(law: Law) -> Asked:
+    """Two arms whose odds are 1.5 times those of the control, less a hair."""
+    rate = 1.5 * law.centre / (1.0 + 0.5 * law.centre) - TINY * law.unit
+    return Claims.against_control(3, 0, 1.5, scale="odds-ratio"), np.array([law.centre, rate, rate])
+
+
+def _independent(*offsets: float) -> Callable[[Law], Asked]:
+    return lambda law: (Claims.above(len(offsets), law.centre, independent=True), _placed(law, *offsets))
+
+
 def _ranking(*offsets: float) -> Callable[[Law], Asked]:
     return lambda law: (Statements.ranking(len(offsets)), _placed(law, *offsets))
 
@@ -154,6 +170,11 @@ SHAPES: tuple[Shape, ...] = (
         lambda law: (Claims.above(4, law.centre), _placed(law, 0, 0, 0, 1)),
         separate=True,
     ),
+    Shape("claims, one null", 2, _claims(0.0, 0, 0), compares=True),
+    Shape("claims, ratio just missed", 3, _ratio),
+    Shape("claims, odds ratio just missed", 3, _odds),
+    Shape("claims, 4 independent nulls", 4, _independent(0, 0, 0, 0), separate=True),
+    Shape("claims, independent, 1 null and 3 effects", 4, _independent(0, 1, 1, 1), separate=True),
     Shape("ranking of 4, ties", 4, _ranking(TINY, 0, 0.5, 0.5 + TINY), compares=True),
     Shape("statements on levels, ten arms", 10, _statements(np.eye(10).tolist(), *[-TINY] * 10), separate=True),
     Shape("statements on levels, scaled", 2, _statements([[2, 0], [0, -0.5]], -TINY, TINY), separate=True),

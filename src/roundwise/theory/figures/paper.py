@@ -1,4 +1,4 @@
-"""The three figures of the paper, box plots with the mean as a black cross, and a fourth with Wager."""
+"""Figure 3 of the paper, box plots with the mean as a black cross, and a figure with Wager."""
 
 from __future__ import annotations
 
@@ -7,38 +7,42 @@ from pathlib import Path
 import numpy as np
 
 from roundwise.simulation.summary import Runs
-from roundwise.theory.figures.canvas import Axes, Figure, new_figure, save
-from roundwise.theory.paper import Results
+from roundwise.theory.figures.canvas import Axes, new_figure, new_panels, save
+from roundwise.theory.paper import LIMIT, Results, cut_off
 
-BEST_ARM = {name: name for name in ("PET", "Round Robin", "Track-and-Stop", "Opt-BBAI")}
-
-# figure: the experiment, and the label of each policy that is shown
-SHOWN = {
-    "samples": ("best-arm", BEST_ARM),
-    "batches": ("best-arm", BEST_ARM),
-    "minimum-threshold": (
-        "minimum-threshold",
-        {
-            "PET": "PET",
-            "Round Robin": "Round Robin",
-            "Track-and-Stop": "Track-and-Stop,\nforced exploration",
-            "Track-and-Stop, not forced": "Track-and-Stop,\nnot forced",
-        },
-    ),
+BEST_ARM = {
+    "Round Robin": "Round\nRobin",
+    "Track-and-Stop": "Track-\nand-Stop",
+    "PET": "PET",
+    "Opt-BBAI": "Opt-\nBBAI",
 }
+LEVEL = {
+    "Round Robin": "Round\nRobin",
+    "Track-and-Stop": "Track-\nand-Stop",
+    "Track-and-Stop, not forced": "the same,\nnot forced",
+    "PET": "PET",
+}
+
+# the panels in the paper's order: title, experiment, what is counted, and the label of each policy, in that of its list
+PANELS = (
+    ("(a) Samples, random best-arm instances", "best-arm", "samples", BEST_ARM),
+    ("(b) Batches, random best-arm instances", "best-arm", "batches", BEST_ARM),
+    ("(c) Samples, is the smallest of (0.5, 0.6) below 0.6?", "minimum-threshold", "samples", LEVEL),
+)
 
 
 def draw(results: Results, folder: Path) -> list[Path]:
-    """Write each figure as PNG and SVG; the paths of the PNG files."""
-    paths = []
-    for name, (experiment, policies) in SHOWN.items():
-        runs = [results[experiment][policy] for policy in policies]
-        figure = _boxes(name, runs, list(policies.values()))
-        path = folder / f"figure-{name}.png"
+    """Write Figure 3 as PNG, SVG and PDF and the figure with Wager as PNG and SVG; the paths."""
+    figure, panels = new_panels(len(PANELS), 14.0, 4.4)
+    for axes, (title, experiment, counted, policies) in zip(panels, PANELS, strict=True):
+        _draw_boxes(axes, [results[experiment][name] for name in policies], counted, list(policies.values()))
+        delta, runs = results[experiment]["PET"].problem.delta, len(results[experiment]["PET"].samples)
+        number = f"{runs:,}".replace(",", " ")
+        axes.set_title(f"{title}\nδ = {delta:g}, {number} runs, × is the mean", loc="left", fontsize=10)
+    paths = [folder / f"figure-3.{kind}" for kind in ("png", "svg", "pdf")]
+    for path in paths:
         save(figure, path)
-        save(figure, path.with_suffix(".svg"))
-        paths.append(path)
-    return [*paths, _draw_front(results, folder / "figure-wager.png")]
+    return [*paths, *_draw_front(results, folder)]
 
 
 FRONT = {
@@ -49,11 +53,10 @@ FRONT = {
     "Opt-BBAI": (8, 4),
     "Track-and-Stop, pairwise threshold": (8, 4),
     "Wager": (8, 4),
-    "Wager, exactly normal": (8, -12),
 }
 
 
-def _draw_front(results: Results, path: Path) -> Path:
+def _draw_front(results: Results, folder: Path) -> list[Path]:
     """Samples on a log scale against batches, each policy a dot at its means, the lower bound drawn."""
     figure, axes = new_figure()
     best = results["best-arm"] | results["best-arm, normal rewards known"]
@@ -71,7 +74,7 @@ def _draw_front(results: Results, path: Path) -> Path:
     _draw_lower_bound(axes, bound)
     axes.set_yscale("log")
     axes.set_xlim(0, 11.5)
-    axes.set_ylim(bound / 1.5, 1e6)
+    axes.set_ylim(bound / 1.7, 1e6)
     axes.set_xlabel("mean batches")
     axes.set_ylabel("mean samples")
     delta = best["PET"].problem.delta
@@ -80,27 +83,30 @@ def _draw_front(results: Results, path: Path) -> Path:
         loc="left",
         fontsize=10,
     )
-    save(figure, path)
-    save(figure, path.with_suffix(".svg"))
-    return path
+    paths = [folder / f"figure-wager.{kind}" for kind in ("png", "svg")]
+    for path in paths:
+        save(figure, path)
+    return paths
 
 
 def _draw_lower_bound(axes: Axes, bound: float) -> None:
     axes.axhline(bound, color="tab:blue", linestyle="--", linewidth=1)
     axes.annotate(
-        "lower bound for any method", (0.99, bound), xycoords=("axes fraction", "data"), ha="right", va="bottom",
-        xytext=(0, 2), textcoords="offset points", color="tab:blue", fontsize=8,
+        "lower bound on the mean of any method", (0.01, bound), xycoords=("axes fraction", "data"), ha="left",
+        va="top", xytext=(0, -2), textcoords="offset points", color="tab:blue", fontsize=8,
     )  # fmt: skip
 
 
-def _boxes(name: str, runs: list[Runs], labels: list[str]) -> Figure:
-    figure, axes = new_figure()
+def _draw_boxes(axes: Axes, runs: list[Runs], counted: str, labels: list[str]) -> None:
+    """A box for each policy. A run that was cut is no result: it is counted at the top, and there is no mean then."""
     from matplotlib.cbook import boxplot_stats
 
-    values = [one.batches if name == "batches" else one.samples for one in runs]
-    boxes = boxplot_stats(values, labels=labels)
-    for box in boxes:
-        box["fliers"] = np.unique(box["fliers"])  # many runs share a time: one dot each
+    values = [one.batches if counted == "batches" else one.samples for one in runs]
+    cut = [cut_off(one) for one in runs]
+    boxes = boxplot_stats(values, labels=labels)  # quartiles and whiskers are those of all runs, cut or not
+    for box, own, gone in zip(boxes, values, cut, strict=True):
+        box["fliers"] = np.setdiff1d(box["fliers"], own[gone])  # many runs share a time: one dot each
+        box["mean"] = np.nan if gone.any() else box["mean"]
     axes.bxp(
         boxes,
         showmeans=True,
@@ -109,19 +115,18 @@ def _boxes(name: str, runs: list[Runs], labels: list[str]) -> Figure:
         flierprops={"marker": ".", "markersize": 3, "markeredgecolor": "0.5"},
         boxprops={"color": "0.25"},
     )
-    number, delta = len(values[0]), runs[0].problem.delta
-    if name == "batches":
+    if counted == "batches":
         axes.set_ylim(bottom=0)
         axes.set_ylabel("batches before stopping")
-    else:
-        bound = runs[0].summary.lower_bound
-        axes.set_yscale("log")
-        axes.set_ylabel("samples before stopping")
-        _draw_lower_bound(axes, bound)
-    titles = {
-        "samples": "Samples, random best-arm instances",
-        "batches": "Batches, random best-arm instances",
-        "minimum-threshold": "Samples, is the smallest of (0.5, 0.6) below 0.6?",
-    }
-    axes.set_title(f"{titles[name]}\nδ = {delta:g}, {number} runs, × is the mean", loc="left", fontsize=10)
-    return figure
+        return
+    axes.set_yscale("log")
+    axes.set_ylabel("samples before stopping")
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (30 if any(gone.any() for gone in cut) else 1))  # room for what was cut
+    _draw_lower_bound(axes, runs[0].summary.lower_bound)
+    axes.set_ylim(bottom=min(low, runs[0].summary.lower_bound / 4))
+    for place, gone in enumerate(cut, start=1):
+        if gone.any():
+            number = int(gone.sum())
+            words = f"{number} run{'' if number == 1 else 's'} cut\nat {LIMIT:.0e}: no mean".replace("e+", "e")
+            axes.annotate(words, (place, 1.0), xycoords=("data", "axes fraction"), ha="center", va="top", fontsize=8)
