@@ -1,9 +1,18 @@
-"""Items that nobody declared are seen in one file, over several and over rounds, and nothing else is taken for them."""
+"""Users and items that nobody declared: repeats are seen in one file, over several and over rounds."""
 
+import json
+from html import unescape
+
+import numpy as np
 import pytest
 
 from changing import studies
+from roundwise import Bounded, Columns
+from roundwise.studies.guarantee import CONDITIONAL
 from roundwise.studies.keeping import verified
+from roundwise.studies.results.undeclared import unit_kind
+
+pd = pytest.importorskip("pandas")
 
 
 @pytest.fixture
@@ -12,63 +21,171 @@ def make(tmp_path):
         yield found
 
 
-def test_items_that_come_back_make_the_guarantee_conditional(make):
-    study = make()
-    asked = study.ask()
-    n = int(asked.pulls.min())
-    rows = [(arm, i % 2, f"q{i}") for i in range(n) for arm in asked.arms]
-    arms, outcomes, items = map(list, zip(*rows, strict=True))
-    found = study.tell({"arm": arms, "outcome": outcomes, "question_id": items})
-    assert found.guarantee == (
-        "conditional on the assumption that results of different arms on the same item have nothing to do with "
-        "each other"
-    )
+def rows(n, column, title="user_id", seed=0):
+    """A table of 0/1 results, arms by turns, with one more column: a function of the number of the row."""
+    outcomes = np.random.default_rng(seed).integers(0, 2, n)
+    return {"arm": ["ab"[i % 2] for i in range(n)], "outcome": outcomes, title: [column(i) for i in range(n)]}
 
 
-def test_items_that_come_back_in_another_file_make_it_conditional_too(make):
-    """One file an arm: no file shows it alone."""
+def condition(title, numbers):
+    return CONDITIONAL + f"rows with the same '{title}' are independent of each other ({numbers})"
+
+
+IN_BOTH = rows(80, lambda i: f"u{i // 2}")  # 40 users, each in both arms
+REPEATING = {
+    "both arms": (IN_BOTH, "40 of 40 values have several rows, 40 of them in several arms"),
+    "both arms and one row more": (
+        {key: [*cells, cells[0]] for key, cells in IN_BOTH.items()},
+        "40 of 40 values have several rows, 40 of them in several arms",
+    ),
+    "ten rows a user in one arm": (rows(600, lambda i: f"u{i % 60}"), "60 of 60 values have several rows"),
+    "ten rows a user in any arm": (
+        rows(600, lambda i: i // 10),
+        "60 of 60 values have several rows, 60 of them in several arms",
+    ),
+    "one user twice": (rows(100, lambda i: i if i < 99 else 0), "1 of 99 values have several rows, 1 of them in"),
+    "six patients": (rows(120, lambda i: i % 6, "patient_id"), "6 of 6 values have several rows"),
+    "a title in one word": (rows(80, lambda i: i // 2, "customerid"), "40 of 40 values"),
+    "camel case": (rows(80, lambda i: i // 2, "visitorId"), "40 of 40 values"),
+    "email": (rows(80, lambda i: f"{i // 2}@x.org", "email"), "40 of 40 values"),
+    "items in all arms": (rows(80, lambda i: f"q{i // 2}", "question"), "40 of 40 values"),
+    "plates": (rows(96, lambda i: i // 8, "plate"), "12 of 12 values"),
+    "orders": (rows(200, lambda i: i // 3, "order_id"), "67 of 67 values"),
+}
+ORDINARY = {
+    "question_id": lambda i: f"q{i % 9}",  # too few to tell from a category
+    "id": lambda i: i + 1,  # it numbers the rows
+    "country": lambda i: f"C{i % 40}",
+    "country_id": lambda i: i % 40,
+    "day": lambda i: f"2026-03-{i % 28 + 1:02}",
+    "date": lambda i: i // 20,
+    "weekday": lambda i: i % 7,
+    "device": lambda i: f"phone {i % 30}",
+    "user_agent": lambda i: f"Mozilla {i % 35}",
+    "user_type": lambda i: ("new", "returning")[i % 2],
+    "user age": lambda i: 18 + i % 60,
+    "campaign_id": lambda i: i % 15,
+    "experiment_id": lambda i: 7,
+    "client_id": lambda i: i % 3,
+    "prompt": lambda i: f"template {i % 12}",  # 50 rows each
+    "zip": lambda i: 10_000 + i % 80,
+    "paid": lambda i: i % 50,
+    "price": lambda i: i % 70 / 10,
+    "session_length": lambda i: i % 90,
+    "latency": lambda i: i // 2,
+    "email": lambda i: i % 2,  # whether one was sent
+    "subject": lambda i: f"Subject line {i % 2}",
+    "timestamp": lambda i: f"2026-03-01T00:{i // 60:02}:{i % 60:02}",
+}
+
+
+@pytest.mark.parametrize("name", REPEATING)
+def test_repeats_make_the_guarantee_conditional(make, name):
+    table, numbers = REPEATING[name]
+    title = list(table)[-1]
+    study = make(arms=("a", "b"), round=len(table["arm"]))
+    study.ask()
+    report = study.tell(table)
+    assert report.guarantee.startswith(condition(title, numbers)[:-1])
+    assert f"'{title}' looks like an identifier" in report.dangers[0]
+
+
+def test_data_frames_and_files(make, tmp_path):
+    frame = pd.DataFrame(IN_BOTH)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    for number, source in enumerate((frame, tmp_path / "x.csv")):
+        study = make(f"s{number}", arms=("a", "b"), round=80)
+        study.ask()
+        assert study.tell(source).guarantee == condition("user_id", REPEATING["both arms"][1])
+
+
+def test_ordinary_columns_do_not(make):
+    study = make(arms=("a", "b"), round=600)
+    for number in range(2):
+        study.ask()
+        table = rows(600, lambda i, number=number: f"u{i} {number}", seed=number)
+        report = study.tell(table | {title: [column(i) for i in range(600)] for title, column in ORDINARY.items()})
+        assert (report.guarantee, report.dangers) == ("kept", ())
+
+
+def test_it_is_said_on_every_surface(make):
+    study = make(arms=("a", "b"), round=80)
+    study.ask()
+    found = condition("user_id", "40 of 40 values have several rows, 40 of them in several arms")
+    assert study.tell(IN_BOTH).guarantee == found
+    report = study.report()
+    assert json.loads(json.dumps(report.plain()))["guarantee"] == found
+    for text in (report.text(), report.markdown(), unescape(report.html()), report.sentence):
+        assert "rows with the same 'user_id' are independent of each other (40 of 40" in " ".join(text.split())
+
+
+def test_one_file_an_arm(make):
     study = make()
     n = int(study.ask().pulls.min())
     for number, arm in enumerate("abc"):
         items = [f"q{(7 * i + number) % n}" for i in range(n)]  # the same ones in another order
-        found = study.tell({"arm": [arm] * n, "outcome": [i % 2 for i in range(n)], "question_id": items})
-        assert ("same item" in found.guarantee) == (number > 0)
-    assert sum("stand in data frame too, with another arm" in each for each in found.notes) == 1
+        report = study.tell({"arm": [arm] * n, "outcome": [i % 2 for i in range(n)], "question_id": items})
+        assert ("question_id" in report.guarantee) == (number > 0)
+    numbers = f"{n} of {n} values have several rows, {n} of them in several arms"
+    assert report.guarantee == condition("question_id", numbers)
     assert verified(study.entries()).sound
 
 
-@pytest.mark.parametrize(
-    ("title", "values"),
-    [
-        ("question_id", lambda arm, n: [f"{arm}{i}" for i in range(n)]),  # items of its own for every arm
-        ("id", lambda _, n: list(range(1, n + 1))),  # it numbers the rows of each file
-        ("question_id", lambda _, n: [f"q{i % 9}" for i in range(n)]),  # too few to tell
-        ("date", lambda _, n: [f"day {i}" for i in range(n)]),
-    ],
-)
-def test_what_is_no_item_is_not_spoken_of(make, title, values):
-    study = make()
-    n = int(study.ask().pulls.min())
-    for arm in "abc":
-        found = study.tell({"arm": [arm] * n, "outcome": [i % 2 for i in range(n)], title: values(arm, n)})
-    assert found.guarantee == "kept"
-    assert not any("items" in each for each in found.notes)
-
-
-def test_users_who_come_back_with_their_own_arm_are_no_items(make):
+def test_users_who_come_back_every_day_with_their_own_arm(make):
     study = make(round=600, split="equal")
     study.ask()
-    users = [f"u{i}" for i in range(150)]
     for day in range(3):
-        table = {"arm": list("abc") * 50, "outcome": [(i + day) % 2 for i in range(150)], "user": users}
-        found = study.tell(table, again=True)
-    assert not any("same items" in each for each in found.notes)
+        table = {"arm": list("abc") * 50, "outcome": [(i + day) % 2 for i in range(150)], "user": range(150)}
+        report = study.tell(table, again=True)
+        assert ("'user'" in report.guarantee) == (day > 0)
+    assert report.guarantee == condition("user", "150 of 150 values have several rows")
 
 
-def test_items_of_the_round_before_are_seen_in_the_next(make):
+def test_over_rounds_also_after_a_checkpoint(make):
     study = make(arms=("a", "b"), round=60)
-    for number, arm in enumerate("ab"):
+    for number in range(3):
         study.ask()
-        table = {"arm": [arm] * 60, "outcome": [i % 2 for i in range(60)], "task": range(60)}
-        found = study.tell(table, again=True, round_over="by hand")
-        assert ("same item" in found.guarantee) == (number > 0)
+        report = study.tell(rows(60, lambda i: i, "task", seed=number))
+        assert ("'task'" in report.guarantee) == (number > 0)
+    assert study.report().guarantee == report.guarantee == condition("task", "60 of 60 values have several rows")
+
+
+def test_long_files_are_sampled(make):
+    """5000 users, a tenth of whom come back the next day: about how many is said, and nothing of those who do not."""
+    study = make(arms=("a", "b"), round=5000)
+    for day in range(2):
+        study.ask()
+        report = study.tell(rows(5000, lambda i, day=day: i + 4500 * day, seed=day))
+        assert ("user_id" in report.guarantee) == (day > 0)
+    about = report.guarantee.partition("(about ")[2]
+    repeated, values = (float(each.replace("\xa0", "")) for each in about.partition(" values")[0].split(" of "))
+    assert repeated == pytest.approx(500, rel=0.6)
+    assert values == pytest.approx(9500, rel=0.2)
+
+
+def test_rows_that_were_recorded_before_do_not_count_again(make):
+    """An export "so far" with declared orders: the users of yesterday stand in it again, each once."""
+    study = make(arms=("a", "b"), round=400, columns=Columns(id="order"))
+    study.ask()
+    for day in (100, 200):
+        report = study.tell(rows(day, lambda i: i, "order") | {"user_id": [f"u{i}" for i in range(day)]})
+        assert report.guarantee == "kept"
+    study.tell(rows(250, lambda i: i, "order") | {"user_id": [f"u{i % 240}" for i in range(250)]})
+    assert "10 of 240 values" in study.status().guarantee
+
+
+def test_averaged_ids_are_one_result(make):
+    study = make(arms=("a", "b"), noise=Bounded(0, 1), round=60, columns=Columns(id="user"))
+    study.ask()
+    table = rows(600, lambda i: i % 60, "user") | {"user_name": [f"name {i % 60}" for i in range(600)]}
+    assert "user_name" not in study.tell(table, average_ids=True).guarantee
+
+
+def test_titles():
+    named = ("user_id", "UserID", "USER_ID", "userId", "patient no", "uuid", "customer_name", "Visitor Id")
+    assert {unit_kind(each) for each in named} == {"person"}
+    assert {unit_kind(each) for each in ("user", "Patients", "email", "cookie")} == {"people"}
+    assert {unit_kind(each) for each in ("prompt", "device_id", "id", "caseid", "session")} == {"thing"}
+    others = ("covid", "android", "side", "bid", "grid", "valid", "user_country", "number", "x" * 500, "", "run_id")
+    assert {unit_kind(each) for each in others} == {None}
+    assert np.all([unit_kind(f"{each}_id") is None for each in ("variant", "day", "category", "segment", "page")])

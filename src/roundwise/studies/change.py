@@ -17,15 +17,12 @@ import numpy as np
 from roundwise.arrays import Facts, Floats, Plain
 from roundwise.betting.changes import left_out, with_claims
 from roundwise.betting.claims import Claiming
-from roundwise.betting.ledger import changing
 from roundwise.betting.purses import Kept, claims_of
-from roundwise.betting.rule import ledger_of
 from roundwise.errors import InputError, said
 from roundwise.estimates import Past
 from roundwise.policies.limited import without_limits
 from roundwise.questions.besides import one_by_one, open_to_arms
 from roundwise.state import Batch, Trial, left_before
-from roundwise.stopping import carrying
 from roundwise.studies.rounds import of_arms
 from roundwise.studies.settings import Settings, arm_names
 from roundwise.trial import begin
@@ -89,7 +86,7 @@ def check(settings: Settings, change: Change) -> None:
     if claims and isinstance(rule, Claiming):
         _check_claims(settings, change)
         return
-    if claims or not carrying(rule):
+    if claims or not rule.migrates:
         raise InputError(
             f"The arms of a study with the policy {settings.policy.name} are fixed: its rule is proved for all of them "
             "together. Nothing was changed; start a new study with the other arms."
@@ -99,7 +96,7 @@ def check(settings: Settings, change: Change) -> None:
             f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed; "
             f"start a new study with the other arms, and let {_teacher()} teach it."
         )
-    if not change.unrelated and changing(ledger_of(settings.problem)) is None:
+    if not change.unrelated and rule.effect_of_change(settings.problem, change.kind == "dropped") is None:
         what = "left out" if change.kind == "dropped" else "added"
         raise InputError(
             f"No rule is proved by which an arm may be {what} because of results where the question is "
@@ -147,9 +144,8 @@ def effect(settings: Settings, change: Change) -> str:
             f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
             "reason has nothing to do with any result."
         )
-    kept = changing(ledger_of(settings.problem))
-    assert kept is not None  # it was checked
-    said = kept.dropping if change.kind == "dropped" else kept.adding
+    said = settings.policy.stopping.effect_of_change(settings.problem, change.kind == "dropped")
+    assert said is not None  # it was checked
     return "This keeps the guarantee" + said.format(arm=arm)
 
 
@@ -161,20 +157,14 @@ def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) 
             return _with_claim(settings, trial, change)
         return _without_arm(settings, trial, change)
     after = with_arms(settings, names_after(settings, change))
-    problem, rule, ledger = after.problem, after.policy.stopping, changing(ledger_of(settings.problem))
-    assert carrying(rule)  # it was checked
-    assert ledger is not None
+    problem, rule = after.problem, after.policy.stopping
     past, record = Past.none((problem.arms,)), begin(problem, after.acting).record
     for names, batch in batches:
         one = of_arms(batch, names, after.arms)
         past, record = past.plus(one), record.plus(one)
-    won = trial.kept.won
-    if change.kind == "dropped":
-        won = ledger.without(settings.problem, won, settings.arms.index(change.arm))
-    else:
-        won = ledger.with_one_more(won)
-    start = begin(problem, after.acting)
-    trial = start._replace(record=record, kept=rule.carried(problem, won, past))
+    dropped = settings.arms.index(change.arm) if change.kind == "dropped" else None
+    kept = rule.migrate(settings.problem, problem, trial.kept, dropped, past)
+    trial = begin(problem, after.acting)._replace(record=record, kept=kept)
     if record.samples > 0:
         trial = trial._replace(plan=after.acting.next(problem, trial))
     return after, trial._replace(done=rule.stops(problem, trial))

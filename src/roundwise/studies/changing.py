@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from roundwise.errors import InputError, said, unknown
 from roundwise.problem import whole_number
 from roundwise.questions.besides import one_by_one
-from roundwise.stopping import final, teachable
 from roundwise.studies import change
 from roundwise.studies.change import Change
 from roundwise.studies.count import evidence
@@ -43,7 +42,7 @@ class Changing(Written):
             self._extension(state, budget)
             return [("extended", {"budget": int(budget)})], self._report
 
-        return self._record(extended)
+        return self._record(extended, "extend", {"budget": str(budget)})
 
     def import_past(self, source: object) -> Report:
         """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
@@ -56,7 +55,6 @@ class Changing(Written):
                 settings.arms,
                 settings.noise,
                 seed=settings.seed,
-                file=state.lessons_number + 1,
                 columns=settings.columns,
             )
             slim = dataclasses.replace(results, lots=None, codes=None)  # ids, so that no row is told again
@@ -64,7 +62,7 @@ class Changing(Written):
                 raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
             return [("past", {"results": slim.payload()})], self._report
 
-        return self._record(taught)
+        return self._record(taught, "import_past", {}, [source])
 
     def reopen(self, why: str) -> Report:
         """Go on with a study that was closed undecided."""
@@ -74,13 +72,13 @@ class Changing(Written):
             self._reopenable(state)
             return [("reopened", {"why": why})], self._report
 
-        return self._record(reopened)
+        return self._record(reopened, "reopen", {"why": why})
 
     def note(self, text: str) -> Report:
         """Record a remark."""
         if not text.strip():
             raise InputError("The note is empty. Nothing was changed.")
-        return self._record(lambda state: ([("noted", {"text": text})], self._report))
+        return self._record(lambda state: ([("noted", {"text": text})], self._report), "note", {"text": text})
 
     def remove(self) -> None:
         """Forget a study that has no results: its name is free again."""
@@ -120,7 +118,7 @@ class Changing(Written):
             del payload["kind"]
             return [(kind, payload)], self._report
 
-        return self._record(step)
+        return self._record(step, kind, {"arm": arm, "why": why, "unrelated": unrelated})
 
     def _change(self, state: State, what: str, arm: str, why: str = "", unrelated: bool = False) -> Change:
         self._not_closed(state)
@@ -158,7 +156,7 @@ class Changing(Written):
     def _goes_on(self, state: State) -> None:
         """Raise an InputError unless a study that has ended may go on with a larger budget."""
         settings = state.settings
-        why = final(settings.policy.stopping, settings.problem, state.trial.kept)
+        why = settings.policy.stopping.why_final(settings.problem, state.trial.kept)
         if why is not None:
             raise InputError(f"The study '{self.name}' is decided for good: {why}. Nothing was changed.")
         if state.late.counts.any():
@@ -189,7 +187,7 @@ class Changing(Written):
                 f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
                 "them. Nothing was changed."
             )
-        if not teachable(state.settings.policy.stopping):
+        if not state.settings.policy.stopping.learns:
             raise InputError(
                 f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
                 f"alike. Nothing was changed; use {said('`policy=Wager()`', '--policy wager')}."

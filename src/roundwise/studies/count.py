@@ -19,11 +19,9 @@ from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.estimates import Past
 from roundwise.policies.rounds import as_rounds
 from roundwise.state import Batch, Plan, Record, Trial, left_before
-from roundwise.stopping import carrying, looks_ahead, prolonged, teachable
-from roundwise.stopping.base import evidence_of
-from roundwise.studies.change import Change, changed, first_arms, not_fed
+from roundwise.studies.change import Change, changed, first_arms
 from roundwise.studies.drift import Agreement, agreement
-from roundwise.studies.packing import Unreadable, packed, unpacked, unpacked_as
+from roundwise.studies.packing import Unreadable, pack, unpack
 from roundwise.studies.results import Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
@@ -43,14 +41,13 @@ def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]
 def learned(settings: Settings, trial: Trial, batch: Batch) -> Trial:
     """The trial with a past that is known but not bet on."""
     rule = settings.policy.stopping
-    assert teachable(rule)
-    return trial._replace(kept=rule.taught(settings.problem, trial.kept, batch, left_before(trial.plan)))
+    return trial._replace(kept=rule.warm_start(settings.problem, trial.kept, batch, left_before(trial.plan)))
 
 
 def _fed(settings: Settings, trial: Trial) -> Trial:
     """With a first batch for what can be expected of a budget; if that is nothing, for all: results are to say so."""
     left = left_before(trial.plan)
-    if left is None or not looks_ahead(settings.policy.stopping):
+    if left is None or not settings.policy.stopping.uses_budget:
         return trial
     plan = settings.acting.next(settings.problem, trial._replace(plan=trial.plan._replace(left=left)))
     return trial._replace(plan=plan._replace(parts=trial.plan.parts)) if plan.pulls.any() else trial
@@ -130,9 +127,9 @@ def extended(
     rounds = as_rounds(acting)
     if budget is None or rounds is not acting:
         return settings, trial
-    if looks_ahead(rule) and trial.record.samples > 0:
+    if rule.uses_budget and trial.record.samples > 0:
         left = np.maximum(budget - trial.record.samples, 0.0)
-        trial = trial._replace(kept=prolonged(rule, problem, trial.kept, left), plan=trial.plan._replace(left=left))
+        trial = trial._replace(kept=rule.with_budget(problem, trial.kept, left), plan=trial.plan._replace(left=left))
         trial = trial._replace(plan=rounds.next(problem, trial), done=np.asarray(False))
         if open_ is None:
             return settings, trial._replace(done=rule.stops(problem, trial))
@@ -153,19 +150,20 @@ def as_asked(settings: Settings, trial: Trial, asked: Asked) -> Trial:
 def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
     """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
     won, bars, shown = evidence(settings, trial)
+    rule, problem = settings.policy.stopping, settings.problem
     return {
         "batch": so_far.batches,
         "rules": RULES,
         "claims": {
-            "log_e": packed(won),
-            "log_bar": packed(bars),
-            "shown": packed(shown),
+            "log_e": pack(won),
+            "log_bar": pack(bars),
+            "shown": pack(shown),
         },
-        "plan": packed(trial.plan.pulls),
+        "plan": pack(trial.plan.pulls),
         "state": {
-            "record": packed(trial.record),
-            "kept": packed(trial.kept),
-            "plan": packed(trial.plan),
+            "record": pack(trial.record),
+            "rule": {"kind": rule.state_tag(problem), "saved": pack(rule.save(problem, trial.kept))},
+            "plan": pack(trial.plan),
             "done": bool(trial.done),
         },
         "so_far": so_far.payload(),
@@ -175,68 +173,54 @@ def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plai
 
 def evidence(settings: Settings, trial: Trial) -> tuple[Floats, Floats, Bools]:
     """log of what was won for each claim, of what it must reach, and whether it is shown."""
-    return evidence_of(settings.policy.stopping, settings.problem, trial, settings.arms)
+    return settings.policy.stopping.evidence(settings.problem, trial, settings.arms)
 
 
 def restored(settings: Settings, payload: Facts) -> Trial:
     """The trial after a counted batch; `Unreadable` where this version does not know what it holds."""
+    problem, arms = settings.problem, (len(settings.arms),)
     try:
-        state, rules = payload["state"], payload["rules"]
-        record, plan = unpacked_as(Record, state["record"]), unpacked_as(Plan, state["plan"])
-        arms = (len(settings.arms),)
-        _shaped(arms, record.counts, record.totals, plan.pulls)
-        _shaped((), record.batches, plan.may_stop)
-        _alike(plan.memory, settings.acting.first(settings.problem, ()).memory, shaped=False)
-        kept = unpacked(state["kept"]) if rules == RULES else carried(settings, state["kept"])
-        start = settings.policy.stopping.start(settings.problem, ())
-        if type(kept) is not type(start):
-            raise Unreadable("another rule")
-        _alike(kept, start, shaped=False)
-        _alike(getattr(kept, "won", None), getattr(start, "won", None))
+        state = payload["state"]
+        record = unpack(Record, state["record"])
+        plan = unpack(Plan, state["plan"], settings.acting.first(problem, ()))
+        _check_shapes(arms, record.counts, record.totals, plan.pulls)
+        _check_shapes((), record.batches, plan.may_stop)
         if not (np.isfinite(record.counts).all() and np.isfinite(record.totals).all() and np.isfinite(record.batches)):
-            raise Unreadable("numbers that are none")
-        if hasattr(kept, "known") and not well_formed(kept.known.past):
-            raise Unreadable("no past")
-        lessons = getattr(kept, "taught", None)
-        if lessons is not None and (not well_formed(lessons) or lessons.counts.shape != arms):
-            raise Unreadable("no earlier data")
-        if settings.left_out and kept.out is None:  # written before rules knew of arms that are left out
-            kept = not_fed(settings, kept, left_before(plan))
+            raise Unreadable("numbers that are not finite")
+        kept = _restored_rule(settings, state["rule"])
         nothing = np.zeros(arms)
         return Trial(record, Batch(nothing, nothing), plan, kept, np.asarray(bool(state["done"])))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise Unreadable(repr(error)) from None
 
 
-def carried(settings: Settings, kept: Any) -> Any:
-    """What a rule with other numbers kept, to go on with: what was won and the past, with this version's own bets."""
-    rule = settings.policy.stopping
-    if not carrying(rule):
-        return unpacked(kept)
-    won, past = unpacked(kept["won"]), unpacked_as(Past, kept["known"]["past"])
-    if not well_formed(past):
-        raise Unreadable("no past")
-    _shaped((len(settings.arms),), past.counts, past.totals)
-    _alike(won, rule.start(settings.problem, ()).won)
-    return rule.carried(settings.problem, won, past)
+def _restored_rule(settings: Settings, written: Any) -> Any:
+    """The state of the rule; it continues with the wealth so far also where other rules earned it."""
+    problem, rule = settings.problem, settings.policy.stopping
+    if written["kind"] != rule.state_tag(problem):
+        raise Unreadable(f"the state of another rule ({written['kind']})")
+    like = rule.save(problem, rule.start(problem, ()))
+    if like is None:
+        return None
+    saved = unpack(type(like), written["saved"], like)
+    _check_alike(saved, like)
+    return rule.restore(problem, saved)
 
 
-def _shaped(shape: tuple[int, ...], *arrays: Floats | Bools) -> None:
+def _check_shapes(shape: tuple[int, ...], *arrays: Floats | Bools) -> None:
     if any(np.shape(each) != shape for each in arrays):
         raise Unreadable("arrays of another shape")
 
 
-def _alike(found: Any, like: Any, shaped: bool = True) -> None:
-    """Raise unless a tree has the classes of another, and the last axes if it is to be `shaped` like it."""
-    if isinstance(like, tuple) and hasattr(like, "_fields"):
-        if type(found) is not type(like):
-            raise Unreadable(f"a {type(found).__name__} in the place of a {type(like).__name__}")
+def _check_alike(found: Any, like: Any) -> None:
+    """Raise unless a tree has the dtypes and last axes of another, and every past in it makes sense."""
+    if isinstance(found, Past):
+        if not well_formed(found) or (isinstance(like, Past) and found.counts.shape != like.counts.shape):
+            raise Unreadable("no past")
+    elif isinstance(like, tuple) and hasattr(like, "_fields"):
         for one, other in zip(found, like, strict=True):
-            _alike(one, other, shaped)
-    elif isinstance(like, tuple):
-        if not isinstance(found, tuple):
-            raise Unreadable("no list")
+            _check_alike(one, other)
     elif isinstance(like, np.ndarray | np.generic):
         fits = isinstance(found, np.ndarray | np.generic) and found.dtype == like.dtype
-        if not fits or (shaped and np.shape(found)[-1:] != np.shape(like)[-1:]):
+        if not fits or np.shape(found)[-1:] != np.shape(like)[-1:]:
             raise Unreadable("arrays of another shape")

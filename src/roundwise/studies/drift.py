@@ -1,5 +1,5 @@
 """Do the batches agree, and are results split and missing as chance has it? Checks of what the guarantee assumes, for
-warnings; they prove nothing.
+warnings; they prove nothing, but for the confidence sequences that are kept with them (`noise/refutation.py`).
 
 If the results of an arm have the same law in every batch (up to a shift common to all arms, where the question compares
 arms), a batch lies about what the batches before it lead one to expect as chance has it: the residual d of its means,
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from roundwise.arrays import Floats
 from roundwise.estimates import Past, known_from
 from roundwise.noise import variances
+from roundwise.noise.refutation import Held, further
 from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.state import Batch
@@ -78,11 +79,12 @@ class Agreement(NamedTuple):
     used: Past  # of the arms that had enough results, weighed by 1/variance
     shifted: Apart = Apart()  # up to a shift of all arms together
     plain: Apart = Apart()
+    held: Held | None = None  # the means that are left; None in the record of an earlier version
 
     @classmethod
     def none(cls, arms: int) -> Agreement:
         """Before the first batch."""
-        return cls(Past.none((arms,)), Past.none((arms,)))
+        return cls(Past.none((arms,)), Past.none((arms,)), held=Held.none(arms))
 
 
 @quiet
@@ -94,12 +96,13 @@ def agreement(problem: Problem, so_far: Agreement, batch: Batch, number: int) ->
     scale = variance.max() / variance  # an arm that varies less weighs more, as if it had more results
     weighed = Batch(scale * counts, scale * totals)
     unit = 1.0 if _estimated(problem) else float(variance.max())
-    found = [
+    shifted, plain = (
         _further(so_far.used, weighed, unit, number, shifts, known)
         for shifts, known in ((True, so_far.shifted), (False, so_far.plain))
-    ]
+    )
     used = so_far.used.plus(weighed) if counts.any() else so_far.used
-    return Agreement(sums, used, *found)
+    held = so_far.held or Held.none(problem.arms)
+    return Agreement(sums, used, shifted, plain, further(problem.noise, held, batch))
 
 
 def differs(problem: Problem, so_far: Agreement, shifts: bool) -> Disagreement | None:

@@ -15,13 +15,15 @@ import numpy as np
 from roundwise.errors import said as said_where
 from roundwise.errors import visible
 from roundwise.noise import items_of
+from roundwise.noise.refutation import FALSE_ALARM
 from roundwise.questions.besides import one_by_one
-from roundwise.stopping import exacting
-from roundwise.stopping.base import Standing, explained, rule_notes
+from roundwise.stopping.base import Standing
 from roundwise.studies.drift import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
-from roundwise.studies.so_far import kind_of, with_split
+from roundwise.studies.results import Repeats
+from roundwise.studies.so_far import Surplus, kind_of, with_split
 from roundwise.studies.state import State
 from roundwise.studies.words import capital, count, day, few, rarity, sentence, several
+from roundwise.tables.words import quoted, spoken
 
 KEPT = "kept"
 CONDITIONAL = "conditional on the assumption that "
@@ -55,6 +57,15 @@ class Guarantee:
         return "; and that ".join(self.conditions)
 
 
+def guarantee_mark(guarantee: str) -> str:
+    """What became of a guarantee in one word for a list, nothing if it was kept.
+
+    >>> guarantee_mark("kept"), guarantee_mark("conditional on the assumption that a holds"), guarantee_mark("void")
+    ('', 'conditional', 'void')
+    """
+    return "" if guarantee == KEPT else "conditional" if guarantee.startswith(CONDITIONAL) else "void"
+
+
 def guarantee_of(state: State) -> Guarantee:
     """What became of the guarantee of a study."""
     doubt = state.settings.policy.stopping.doubt(state.settings.problem)
@@ -66,6 +77,9 @@ def guarantee_of(state: State) -> Guarantee:
             "all answers have been ruled out, which happens with at most the error probability if what is assumed "
             "holds, so it can hardly hold"
         )
+    refuted = refutation_of(state)
+    if refuted is not None:
+        reasons.append(f"the results refute what is assumed of them: {refuted}")
     conditions = [] if doubt is None or not doubt.startswith(CONDITIONAL) else [doubt.removeprefix(CONDITIONAL)]
     conditions += missing(state)
     for entry in state.amendments:
@@ -84,9 +98,74 @@ def guarantee_of(state: State) -> Guarantee:
         conditions.append("the rules by which earlier rounds were counted anew were not chosen because of them")
     if state.shares_items and items_of(state.settings.noise) is None:
         conditions.append("results of different arms on the same item have nothing to do with each other")
+    conditions += [_repeats(each) for each in state.repeats]
+    if surplus := _surplus(state):
+        conditions.append(
+            f"the {count(surplus.added)} results beyond what was asked for that were told after others of the same "
+            f"round ({_where(surplus)}) were not added because of what those showed"
+        )
+    if state.settings.seed_given and state.deals_rows:
+        conditions.append(
+            "the order of the rows has nothing to do with their values, because the seed that deals them into parts "
+            "was chosen, not drawn"
+        )
     if disagreeing(state) is not None:
         conditions.append("the rounds differ from each other by chance")
+    if refuted is None and not means_hold(state):
+        conditions.append("what moved between rounds moved all arms alike")
     return Guarantee(tuple(conditions), tuple(reasons))
+
+
+def _repeats(found: Repeats) -> str:
+    """What must be true of rows that share an identifier, to be read after "that"."""
+    about = "" if found.exact else "about "
+    arms = f", {count(found.several)} of them in several arms" if found.several else ""
+    return (
+        f"rows with the same {quoted(found.title)} are independent of each other ({about}{count(found.repeated)} of "
+        f"{count(found.values)} values have several rows{arms})"
+    )
+
+
+def _surplus(state: State) -> Surplus | None:
+    """Results that may have been added after looking; None without any, and where the rule does not mind.
+
+    A bet on a round needs numbers of results that have nothing to do with their values. The paper's thresholds hold
+    after every single result, however the next is chosen.
+    """
+    found = state.surplus
+    return found if found.added and state.settings.policy.stopping.any_time else None
+
+
+def _where(surplus: Surplus) -> str:
+    """Of which rounds, with the numbers."""
+    numbers = few([str(each) for each in surplus.batches])
+    rounds = "round" if len(surplus.batches) == 1 else "rounds"
+    return f"{rounds} {numbers}: {count(surplus.came)} came, {count(surplus.asked)} were asked for"
+
+
+def refutation_of(state: State) -> str | None:
+    """How the results refute what is assumed of them (Proposition 29), as a clause; None if they do not.
+
+    Batches that lie apart do not where the decision compares arms within batches and all arms moved together.
+    """
+    held = None if state.so_far.agreement is None else state.so_far.agreement.held
+    if held is None:
+        return None
+    found = ["they vary more than sigma allows"] if held.spreading else []
+    if held.moving is not None and not moved_together(state):
+        found.append(f"no single mean of each arm fits all rounds, {state.settings.arms[held.moving]} least of all")
+    return ", and ".join(found) or None
+
+
+def bounds_hold(state: State) -> bool:
+    """Whether bounds may be shown at all: not once their own assumptions are refuted."""
+    return not standing(state).emptied and refutation_of(state) is None
+
+
+def means_hold(state: State) -> bool:
+    """Whether intervals of means may be shown: not either where no single means fit all rounds."""
+    kept = state.so_far.agreement
+    return kept is None or kept.held is None or kept.held.moving is None
 
 
 def missing(state: State) -> list[str]:
@@ -122,7 +201,7 @@ def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
 
 def standing(state: State) -> Standing:
     """What else the rule has to say of it."""
-    return explained(state.settings.policy.stopping).standing(state.settings.problem, state.trial)
+    return state.settings.policy.stopping.standing(state.settings.problem, state.trial)
 
 
 def dangers_of(state: State, arms_out: bool) -> list[str]:
@@ -150,11 +229,36 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
             f"they were then; {said_where('`study.amend`', '`roundwise amend`')} corrects them, and the notes below "
             "say which they are."
         )
+    for column in state.repeats:
+        about = "" if column.exact else "about "
+        remedy = spoken(
+            "Tell one row for each (--id-column, --average-ids), or, if arms were tried on the same items, start a "
+            "study with --item-column."
+        )
+        said.append(
+            f"{quoted(column.title)} looks like an identifier, and {about}{count(column.repeated)} of its "
+            f"{count(column.values)} values have several rows. Results of one user or item usually depend on each "
+            f"other, and then the error may be far larger than promised. {remedy}"
+        )
+    if surplus := _surplus(state):
+        said.append(
+            f"{several(surplus.added, 'result')} beyond what was asked for came after others of the same round "
+            f"({_where(surplus)}). If they were added because of what those showed, the guarantee does not hold: tell "
+            "what is beyond a round in one call with the rest of it, or in the next round."
+        )
     if standing(state).emptied:
         said.append(
             f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "
             "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
             "each other, and at results that were chosen by their values."
+        )
+    refuted = refutation_of(state)
+    if refuted is not None:
+        said.append(
+            f"The results refute what is assumed of them: {refuted}. If the assumptions hold, this happens in at most "
+            f"1 of {count(round(1 / FALSE_ALARM))} studies, however often one looks. Look for a sigma that is too "
+            "small, a mean that moved, rows that depend on each other, and outliers. No bounds are shown: they rest on "
+            "the same assumptions."
         )
     return said + _lost(state) + _split(state) + _disagreement(state)
 
@@ -208,22 +312,23 @@ def _split(state: State) -> list[str]:
     ]
 
 
-def notes_of(state: State, strange: Sequence[str]) -> list[str]:
-    """What should be known besides; means of `strange` arms lie outside their own bounds."""
+def notes_of(state: State, widened: Sequence[str]) -> list[str]:
+    """What should be known besides; intervals of `widened` arms were extended to their means."""
     said = []
     policy = state.settings.policy
-    if exacting(policy.stopping):
+    if policy.stopping.exact_batches:
         said.append(
             f"{policy.name} stops by a rule of its own, which needs every round just as it was planned: "
             "with less or more than that the study ends undecided."
         )
     said += _happened(state)
-    said += rule_notes(policy.stopping, state.settings.problem, state.trial)
+    said += policy.stopping.notes(state.settings.problem, state.trial)
     said += _moved(state)
-    if strange:
+    if widened:
         said.append(
-            f"* The mean of {few(strange)} lies outside its own bounds: a mean counts all results alike, the bounds "
-            "come from the bets of the decision, round by round."
+            f"* The interval of {few(widened)} was extended to its mean, which it had left out: bounds come from bets "
+            "round by round, and keep the tightest there ever was, while a mean counts all results alike. It may be "
+            "chance, or a sign that something assumed does not hold."
         )
     if state.settings.noise.needs == "rows" and state.sums_only:
         said.append("Some results came as sums only: for those the range alone is used, which needs more results.")
@@ -298,15 +403,23 @@ def gathered(notes: Sequence[tuple[str, str]]) -> list[str]:
 
 def _moved(state: State) -> list[str]:
     """That all arms moved together, where that does not matter to the decision."""
-    if disagreeing(state) is not None or not standing(state).compares:
+    if not moved_together(state):
         return []
-    moved = disagreement_of(state, False)
-    if moved is None or moved.chance >= SURPRISING:
-        return []
+    shown = "means and their intervals mix the rounds and do not hold"
+    if not means_hold(state):
+        shown = "means mix the rounds, and intervals of them are not shown"
     return [
         "All arms moved together between rounds (a season, another grader). The decision compares arms within "
-        "rounds, so it does not mind; means and their intervals mix the rounds and do not hold."
+        f"rounds, so it does not mind; {shown}."
     ]
+
+
+def moved_together(state: State) -> bool:
+    """Whether rounds differ by more than chance: all arms moved together, which does not matter to the decision."""
+    if disagreeing(state) is not None or not standing(state).compares:
+        return False
+    moved = disagreement_of(state, False)
+    return moved is not None and moved.chance < SURPRISING
 
 
 def _disagreement(state: State) -> list[str]:

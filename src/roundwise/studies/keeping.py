@@ -16,10 +16,11 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, said
+from roundwise.state import Record
 from roundwise.studies.count import evidence
 from roundwise.studies.guarantee import VOID
 from roundwise.studies.opening import load_study
-from roundwise.studies.packing import Unreadable, unpacked
+from roundwise.studies.packing import Unreadable, unpack, unpack_array
 from roundwise.studies.replay import WRONG, apply, replayed
 from roundwise.studies.state import State
 from roundwise.studies.store import Entry, Listing, check, open_store, read_log, write_log
@@ -51,6 +52,8 @@ class Audit(NamedTuple):
     """What was found."""
 
     state: State
+    entries: int  # of the record,
+    digest: str  # and that of the last
     plans: int  # that were computed again
     counts: int
     verdicts: int
@@ -111,7 +114,7 @@ def verified(entries: Sequence[Entry], progress: Callable[[int], None] | None = 
             progress(1)
     if state.decided is None and not state.ready and state.verdict() is not None:
         found.append(Difference(entries[-1].seq, entries[-1].version, rules, "a verdict follows, but was not recorded"))
-    return Audit(state, plans, counts, verdicts, tuple(found))
+    return Audit(state, len(entries), entries[-1].digest, plans, counts, verdicts, tuple(found))
 
 
 def _plan(state: State, payload: Plain) -> list[str]:
@@ -130,13 +133,13 @@ def _count(state: State, payload: Plain) -> list[str]:
     again = state.count()
     words = []
     try:
-        mine, other = (unpacked(each["claims"]["log_e"]) for each in (again, payload))
+        mine, other = (unpack_array(each["claims"]["log_e"]) for each in (again, payload))
         if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
             words.append(f"after round {number} the log evidence was {_few(other)}, this version finds {_few(mine)}")
-        mine, other = (unpacked(each["plan"]) for each in (again, payload))
+        mine, other = (unpack_array(each["plan"]) for each in (again, payload))
         if not np.array_equal(mine, other):
             words.append(f"after round {number} {_few(other)} was planned, this version plans {_few(mine)}")
-        mine, other = (unpacked(each["state"]["record"]).totals for each in (again, payload))
+        mine, other = (unpack(Record, each["state"]["record"]).totals for each in (again, payload))
         if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE):
             words.append(f"after round {number} the totals were {_few(other)}, the files add up to {_few(mine)}")
     except (AttributeError, LookupError, TypeError, Unreadable) as error:
@@ -149,7 +152,7 @@ def _readable(state: State) -> list[str]:
     payload = state.checkpoint
     assert payload is not None
     try:
-        mine, other = evidence(state.settings, state.trial)[0], unpacked(payload["claims"]["log_e"])
+        mine, other = evidence(state.settings, state.trial)[0], unpack_array(payload["claims"]["log_e"])
         if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
             return []
     except (AttributeError, LookupError, TypeError, Unreadable):

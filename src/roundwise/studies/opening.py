@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from os import fspath
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Unpack
@@ -27,15 +28,13 @@ from roundwise.studies.state import State
 from roundwise.studies.store import StudyExists, open_store
 from roundwise.studies.store.server import Part, Server, segment
 from roundwise.studies.study import Study
-from roundwise.studies.writing import overview, reasoned
+from roundwise.studies.writing import FRAME, overview, reasoned
 from roundwise.tables.opening import COLUMNS, columns_of
 from roundwise.tables.sheets import is_frame, is_path, opened, unreadable
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
     from roundwise.studies.store import Records
-
-FRAME = "data frame"  # the name of one in the record
 
 
 class RemoteStudy(Study):
@@ -153,11 +152,12 @@ def create_study(
     `policy` is the usual one of the question unless said otherwise. After `budget` results nothing more is asked for:
     the study is then undecided, and its report says what has not been ruled out. With a `round` every batch has so many
     results, with a `split` ("equal", or shares such as "2:1:1") so many of each arm; it is then complete when their
-    number is there. An old study must have been created with the same settings. `seed` deals the rows of the first
-    batch into parts: it is drawn, unless it is given to have the same study again, and must then be chosen before the
-    results are known. `columns` are what the columns of its files are called, where they have names of their own; with
-    a column of items arms are compared on the items of both, as with a noise model of items (`with_items(noise)`). With
-    a storage such as "http://host:8000" the study is kept by a server (`roundwise serve`).
+    number is there. An old study must have been created with the same settings. `seed` deals the rows of a batch into
+    parts. It is drawn, unless it is given to have the same study again: choose it then before results are known, and
+    the guarantee is conditional on an order of rows that has nothing to do with their values. `columns` are what the
+    columns of its files are called, where they have names of their own; with a column of items arms are compared on the
+    items of both, as with a noise model of items (`with_items(noise)`). With a storage such as "http://host:8000" the
+    study is kept by a server (`roundwise serve`).
     """
     names = arm_names(arms)
     for what, given, like in (("question", question, "BestArm()"), ("noise", noise, "Binary()")):
@@ -169,8 +169,11 @@ def create_study(
     titles = columns or Columns()
     if titles.item is not None:
         noise = with_items(noise)
-    settings = Settings(question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles)
+    settings = Settings(
+        question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles, seed_given=seed is not None
+    )
     settings.check_kept()
+    settings.check_classes()
     settings.check_limits()
     store = open_store(storage)
     try:
@@ -180,7 +183,8 @@ def create_study(
             store.close()
             raise
         old = Settings.from_payload(store.recent(name)[0].payload)
-        if old.payload() != settings.payload() | ({"seed": old.seed} if seed is None else {}):
+        same = replace(settings, seed=old.seed if seed is None else seed, seed_given=old.seed_given)
+        if old.payload() != same.payload():
             store.close()
             raise InputError(
                 f"There is a study '{name}' with other settings. Nothing was changed; choose another name, or load it."

@@ -1,66 +1,63 @@
-"""Numbers as JSON, and back: the same bits, whatever they are (also inf, nan and -0.0). Few are readable, many packed.
+"""Trees of arrays as JSON, and back: the same bits, also of inf, nan and -0.0. Few numbers are readable, many packed.
 
-What is kept between batches (`state.Trial`) is a tree of named tuples of arrays. A class is written down by its place
-in the package; a version that has no such class, or other fields without defaults, says `Unreadable`, and goes on from
-what it can read. What files bring are plain lists of numbers, and hashes of ids.
+What a study keeps between rounds (`state.Trial`) is a tree of named tuples of arrays. Only the names of fields are
+written, never those of Python classes or modules: whoever reads a tree says of which type it is.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import importlib
 import math
-import sys
+import types
 import zlib
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Floats, Plain, Tree
 
-READABLE = 64  # so many numbers are written out; more are packed
-PACKAGE = "roundwise"
+READABLE = 64  # arrays of at most this size are written as lists; larger ones are packed
 _FLOATS = ("<u1", "<u2", "<u4", "<f4", "<f8")  # the first that holds all numbers exactly is used
 _KINDS = {"f": "float64", "i": "int64", "b": "bool"}
 
 
 class Unreadable(Exception):  # noqa: N818 - it is caught, and never seen
-    """What is written is not a tree that this version knows."""
+    """The JSON is not a tree of the expected type."""
 
 
-def packed(tree: Any) -> Any:
-    """A tree of (named) tuples, arrays, plain numbers, truth values and None as JSON.
+def pack(tree: Any) -> Any:
+    """Write a tree of (named) tuples, arrays, plain numbers, truth values and None as JSON.
 
-    >>> packed((None, 2, np.array([1.0, np.inf])))
+    >>> pack((None, 2, np.array([1.0, np.inf])))
     [None, 2, {'f': [2], 'is': [1, 'inf']}]
     """
     if tree is None or isinstance(tree, bool | int):
         return tree
     if isinstance(tree, float) and not isinstance(tree, np.generic):
         return {"number": _written(tree)}
+    if _is_named(type(tree)):
+        return {name: pack(each) for name, each in zip(tree._fields, tree, strict=True)}
     if isinstance(tree, tuple):
-        if not hasattr(tree, "_fields"):
-            return [packed(each) for each in tree]
-        kind = type(tree)
-        return {
-            "of": f"{kind.__module__}:{kind.__qualname__}",
-            **{name: packed(each) for name, each in zip(tree._fields, tree, strict=True)},
-        }
+        return [pack(each) for each in tree]
     if isinstance(tree, np.ndarray | np.generic):
         return _array(np.asarray(tree), isinstance(tree, np.generic))
     raise TypeError(f"A {type(tree).__name__} is no part of a tree of arrays.")
 
 
-def unpacked(written: Any) -> Any:
-    """The tree that was packed; `Unreadable` where this version cannot know it."""
+def unpack(kind: type[Tree], written: Any, like: Any = None) -> Tree:
+    """Read a tree of this type; `Unreadable` if it is of another.
+
+    `like` is a tree of the same type: it says what stands in fields that may hold anything, such as `Plan.memory`.
+    """
     try:
-        return _read(written)
+        found = _read(kind, written, like)
     except (
         AttributeError,
-        ImportError,
         KeyError,
+        NameError,
         OverflowError,
         RecursionError,
         TypeError,
@@ -68,38 +65,46 @@ def unpacked(written: Any) -> Any:
         binascii.Error,
     ) as error:
         raise Unreadable(repr(error)) from None
-
-
-def unpacked_as(kind: type[Tree], written: Any) -> Tree:
-    """The tree that was packed, which is of this kind; `Unreadable` if it is not."""
-    found = unpacked(written)
     if not isinstance(found, kind):
         raise Unreadable(f"a {type(found).__name__} in the place of a {kind.__name__}")
     return found
 
 
-def _read(written: Any) -> Any:
+def unpack_array(written: Any) -> Any:
+    """Read one array; `Unreadable` if it is none."""
+    return unpack(np.ndarray, written)
+
+
+def _is_named(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and "_fields" in vars(kind)
+
+
+@lru_cache(maxsize=256)
+def _types_of_fields(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _read(kind: Any, written: Any, like: Any) -> Any:
+    """Read a tree whose type is only a hint where its JSON says enough: numbers, arrays, lists."""
     if written is None or isinstance(written, bool | int):
         return written
+    origin, args = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, types.UnionType):
+        named = [each for each in args if _is_named(get_origin(each) or each)]
+        return _read(named[0] if named else next(each for each in args if each is not type(None)), written, like)
+    if isinstance(kind, TypeVar) or kind is Any:
+        origin = type(like)
     if isinstance(written, list):
-        return tuple(_read(each) for each in written)
-    if "of" in written:
-        kind = _kind(written["of"])
-        return kind(**{name: _read(each) for name, each in written.items() if name != "of"})
+        if origin is tuple and len(args) == len(written) and Ellipsis not in args:
+            return tuple(_read(hint, each, None) for hint, each in zip(args, written, strict=True))
+        return tuple(_read(args[0] if args else Any, each, None) for each in written)
+    if _is_named(origin):
+        fields = _types_of_fields(origin)
+        inside = like._asdict() if isinstance(like, origin) else {}
+        return origin(**{name: _read(fields[name], each, inside.get(name)) for name, each in written.items()})
     if "number" in written:
         return float(written["number"])
     return _from_array(written)
-
-
-def _kind(place: str) -> Any:
-    """A class of named tuples by its place: in this package, or in a module that is imported already."""
-    module, _, name = place.partition(":")
-    ours = module.split(".")[0] == PACKAGE
-    # a policy or a rule of the user's own has its module at hand; nothing is imported because a log says so
-    kind = getattr(importlib.import_module(module) if ours else sys.modules[module], name)
-    if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")):
-        raise TypeError(f"{place} is no named tuple")
-    return kind
 
 
 def _array(array: Array, single: bool) -> Plain:

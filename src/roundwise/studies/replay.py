@@ -12,14 +12,16 @@ halves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, Plain
+from roundwise.contract import check_answer
+from roundwise.deadline import check_deadline
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Noise
 from roundwise.problem import whole_number
-from roundwise.questions.besides import answer_names
 from roundwise.state import Batch
 from roundwise.studies import count
 from roundwise.studies.change import Change, names_after, with_arms
@@ -49,6 +51,7 @@ def replayed(entries: Sequence[Entry], earlier: Callable[[], Sequence[Entry]] | 
 
 def apply(state: State, entry: Entry) -> None:
     """Bring a state up to date with one more entry."""
+    check_deadline()
     try:
         payload = entry.payload
         if not isinstance(payload, dict):
@@ -149,14 +152,7 @@ def _decided(state: State, payload: Plain, entry: Entry) -> None:
 def _check_answer(settings: Settings, answer: object) -> None:
     """Raise an error unless an answer has the form of those to the question."""
     question, arms = settings.question, settings.arms
-    like = question.plain(question.answer(np.zeros(len(arms))))
-    if type(answer) is not type(like):
-        raise TypeError("an answer to another question")
-    sets = [answer] if isinstance(answer, list) else list(answer.values()) if isinstance(answer, dict) else [[answer]]
-    most = max(len(answer_names(question, arms)), getattr(question, "number", 0))
-    for each in sets:
-        if not all(isinstance(number, bool) or (type(number) is int and 0 <= number < most) for number in each):
-            raise ValueError("an answer that there is not")
+    check_answer(question, arms, answer, question.plain(question.answer(np.zeros(len(arms)))))
 
 
 def _later(state: State, payload: Plain, entry: Entry) -> None:
@@ -173,7 +169,9 @@ def _amended(state: State, payload: Plain, entry: Entry) -> None:
             if each.digest == payload["replaces"]:
                 complete = asked.complete
                 asked.files[i : i + 1] = (
-                    [] if corrected is None else [_results(state.settings.noise, asked.arms, corrected)]
+                    []
+                    if corrected is None
+                    else [replace(_results(state.settings.noise, asked.arms, corrected), together=each.together)]
                 )
                 asked.amended |= complete  # what was complete stays so
                 state.stale |= complete

@@ -79,6 +79,24 @@ class Asked:
         return int(np.maximum(self.pulls - self.counts, 0.0).sum())
 
     @property
+    def added(self) -> int:
+        """How many results beyond what was asked for were told after others, in a later call: those may be known."""
+        came, before, found = np.zeros_like(self.pulls), np.zeros_like(self.pulls), 0.0
+        for each in self.files:
+            before = before if each.together else came
+            after = came + each.counts + (0.0 if each.missing is None else each.missing)
+            if before.any():
+                found += self._beyond(after) - self._beyond(came)
+            came = after
+        return int(found)
+
+    def _beyond(self, came: Floats) -> float:
+        """How many results are beyond what was asked for."""
+        if self.by_number:
+            return max(float(came.sum() - self.pulls.sum()), 0.0)
+        return float(np.maximum(came - self.pulls, 0.0).sum())
+
+    @property
     def batch(self) -> Batch:
         """What came back, as one batch, dealt into parts."""
         return batch_of(self.files, self.number) if self.files else self.whole

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roundwise.arrays import Plain
+from roundwise.contract import check_classes
 from roundwise.errors import InputError, said
 from roundwise.noise import Noise, without_items
 from roundwise.policies import POLICIES, Policy, Rounds, limited
@@ -15,7 +16,6 @@ from roundwise.policies.limited import Limited, without_limits
 from roundwise.problem import Problem, whole_number
 from roundwise.questions import Question
 from roundwise.spec import made, plain
-from roundwise.stopping import looks_ahead
 from roundwise.studies.results.columns import NAMELESS, Columns
 
 
@@ -34,6 +34,7 @@ class Settings:
     split: tuple[float, ...] | None = None  # shares of the arms in every batch
     left_out: tuple[str, ...] = ()  # arms that are no longer asked for, although claims speak of them
     columns: Columns = NAMELESS  # what the columns of its files are called
+    seed_given: bool = False  # the seed was chosen, not drawn, so it is known beforehand how rows will be dealt
 
     def __post_init__(self) -> None:
         for name, value in (("budget", self.budget), ("round", self.round)):
@@ -58,7 +59,7 @@ class Settings:
     def towards_a_budget(self) -> bool:
         """Whether every batch is bet on as a whole, as claims are within a budget, unless they are multiplied."""
         multiplied = getattr(self.question, "independent", False)
-        return self.budget is not None and looks_ahead(self.policy.stopping) and not multiplied
+        return self.budget is not None and self.policy.stopping.uses_budget and not multiplied
 
     @property
     def by_number(self) -> bool:
@@ -77,6 +78,10 @@ class Settings:
             raise InputError(
                 "The question or the noise model comes out otherwise when it is made again from its fields."
             )
+
+    def check_classes(self) -> None:
+        """Raise an InputError where a class of the user's own returns what it must not."""
+        check_classes(self.problem, self.policy)
 
     def check_limits(self) -> None:
         """Raise an InputError where rounds of a fixed size, split or budget go beyond limits that are said as well."""
@@ -119,6 +124,7 @@ class Settings:
             **({} if self.split is None else {"split": list(self.split)}),
             **({"left_out": list(self.left_out)} if self.left_out else {}),
             **({"columns": self.columns.payload()} if self.columns != NAMELESS else {}),
+            **({"seed_given": True} if self.seed_given else {}),
         }
 
     @classmethod
@@ -139,6 +145,7 @@ class Settings:
             None if payload.get("split") is None else tuple(float(each) for each in payload["split"]),
             tuple(payload.get("left_out", ())),
             Columns.from_payload(payload.get("columns", {})),
+            bool(payload.get("seed_given", False)),
         )
 
 

@@ -6,21 +6,46 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.arrays import Facts, Plain
 from roundwise.estimates import Past
+from roundwise.noise.refutation import Held
 from roundwise.problem import Problem
 from roundwise.studies.drift import Agreement, Apart, Splits, agreement
-from roundwise.studies.packing import Unreadable, packed, unpacked_as
-from roundwise.studies.results import Results, Start
+from roundwise.studies.packing import Unreadable, pack, unpack
+from roundwise.studies.results import Results, Sketch, Start, merge_sketches, sketches_from
 from roundwise.studies.rounds import Asked, of_arms
 
 SHORT = 16  # letters of a digest by which a file is known
 STARTS = 100  # files whose rows are known again at the start of another
 MOST = 30  # notes, and batches closed early, that are kept word by word
+
+
+class Surplus(NamedTuple):
+    """Results beyond what was asked for that were told after others of the same batch, which may have been seen."""
+
+    batches: tuple[int, ...] = ()  # the first of those with such results
+    asked: int = 0  # in all of those
+    came: int = 0
+    added: int = 0  # beyond what was asked for, after others
+
+    def plus(self, asked: Asked) -> Surplus:
+        """With one more batch."""
+        added = asked.added
+        if not added:
+            return self
+        asked_for, came = self.asked + int(asked.pulls.sum()), self.came + int(asked.counts.sum())
+        return Surplus((*self.batches, asked.number)[:MOST], asked_for, came, self.added + added)
+
+    @classmethod
+    def from_payload(cls, payload: Plain) -> Surplus:
+        """What the payload was made of."""
+        batches, asked, came, added = payload
+        return cls(tuple(int(each) for each in batches), int(asked), int(came), int(added))
 
 
 class Late(NamedTuple):
@@ -45,9 +70,11 @@ class SoFar:
     refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
     lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
     contradicted: Mapping[str, int] = field(default_factory=dict)  # by digest: results that later files contradict
-    ends: tuple[Facts, ...] = ()  # what the first and the last file brought, and their arms
     starts: tuple[Start, ...] = ()  # the rows of the last files, as marks
     shared: bool = False  # whether several arms were tried on the same items
+    sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may identify units, by title
+    surplus: Surplus = field(default_factory=Surplus)
+    dealt: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
     passed: tuple[int, ...] = ()  # batches that no decision has seen: counted anew, an earlier one decided
     late: Mapping[str, Late] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits | None = field(default_factory=Splits)  # of rounds that are a number of results; None: unknown
@@ -62,9 +89,11 @@ class SoFar:
             other=self.other or other_than_planned(asked),
             lost=with_lost(self.lost, asked),
             contradicted=with_contradicted(self.contradicted, asked.files),
-            ends=_ends(self.ends, asked),
             starts=(*self.starts, *(each.start for each in asked.files if each.start is not None))[-STARTS:],
             shared=self.shared or shares_items(asked),
+            sketches=with_sketches(self.sketches, asked),
+            surplus=self.surplus.plus(asked),
+            dealt=self.dealt or deals_rows(asked),
             splits=None if self.splits is None else with_split(self.splits, asked),
         )
         if self.agreement is not None:
@@ -87,6 +116,9 @@ class SoFar:
             batches=self.batches,
             other=self.other,
             agreement=self.agreement,
+            sketches=self.sketches,
+            surplus=self.surplus,
+            dealt=self.dealt,
             passed=(*self.passed, asked.number),
             late=late,
             splits=self.splits,
@@ -102,13 +134,15 @@ class SoFar:
             "notes": list(self.notes),
             "sums_only": self.sums_only,
             "other": self.other,
-            "agreement": packed(self.agreement),
+            "agreement": pack(self.agreement),
             "refolded": self.refolded,
             **({"lost": dict(self.lost)} if self.lost else {}),
             **({"contradicted": dict(self.contradicted)} if self.contradicted else {}),
-            "ends": [dict(each) for each in self.ends],
             **({"starts": [list(each) for each in self.starts]} if self.starts else {}),
             "shared": self.shared,
+            **({"sketches": {title: each.payload() for title, each in self.sketches.items()}} if self.sketches else {}),
+            **({"surplus": list(self.surplus)} if self.surplus.added else {}),
+            **({"dealt": True} if self.dealt else {}),
             **(
                 {"passed": list(self.passed), "late": {arm: list(each) for arm, each in self.late.items()}}
                 if self.passed
@@ -136,9 +170,11 @@ class SoFar:
             bool(payload["refolded"]),
             {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
             {str(digest): int(number) for digest, number in payload.get("contradicted", {}).items()},
-            tuple(having(each, ("arms", "results")) for each in payload["ends"]),
-            tuple(Start(int(rows), str(mark), bool(telling)) for rows, mark, telling in payload.get("starts", ())),
+            tuple(Start(int(rows), str(mark)) for rows, mark, *_ in payload.get("starts", ())),
             bool(payload["shared"]),
+            sketches_from(payload.get("sketches", {})),
+            Surplus.from_payload(payload["surplus"]) if "surplus" in payload else Surplus(),
+            bool(payload.get("dealt", False)),
             tuple(int(number) for number in payload.get("passed", ())),
             {str(arm): Late(*map(float, each)) for arm, each in payload.get("late", {}).items()},
             _splits(payload),
@@ -159,15 +195,24 @@ def _splits(payload: Facts) -> Splits | None:
 
 def _agreement(written: object) -> Agreement:
     """The agreement that was packed; `Unreadable` if it is none."""
-    kept = unpacked_as(Agreement, written)
+    kept = unpack(Agreement, written)
     try:
         kept = kept._replace(shifted=Apart(*kept.shifted), plain=Apart(*kept.plain))
         numbers = all(type(each) in (int, float) for each in (*kept.shifted, *kept.plain))
-        if numbers and well_formed(kept.sums) and well_formed(kept.used):
+        if numbers and well_formed(kept.sums) and well_formed(kept.used) and _held_well(kept.held, kept.sums):
             return kept
     except (AttributeError, TypeError):
         pass
     raise Unreadable("no agreement")
+
+
+def _held_well(held: Held | None, sums: Past) -> bool:
+    """Whether what was read as the means that are left is that, of as many arms."""
+    if held is None:
+        return True
+    arrays, numbers = held[:7], held[7:]
+    shaped = all(isinstance(each, np.ndarray) and each.shape == sums.counts.shape for each in arrays)
+    return shaped and all(type(each) in (int, float) for each in numbers)
 
 
 def well_formed(past: Past) -> bool:
@@ -222,11 +267,14 @@ def with_contradicted(known: Mapping[str, int], files: Sequence[Results]) -> dic
     return found
 
 
-def _ends(ends: tuple[Facts, ...], asked: Asked) -> tuple[Facts, ...]:
-    """The first and the last file, by which a running total is known."""
-    new = [{"arms": list(asked.arms), "results": replace(each.slim, notes=()).payload()} for each in asked.files]
-    every = [*ends, *new]
-    return tuple(every if len(every) < 2 else (every[0], every[-1]))
+def with_sketches(sketches: Mapping[str, Sketch], asked: Asked) -> dict[str, Sketch]:
+    """The sketches with those of the files of a batch."""
+    return reduce(merge_sketches, (each.sketches for each in asked.files), dict(sketches))
+
+
+def deals_rows(asked: Asked) -> bool:
+    """Whether rows are dealt into parts by their places; sums, and what they say as much as, are not."""
+    return any(each.lots is not None and each.parts > 1 for each in asked.files)
 
 
 def with_notes(notes: tuple[str, ...], asked: Asked) -> tuple[str, ...]:
@@ -264,9 +312,7 @@ def sums_only(asked: Asked) -> bool:
 
 
 def shares_items(asked: Asked) -> bool:
-    """Whether some item stands in several rows, or seems to: arms that were tried on the same one."""
-    if any(each.shared for each in asked.files):
-        return True
+    """Whether some item stands in several rows: arms that were tried on the same one."""
     items = [each.lots.items for each in asked.files if each.lots is not None and each.lots.items is not None]
     if not items:
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -13,22 +14,24 @@ from roundwise.errors import DataError
 from roundwise.policies.base import limited
 from roundwise.policies.rounds import round_of
 from roundwise.state import Batch, Record, Trial
-from roundwise.stopping import exacting
 from roundwise.studies import count
 from roundwise.studies.change import Change, changed
 from roundwise.studies.packing import Unreadable
-from roundwise.studies.results import Results, batch_of
+from roundwise.studies.results import Repeats, Results, batch_of
 from roundwise.studies.rounds import Asked, of_arms
 from roundwise.studies.settings import Settings
 from roundwise.studies.so_far import (
     SHORT,
     SoFar,
+    Surplus,
+    deals_rows,
     shares_items,
     shortfall,
     sums_only,
     with_contradicted,
     with_lost,
     with_notes,
+    with_sketches,
 )
 from roundwise.trial import conclusion, stuck
 
@@ -282,6 +285,28 @@ class State:
         return self.so_far.shared or any(shares_items(each) for each in self.uncounted)
 
     @property
+    def repeats(self) -> list[Repeats]:
+        """How values of columns repeat that look like identifiers and were not declared."""
+        every = reduce(with_sketches, self._undecided, dict(self.so_far.sketches))
+        found = (sketch.repeats(title) for title, sketch in every.items())
+        return [each for each in found if each is not None]
+
+    @property
+    def surplus(self) -> Surplus:
+        """Results beyond what was asked for that were told after others of the same batch."""
+        return reduce(Surplus.plus, self._undecided, self.so_far.surplus)
+
+    @property
+    def deals_rows(self) -> bool:
+        """Whether the order of rows decided which part each was dealt to, given the seed."""
+        return self.so_far.dealt or any(deals_rows(each) for each in self._undecided)
+
+    @property
+    def _undecided(self) -> Sequence[Asked]:
+        """The batches whose facts `so_far` does not have, unless they came after the decision."""
+        return [] if self.ended else self.uncounted
+
+    @property
     def uncounted(self) -> Sequence[Asked]:
         """The batches whose facts `so_far` does not have."""
         return [each for each in self.recent if not each.counted and each.number > self._folded]
@@ -320,7 +345,7 @@ class State:
         needs = f"the rule of {policy.name} needs every round just as it was planned"
         if self.broken:
             return f"{self.so_far.other or 'a round did not come back as it was planned'}, and {needs}"
-        if exacting(policy.stopping) and not np.array_equal(self.planned, whole := self.whole_plan):
+        if policy.stopping.exact_batches and not np.array_equal(self.planned, whole := self.whole_plan):
             return f"the budget of {budget} results does not cover the next round of {int(whole.sum())}, and {needs}"
         return f"the budget of {budget} results is used up" if self.spent else None
 

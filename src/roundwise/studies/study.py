@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from roundwise.state import PARTS
 from roundwise.studies.changing import Changing
 from roundwise.studies.replay import replayed
 from roundwise.studies.results import Amounts, Earlier, Options, Results, Words, read_results
+from roundwise.studies.results.ids import numbered_digest
 from roundwise.studies.rounds import Asked
 from roundwise.studies.state import State
 from roundwise.studies.store import Untimely
@@ -62,11 +62,11 @@ class Study(Changing):
     ) -> Report:
         """Record results of the open batch: files or data frames; `round_over` says why the rest will not come.
 
-        What looks like results that are recorded is refused, unless it is said that it is a `cumulative` total, of
-        which the difference counts, or that these are new results that came out the same `again`. `columns`,
-        `ignore_arms`, `missing` and `average_ids` say more of the files. A request with the `key` of one that was
-        recorded records nothing. After the decision results are recorded, too: the verdict stands, and estimates
-        improve.
+        What is told is new. Of a `cumulative` total the difference counts. The same contents, and a file that begins
+        with the rows of one that is recorded, are refused unless it is said that these are new results that came out
+        the same `again`; ids that are recorded are skipped. `columns`, `ignore_arms`, `missing` and `average_ids` say
+        more of the files. A request with the `key` of one that was recorded records nothing. After the decision
+        results are recorded, too: the verdict stands, and estimates improve.
         """
         options = Options(**words)
         if not sources and round_over is None:
@@ -74,7 +74,10 @@ class Study(Changing):
             raise InputError(said("Give the results: a file or a data frame.", shell))
         if round_over is not None:
             reasoned(round_over)
-        return self._record(lambda state: self._telling(state, sources, round_over, options)[1:], key)
+        asked = options.plain() | {"round_over": round_over}
+        return self._record(
+            lambda state: self._telling(state, sources, round_over, options)[1:], "tell", asked, sources, key
+        )
 
     def preview(
         self, *sources: object, round_over: str | None = None, **words: Unpack[Words]
@@ -101,7 +104,8 @@ class Study(Changing):
         """What was read, and what is to be recorded of it."""
         read: list[Results] = []
         for i, source in enumerate(sources, 1):  # a file told before says so
-            read.append(self._read(state, source, state.number <= 1, state.files + i, options, read))
+            found = self._read(state, source, state.number <= 1, state.files + i, options, read)
+            read.append(replace(found, together=i > 1))
         for i, results in enumerate(read):
             if results.digest in {each.digest for each in read[:i]}:
                 raise InputError(
@@ -149,7 +153,12 @@ class Study(Changing):
             }
             return [("amended", payload)], self._report
 
-        return self._record(amended)
+        return self._record(
+            amended,
+            "amend",
+            options.plain() | {"file": replaces, "why": why},
+            [] if source is None else [source],
+        )
 
     def end(self, why: str) -> Report:
         """End the study before it is decided; what has not been ruled out is reported."""
@@ -160,7 +169,7 @@ class Study(Changing):
                 raise InputError(f"The study '{self.name}' is closed already ({state.closed}). Nothing was changed.")
             return [("closed", {"why": why})], self._report
 
-        return self._record(closed)
+        return self._record(closed, "end", {"why": why})
 
     def status(self) -> Report:
         """Where the study stands, without intervals: quick, however long it is."""
@@ -277,7 +286,7 @@ class Study(Changing):
 
 def _renamed(results: Results, file: int) -> Results:
     """With a digest of its own, where another file has the same contents."""
-    return replace(results, digest=hashlib.sha256(f"{results.digest}, file {file}".encode()).hexdigest())
+    return replace(results, digest=numbered_digest(results.digest, file))
 
 
 def earlier_of(
@@ -285,8 +294,8 @@ def earlier_of(
 ) -> Earlier:
     """The files that are recorded, and those read `before` in the same call, without the one that is replaced.
 
-    Ids and running totals need every file. Otherwise the first and the last one, marks of some more, and the sums of
-    all tell whether a file goes on with them.
+    Ids and running totals need every file. Otherwise marks of the last ones tell whether a file begins with them, and
+    the sums of all whether it could be a running total.
     """
     paired = items_of(state.settings.noise) is not None
     columns = (options.columns or state.settings.columns).over(state.settings.columns)
@@ -294,15 +303,11 @@ def earlier_of(
     files: list[tuple[Sequence[str], Results]]
     files = [(asked.arms, each) for asked in (state.asked if every else state.recent) for each in asked.files]
     files += state.later
-    if not every:
-        ends = [(tuple(each["arms"]), Results.from_payload(each["results"])) for each in state.so_far.ends]
-        files = [*ends, *files]
     files = [(names, each) for names, each in files if each is not replaces]
     files += [(arms, each) for each in before]
     waiting = None if state.outstanding is None or replaces is not None else state.outstanding.outstanding
     if state.decided is not None and replaces is None:
         waiting = np.zeros(len(arms))  # nothing was asked for
-    fresh = waiting is not None and not before and state.waiting is None
     found = Earlier.of(files, arms, waiting)
     if paired and replaces is None:
         now = state.number + 1 if state.outstanding is None else state.outstanding.number
@@ -311,9 +316,9 @@ def earlier_of(
         found = replace(found, items=np.unique(np.concatenate(used)) if used else None)
     past = Earlier.of(state.lessons, arms).told
     if every:
-        return replace(found, fresh=fresh, past=past)
+        return replace(found, past=past)
     total = Amounts(state.record.counts, state.record.totals)
     uncounted = [] if state.ended else [each for asked in state.uncounted for each in asked.files]
     for each in [*uncounted, *before]:
         total = total.plus(Amounts(each.counts, each.totals))
-    return Earlier(found.told, waiting, total, fresh, state.so_far.starts, past=past)
+    return Earlier(found.told, waiting, total, state.so_far.starts, past=past)

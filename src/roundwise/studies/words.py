@@ -120,6 +120,8 @@ def rounded(value: float, decimals: int, side: Side) -> float:
 
 def count(value: float) -> str:
     """A number of things: 12 345."""
+    if not math.isfinite(value):
+        return "\N{INFINITY}" if value > 0 else "?"
     return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from os import fspath
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -17,6 +20,8 @@ from roundwise.studies.settings import Settings
 from roundwise.studies.state import State
 from roundwise.studies.store import Conflict, Entry
 from roundwise.studies.store.log import Head, extended, user, written
+from roundwise.tables.opening import columns_of
+from roundwise.tables.sheets import digest_of, is_frame, is_path, opened
 
 if TYPE_CHECKING:
     from roundwise.studies.report import Report
@@ -26,6 +31,7 @@ Made = TypeVar("Made")
 New = Sequence[tuple[str, Plain]]
 Step = Callable[[State], tuple[New, Callable[[State], Made]]]
 
+FRAME = "data frame"  # the name of one in the record
 TRIES = 20  # times that a step is made anew because another writer was first
 
 
@@ -75,19 +81,35 @@ class Written:
             return result(state)
         raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
 
-    def _record(self, step: Step[Report], key: str | None = None) -> Report:
-        """The same for what a user does: once for each `key`, and only if the record ends as `expected`."""
+    def _record(
+        self, step: Step[Report], verb: str, words: Plain, sources: Sequence[object] = (), key: str | None = None
+    ) -> Report:
+        """The same for what a user does: once for each `key`, and only if the record ends as `expected`.
+
+        With a key goes the digest of what was asked for, the `verb`, its `words` and the contents of its `sources`, so
+        that the key of another request is refused.
+        """
         key = key or self.key
+        request = "" if key is None else request_digest(verb, words, sources)
 
         def once(state: State) -> tuple[New, Callable[[State], Report]]:
-            if key is not None and self.store.find(self.name, f"request {key}"):
+            if key is not None and (before := self.store.find(self.name, f"request {key}")):
+                self._same_request(before[0], request)
                 return [], self._report
             self._not_moved()
             new, result = step(state)
-            first = {} if key is None else {"key": key}
+            first = {} if key is None else {"key": key, "request": request}
             return [(kind, payload if i else payload | first) for i, (kind, payload) in enumerate(new)], result
 
         return self._write(once)
+
+    def _same_request(self, entry: Entry, request: str) -> None:
+        """Raise an InputError where an entry was recorded for another request with the same key."""
+        if entry.payload.get("request", request) != request:  # entries of earlier versions do not say it
+            raise InputError(
+                f"The key of this request was used for another request, which recorded entry {entry.seq} "
+                f"('{entry.kind}') of '{self.name}'. Nothing was changed; draw a new key for each request."
+            )
 
     def _not_moved(self) -> None:
         """Raise a `Conflict` where the record no longer ends as expected; what is written later notices it, too."""
@@ -169,6 +191,18 @@ def asked_in_words(settings: Settings) -> str:
 
     units = units_of(settings.noise)
     return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))
+
+
+def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
+    """SHA-256 of what is asked for: a verb, its words and the contents of its files, whatever these are called."""
+    contents = []
+    for each in sources:
+        if is_path(each):
+            with opened(fspath(each)) as file:
+                contents.append(digest_of(file))
+        elif is_frame(each):
+            contents.append(hashlib.sha256(json.dumps(columns_of(FRAME, each)).encode()).hexdigest())
+    return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True).encode()).hexdigest()
 
 
 def reasoned(why: str) -> None:

@@ -13,14 +13,13 @@ from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
-from roundwise.stopping import exacting
 from roundwise.studies.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
 from roundwise.studies.report.files import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
 from roundwise.studies.report.headline import Findings, answer_by_name, headline_of, open_words
 from roundwise.studies.report.model import Cell, Contents, Event, Told, events_of
 from roundwise.studies.report.page import card_of, page_of
 from roundwise.studies.report.sizes import courses_of, measured
-from roundwise.studies.report.text import outside, text_of, top_of
+from roundwise.studies.report.text import text_of, top_of
 from roundwise.studies.results import Results
 from roundwise.studies.rounds import Asked
 from roundwise.studies.settings import Settings
@@ -150,7 +149,7 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         ends=ends(settings.delta, standing(state).agrees),
         differences=ends(settings.delta, True),
         dangers=tuple(dangers_of(state, bool(claims) and claims[0].arm is not None)),
-        notes=tuple(notes_of(state, [each.name for each in rows if outside(each)])),
+        notes=tuple(notes_of(state, [each.name for each in rows if each.widened])),
         guarantee=str(guarantee),
         sentence=_sentence(state, found, guarantee),
         next=_next(state, verdict),
@@ -254,7 +253,7 @@ def _next(state: State, verdict: Plain | None) -> str:
     if state.closed is not None:
         return f"{keep}; the study is closed."
     waiting = state.outstanding
-    if exacting(state.settings.policy.stopping) and state.over is not None:
+    if state.settings.policy.stopping.exact_batches and state.over is not None:
         wager = said("with `policy=Wager()`", "with --policy wager")
         return f"{keep}; a new study {wager} takes rounds of any size."
     if state.over is not None:

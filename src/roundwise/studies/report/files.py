@@ -180,7 +180,7 @@ def workbook_of(report: Contents) -> bytes:
     book.properties.title = visible(report.study)
     sheet = book.active
     sheet.title = "summary"
-    summary: Records = [("headline", report.headline), ("guarantee", report.guarantee), ("question", report.asks)]
+    summary: Records = [("guarantee", report.guarantee), ("headline", report.headline), ("question", report.asks)]
     summary += [("study", report.study), ("status", report.status), ("error probability", report.delta)]
     summary += [("results", report.results), ("budget", report.budget), ("rounds", report.rounds)]
     summary += [("forecast", report.forecast)] if report.forecast is not None else []
@@ -241,8 +241,13 @@ def markdown_of(report: Contents) -> str:
         lines += ["## Files", "", *pipes(file_table(report)), ""]
     if report.notes:
         lines += ["## Notes", "", *(f"- {escaped(each)}" for each in report.notes), ""]
-    lines += ["## To reproduce", "", "```", visible(report.reproduce), "```", "", foot_of(report), ""]
+    lines += ["## To reproduce", "", *_commands(visible(report.reproduce)), "", foot_of(report), ""]
     return "\n".join(lines)
+
+
+def _commands(text: str) -> list[str]:
+    """Commands as a block of code; as escaped lines where a name in them may be taken for HTML."""
+    return [f"- {escaped(each)}" for each in text.split("\n")] if "<" in text else ["```", text, "```"]
 
 
 def pipes(table: Table) -> list[str]:
@@ -253,8 +258,8 @@ def pipes(table: Table) -> list[str]:
 
 def escaped(text: str) -> str:
     """Text that Markdown shows as it is."""
-    text = visible(text).replace("\n", " ")
-    return re.sub(r"([\\|*`\[\]])", r"\\\1", text).replace("&", "&amp;").replace("<", "&lt;")
+    text = re.sub(r"([\\|*`\[\]~]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", visible(text).replace("\n", " "))
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 BROWSERS = (

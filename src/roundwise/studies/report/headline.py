@@ -106,8 +106,11 @@ def _best(found: Findings) -> str | None:
     if second is None:
         return said
     if not tolerance and second.behind:
-        by = f" by at least {found.units.gap(second.behind, 'down')}" if second.behind > TINY else ""
-        return f"{said}, ahead of {second.name if by else sized(found, second)}{by}"
+        least = min(each.behind or 0.0 for each in found.arms if each is not first)
+        if least <= TINY:
+            return f"{said}, ahead of {sized(found, second)}"
+        whom = second.name if least == second.behind else "every other arm"
+        return f"{said}, ahead of {whom} by at least {found.units.gap(least, 'down')}"
     return f"{said}; the next is {sized(found, second)}"
 
 

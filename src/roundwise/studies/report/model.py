@@ -26,6 +26,7 @@ class Arm:
     waiting_mean: float | None = None
     lower: float | None = None  # of the mean
     upper: float | None = None
+    widened: bool = False  # whether these were extended to the mean, which they had left out
     behind: float | None = None  # how far behind the best, at least; 0 as long as it may be the best
     trails_least: float | None = None  # how far behind the arm that leads, at least
     trails_most: float | None = None  # how far behind the arm that leads, at most; 0 for itself

@@ -13,9 +13,10 @@ from roundwise.arrays import Floats, Plain
 from roundwise.questions import Statements
 from roundwise.questions.besides import answers_by_arm, control_of, level_of, one_by_one, tolerance_of
 from roundwise.questions.claim_lines import ODDS
-from roundwise.stopping import Claim, explained
+from roundwise.stopping import Claim
 from roundwise.stopping.base import About, Bounds, Interval
 from roundwise.studies.count import evidence, restored
+from roundwise.studies.guarantee import bounds_hold, means_hold
 from roundwise.studies.packing import Unreadable
 from roundwise.studies.report.model import Arm, Course, Point, Shown
 from roundwise.studies.report.ratios import as_ratio
@@ -31,10 +32,10 @@ MANY_CLAIMS = 10_000  # claims up to which it is computed by how much they hold
 def measured(state: State, answer: object, courses: Sequence[Course], intervals: bool) -> tuple[list[Arm], list[Shown]]:
     """The arms and what is claimed of them, with bounds where they are wanted; the bets are folded once."""
     settings, record = state.settings, state.record
-    rule = explained(settings.policy.stopping)
+    rule = settings.policy.stopping
     claims = rule.claims(settings.problem, state.trial, settings.arms)
-    arms, spare = _arms(state), None
-    batches = state.batches if intervals else []
+    arms, spare, hold = _arms(state), None, bounds_hold(state)
+    batches = state.batches if intervals and hold else []
     if batches:
         bounds = rule.bounds(settings.problem, record, batches, state.trial.kept)
         spare = bounds.spare() if len(claims) <= MANY_CLAIMS else None
@@ -42,6 +43,7 @@ def measured(state: State, answer: object, courses: Sequence[Course], intervals:
             leader = answer if isinstance(answer, int) and not isinstance(answer, bool) else None
             arms = _bounded(arms, bounds, spare, leader)
             arms = _compared(state, arms, bounds, claims)
+            arms = arms if means_hold(state) else [replace(each, lower=None, upper=None) for each in arms]
     seen = _Seen.of(state)
     found = [_shown(seen, each, None if spare is None else _known(float(spare[i]))) for i, each in enumerate(claims)]
     sizes = {each.name: each for each in arms if each.difference is not None}
@@ -51,7 +53,55 @@ def measured(state: State, answer: object, courses: Sequence[Course], intervals:
         each if each.shown_at is not None else replace(each, shown_at=since.get(claim.words))
         for each, claim in zip(found, claims, strict=True)
     ]
-    return _placed(state, arms, found, answer), found
+    leading = next((each.mean for each in arms if each.index == answer and not isinstance(answer, bool)), None)
+    best = max((each.mean for each in arms if each.mean is not None), default=None)
+    arms = [_around_estimates(each, best, leading) for each in arms]
+    return _placed(state, arms, found, answer), [_around_estimate(each) if hold else _unbounded(each) for each in found]
+
+
+def _around_estimates(arm: Arm, best: float | None, leading: float | None) -> Arm:
+    """An arm none of whose bounds leaves out its own estimate: a wider interval holds where a narrower one does."""
+    if arm.mean is None:
+        return arm
+    lower, upper = _around(arm.mean, arm.lower, arm.upper)
+    behind = None if best is None else _around(best - arm.mean, arm.behind, None)[0]
+    trails: tuple[float | None, float | None] = arm.trails_least, arm.trails_most
+    if leading is not None and arm.trails_most != 0.0:
+        trails = _around(leading - arm.mean, *trails)
+    difference = _around(arm.difference, arm.difference_lower, arm.difference_upper)
+    lift = _around(arm.lift, arm.lift_lower, arm.lift_upper)
+    return replace(
+        arm,
+        lower=lower,
+        upper=upper,
+        behind=behind,
+        trails_least=trails[0],
+        trails_most=trails[1],
+        difference_lower=difference[0],
+        difference_upper=difference[1],
+        lift_lower=lift[0],
+        lift_upper=lift[1],
+        widened=(lower, upper) != (arm.lower, arm.upper),
+    )
+
+
+def _around_estimate(claim: Shown) -> Shown:
+    """The same for a claim."""
+    lower, upper = _around(claim.estimate, claim.lower, claim.upper)
+    single = _around(claim.estimate, claim.single_lower, claim.single_upper)
+    return replace(claim, lower=lower, upper=upper, single_lower=single[0], single_upper=single[1])
+
+
+def _unbounded(claim: Shown) -> Shown:
+    """A claim without bounds."""
+    return replace(claim, lower=None, upper=None, single_lower=None, single_upper=None, spare=None)
+
+
+def _around(estimate: float | None, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
+    """The ends of an interval, extended to the estimate if that lies outside."""
+    if estimate is None:
+        return lower, upper
+    return None if lower is None else min(lower, estimate), None if upper is None else max(upper, estimate)
 
 
 def _arms(state: State) -> list[Arm]:
@@ -288,7 +338,7 @@ def courses_of(state: State, entries: Sequence[Entry]) -> tuple[Course, ...]:
     """The evidence after every round, as it was recorded, for each claim that is made now."""
     if not entries:
         return ()
-    rule, problem, names = explained(state.settings.policy.stopping), state.settings.problem, state.settings.arms
+    rule, problem, names = state.settings.policy.stopping, state.settings.problem, state.settings.arms
     now = rule.claims(problem, state.trial, names)
     found: dict[str, dict[int, Point]] = {each.words: {} for each in now}
     if not now or len(now) > MOST_COURSES or sum(entry.kind == "counted" for entry in entries) > MOST_COURSES:

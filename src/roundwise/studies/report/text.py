@@ -52,8 +52,7 @@ def arm_table(report: Contents, most: int = MOST) -> Table:
         digits = max(decimals(each.mean or 0.0), least) if units.rates else None  # the bounds have those of the mean
         say = partial(per_cent, digits=digits) if units.rates else units.value
         row = [each.name, count(each.results), "-" if each.mean is None else say(each.mean, "near")]
-        if each.mean is not None and outside(each):
-            row[-1] += " *"
+        row[-1] += " *" if each.widened else ""
         row += [_between(say, each.lower, each.upper)] if bounds else []
         row += [_against(report, each)] if compared else []
         row += [_lift(each)] if compared and any_of("lift") else []
@@ -63,16 +62,6 @@ def arm_table(report: Contents, most: int = MOST) -> Table:
         row += [_waiting(report, each)] if waiting else []
         table.append([visible(cell) for cell in row])
     return table
-
-
-def outside(arm: Arm) -> bool:
-    """Whether a mean lies outside its own bounds, which needs a word."""
-    if arm.mean is None:
-        return False
-    slack = TINY * max(1.0, abs(arm.mean))
-    return (arm.lower is not None and arm.mean < arm.lower - slack) or (
-        arm.upper is not None and arm.mean > arm.upper + slack
-    )
 
 
 def file_table(report: Contents) -> Table:

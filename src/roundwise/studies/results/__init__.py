@@ -2,7 +2,7 @@
 
 `tables.opening` makes a `Sheet` of whatever was given; `columns` says which column is what, `lines` checks every line
 (`names`, `checks`) and puts down what is wrong; `ids` and `earlier` see that nothing counts twice, or
-is contradicted in silence, `undeclared` that arms were not tried on the same items without a word; `lots` keeps the
+is contradicted in silence, `undeclared` that users or items do not repeat without a word; `lots` keeps the
 rows, `recorded` all that a file brought; `batches` joins files and deals their rows into parts. Nothing heavy is
 imported before it is used.
 """
@@ -13,6 +13,7 @@ from roundwise.studies.results.earlier import Amounts, Earlier
 from roundwise.studies.results.lots import Lots
 from roundwise.studies.results.reading import read_results
 from roundwise.studies.results.recorded import Form, Results, Start
+from roundwise.studies.results.undeclared import Repeats, Sketch, merge_sketches, sketches_from
 
 __all__ = [
     "Amounts",
@@ -21,12 +22,16 @@ __all__ = [
     "Form",
     "Lots",
     "Options",
+    "Repeats",
     "Results",
+    "Sketch",
     "Start",
     "Words",
     "batch_of",
     "lots_of",
+    "merge_sketches",
     "parts_of",
     "read_results",
+    "sketches_from",
     "whole_of",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from roundwise.arrays import Bools, Floats
 from roundwise.noise import Noise
 from roundwise.questions.base import quiet
-from roundwise.studies.results.columns import Layout
+from roundwise.studies.results.columns import WATCH, Layout
 from roundwise.studies.results.names import Index, Names
 from roundwise.tables.cells import LARGEST, Numbers, blank
 from roundwise.tables.sheets import Chunk, Sheet
@@ -214,7 +214,8 @@ def with_arms(sheet: Sheet, names: Names, plan: Layout, chunk: Chunk) -> Cells:
     roles = list(plan.places)
     if plan.form == "wide":
         return _unfolded(names, roles, chunk)
-    index = names.found(sheet.problems, chunk.lines, chunk.columns[0], chunk.columns[1:])
+    used = [column for role, column in zip(roles, chunk.columns, strict=True) if not role.startswith(WATCH)]
+    index = names.found(sheet.problems, chunk.lines, used[0], used[1:])
     columns = dict(zip(roles[1:], chunk.columns[1:], strict=True))
     cells = Cells(chunk.lines, index, columns)
     good = index >= 0

@@ -69,6 +69,9 @@ class Columns:
 NAMELESS = Columns()  # names that every table may have
 
 
+WATCH = "watch "  # before the title of a column that is not used but may identify units, as a role
+
+
 class Layout(NamedTuple):
     """Where the columns are, by what they mean."""
 

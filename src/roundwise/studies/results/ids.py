@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -24,9 +23,7 @@ from roundwise.tables.sheets import Sheet
 from roundwise.tables.words import quoted
 
 _WHOLE = re.compile(r"[0-9]+\.0+")
-_SAMPLE = 64  # rows of a file that are known again
-_FEWEST = 10  # different ones that they must be
-_MOST = 0.5  # of them, by which a file is said to hold another
+_CERTAIN = 40  # bits of values from which the same rows are no chance
 _ROW = np.dtype([("arm", "<u8"), ("value", "<f8")])
 
 
@@ -99,33 +96,6 @@ def marks(rows: Chunks, sizes: Sequence[int], arms: Sequence[str], seed: int) ->
     return found
 
 
-def _rows(index: Index, values: Floats, codes: Hashes) -> Hashes:
-    return mixed(codes[index] ^ mixed((values + 0.0).view(np.uint64)))
-
-
-def some_rows(rows: Chunks, arms: Sequence[str], seed: int) -> Hashes | None:
-    """The smallest hashes of rows, by which they are known again in any order; none of few rows, or if rows repeat.
-
-    A row is its arm and its value: it tells something where hardly two are the same, as measured values are.
-    """
-    codes = hashes(arms, seed)
-    least: Hashes = np.zeros(0, dtype=np.uint64)
-    for index, values, _ in rows:
-        least = np.sort(np.concatenate([least, _rows(index, values, codes)]))[:_SAMPLE]
-    found = np.unique(least)
-    return found if len(found) >= max(_FEWEST, 0.9 * len(least)) else None
-
-
-def mostly_among(some: Hashes | None, rows: Chunks, arms: Sequence[str], seed: int) -> bool:
-    """Whether most of these hashes are of rows that stand among others."""
-    if some is None:
-        return False
-    codes, found = hashes(arms, seed), np.zeros(len(some), dtype=np.bool_)
-    for index, values, _ in rows:
-        found |= np.isin(some, _rows(index, values, codes))
-    return bool(found.mean() >= _MOST)
-
-
 def among(known: Hashes, values: Hashes) -> Bools:
     """Which values are among the known ones, which are ascending, and may be many."""
     if not len(known):
@@ -133,19 +103,26 @@ def among(known: Hashes, values: Hashes) -> Bools:
     return known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
 
 
-def surprising(counts: Floats, totals: Floats, zero_one: bool) -> bool:
-    """Whether other rows would hardly be the same: once in a thousand times if they are 0 and 1 in any order."""
-    if not zero_one:
-        return bool(counts.sum() >= 3)
-    some = counts > 0
-    rates = totals[some] / counts[some]
-    bits = sum(
-        -count * share * math.log2(share)
-        for count, rate in zip(counts[some].tolist(), rates.tolist(), strict=True)
-        for share in (rate, 1.0 - rate)
-        if share > 0
-    )
-    return bits > math.log2(1000)
+def could_repeat(rows: Chunks) -> bool:
+    """Whether other rows could be the same, in the same order, by chance: at most 40 bits say what they are.
+
+    >>> few, many = ([(np.zeros(n, dtype=np.int64), np.arange(float(n)) % 2, None)] for n in (40, 42))
+    >>> could_repeat(few), could_repeat(many)
+    (True, False)
+    """
+    bits = 0.0
+    for arms, values, _ in rows:
+        pairs = np.unique(arms + 1j * values, return_counts=True)[1]
+        sizes = np.unique(arms, return_counts=True)[1]
+        bits += float(np.sum(sizes * np.log2(sizes)) - np.sum(pairs * np.log2(pairs)))
+        if bits > _CERTAIN:
+            return False
+    return True
+
+
+def numbered_digest(digest: str, file: int) -> str:
+    """A digest of its own for a file whose contents are recorded, or could come again."""
+    return hashlib.sha256(f"{digest}, file {file}".encode()).hexdigest()
 
 
 class Contents:

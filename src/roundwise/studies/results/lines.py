@@ -15,7 +15,7 @@ from roundwise.noise import Noise, items_of
 from roundwise.studies.packing import Hashes
 from roundwise.studies.results import checks
 from roundwise.studies.results.checks import Cells, taken, with_arms, written
-from roundwise.studies.results.columns import Layout, Options
+from roundwise.studies.results.columns import WATCH, Layout, Options
 from roundwise.studies.results.earlier import Earlier
 from roundwise.studies.results.ids import (
     Contents,
@@ -30,6 +30,7 @@ from roundwise.studies.results.ids import (
 from roundwise.studies.results.lots import Spool
 from roundwise.studies.results.names import Index, Names
 from roundwise.studies.results.recorded import LINES, Contradicted, Source
+from roundwise.studies.results.undeclared import Sketch, Watch
 from roundwise.tables.cells import Numbers, no_value
 from roundwise.tables.sheets import Chunk, Sheet
 from roundwise.tables.words import by_arm, quoted, shown
@@ -65,7 +66,8 @@ class RowLines(_Checked):
         seed: int,
         file: int,
     ) -> None:
-        super().__init__(sheet, names, noise, plan, f"rows {sorted(plan.places)}")
+        roles = sorted(role for role in plan.places if not role.startswith(WATCH))
+        super().__init__(sheet, names, noise, plan, f"rows {roles}")
         self._options, self._earlier, self._seed, self._file = options, earlier, seed, file
         self._wide = plan.form == "wide"
         self._title = plan.titles.get("outcome", "outcome")
@@ -79,6 +81,10 @@ class RowLines(_Checked):
         self._first_missing = 0
         self.skipped = 0
         self.times: tuple[str, str] | None = None
+        recorded = sum(each.rows for each in earlier.told) if options.cumulative and not self.with_ids else 0
+        self._watches = {
+            role: Watch(role.removeprefix(WATCH), seed, recorded) for role in plan.places if role.startswith(WATCH)
+        }
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[tuple[Index, Floats, Hashes | None]]:
         """Checked rows in chunks: arms, values, items."""
@@ -114,6 +120,8 @@ class RowLines(_Checked):
             if "time" in cells.columns:
                 self._clock(cells.columns["time"])
             good = lines.good
+            for role, watch in self._watches.items():
+                watch.add(cells.columns[role], cells.arms, good)
             index, values = cells.arms[good], values[good]
             items = None if items is None else items[good]
             if self._contents is not None:
@@ -175,6 +183,12 @@ class RowLines(_Checked):
         if not self.skipped:
             return None
         return contradictions(self._seen.one_each(), self._earlier, self._names.arms, self._seed)
+
+    @property
+    def sketches(self) -> dict[str, Sketch]:
+        """Of the columns that may identify units."""
+        found = {watch.title: watch.sketch(self._names.arms) for watch in self._watches.values()}
+        return {title: sketch for title, sketch in found.items() if sketch is not None}
 
     def otherwise(self) -> str | None:
         """That in words."""

@@ -14,14 +14,14 @@ import numpy as np
 from roundwise.errors import DataError, InputError
 from roundwise.noise import Noise, items_of, range_of_means
 from roundwise.studies.results.checks import form_allowed
-from roundwise.studies.results.columns import Columns, Options, known_titles, layout
+from roundwise.studies.results.columns import WATCH, Columns, Options, known_titles, layout
 from roundwise.studies.results.earlier import Amounts, Earlier, nothing_new
-from roundwise.studies.results.ids import marks, some_rows, surprising
+from roundwise.studies.results.ids import could_repeat, marks, numbered_digest
 from roundwise.studies.results.lines import RowLines, SumLines
 from roundwise.studies.results.lots import Spool, Sums, kept, width_for
 from roundwise.studies.results.names import EVERY, Names
 from roundwise.studies.results.recorded import Form, Law, Results, Start
-from roundwise.studies.results.undeclared import WATCHED, Sketch, come_back, could_be_items, numbers_rows, warning
+from roundwise.studies.results.undeclared import WATCHED, unit_kind
 from roundwise.tables.cells import Numbers, name_in
 from roundwise.tables.opening import sheet_of
 from roundwise.tables.sheets import Chunk, Sheet, is_path, unreadable
@@ -62,9 +62,7 @@ def read_results(
             sheet = sheet_of(source, path, name, known_titles(named, names.arms), stack)
             sheet.problems.arms = names.arms
             reader = Reader(sheet, names, noise, named, options, earlier, seed, file, stack)
-            believed = options.again or (earlier.believed and not options.cumulative)
-            running = options.cumulative or (earlier.running and not options.again)
-            found = replace(reader.results(), parts=parts, seed=seed, new=believed, running=running)
+            found = replace(reader.results(), parts=parts, seed=seed)
         except OSError as error:
             raise unreadable(path, error) from None
     teaches = parts > 1 and not whole and not found.deals
@@ -90,9 +88,8 @@ class Reader:
         self.earlier, self.seed, self.file, self.stack = earlier, seed, file, stack
         self._first: Chunk | None = None
         self._rest: Iterator[Chunk] | None = None
-        self._shared = False
-        self._sketches: dict[str, Sketch] = {}
         self.plan = layout(sheet.top, sheet.header, names.index, sheet.hint, columns, self._guess)
+        self.plan.places.update(self._watched())
         form_allowed(sheet, noise, self.plan)
 
     def results(self) -> Results:
@@ -108,43 +105,27 @@ class Reader:
             )
         left_out = self.names.note(self.sheet.name)
         notes = [*self.sheet.notes, *([] if left_out is None else [left_out])]
-        return replace(found, notes=tuple(notes), shared=self._shared, sketches=self._sketches)
+        return replace(found, notes=tuple(notes))
 
     # --- columns
 
     def _chunks(self) -> Iterator[Chunk]:
         """The cells of the columns that are used."""
-        places, watched = list(self.plan.places.values()), self._watched()
+        places = list(self.plan.places.values())
         if self._rest is None:
-            every = self.sheet.chunks([*places, *watched])
-        else:
-            at = {place: i for i, place in enumerate(self._titled())}
-            titled = chain([] if self._first is None else [self._first], self._rest)
-            every = (Chunk(each.lines, [each.columns[at[place]] for place in [*places, *watched]]) for each in titled)
-        for number, chunk in enumerate(every):
-            if not number and watched:
-                self._warn_of_items(chunk.columns[places.index(self.plan.places["arm"])], watched, chunk)
-            yield Chunk(chunk.lines, chunk.columns[: len(places)])
+            yield from self.sheet.chunks(places)
+            return
+        at = {place: i for i, place in enumerate(self._titled())}
+        for each in chain([] if self._first is None else [self._first], self._rest):
+            yield Chunk(each.lines, [each.columns[at[place]] for place in places])
 
-    def _watched(self) -> list[int]:
-        """Columns that are not used and may be items that several arms were tried on."""
-        if self.plan.form != "rows" or "item" in self.plan.places or "arm" not in self.plan.places:
-            return []
-        titles = enumerate(self.sheet.header)
-        return [i for i, each in titles if each.strip() in self.plan.unused and could_be_items(each.strip())][:WATCHED]
-
-    def _warn_of_items(self, arms: Sequence[object], watched: list[int], chunk: Chunk) -> None:
-        """Look at the first rows: whether items came with several arms here, or with other arms in a file before."""
-        for place, cells in zip(watched, chunk.columns[-len(watched) :], strict=True):
-            title, other = self.sheet.header[place].strip(), None
-            shared = come_back(arms, cells)
-            if not shared and not numbers_rows(title, cells):
-                self._sketches[title] = sketch = Sketch.of(arms, cells, self.seed)
-                files = [each for each in self.earlier.told if title in each.sketches]
-                other = next((each.name for each in files if sketch.again(each.sketches[title])), None)
-            if shared or other is not None:
-                self._shared = True
-                self.sheet.notes.append(warning(self.sheet.name, title, other))
+    def _watched(self) -> dict[str, int]:
+        """Columns that are not used and may identify what a row is about, as roles."""
+        if self.plan.form != "rows" or "item" in self.plan.places or self.options.average_ids:
+            return {}
+        titles = [(each.strip(), i) for i, each in enumerate(self.sheet.header)]
+        found = {WATCH + each: i for each, i in titles if each in self.plan.unused and unit_kind(each) is not None}
+        return dict(list(found.items())[:WATCHED])
 
     def _titled(self) -> list[int]:
         return [i for i, title in enumerate(self.sheet.header) if title.strip()]
@@ -193,21 +174,21 @@ class Reader:
         reader.refuse()
         if not lines:
             raise DataError(f"{sheet.name} has a header but no results. Give one line for each result or arm.")
-        zero_one = plan.form == "successes"
         known = plan.form != "sums" or plan.squares
         amounts = Amounts(sums.counts, sums.totals, sums.scatter if known else None)
-        self._not_past(reader.digest(), amounts)
-        if not self.options.again and not self.earlier.holds(reader.digest()):
-            self._said()
-            new = self.earlier.new_sums(sheet.name, amounts, self.noise, zero_one, self.options.cumulative)
-            if new is not amounts:
-                if not new.counts.any():
-                    raise nothing_new(sheet.name, lines)
-                self._note_cumulative(int(amounts.counts.sum() - new.counts.sum()), int(new.counts.sum()))
-                amounts = new
+        digest = self._digest(reader, not self._is_file)
+        self.earlier.refuse_taught(sheet.name, digest)
+        if self.options.cumulative and not self.earlier.holds(digest):
+            whole = amounts
+            amounts = self.earlier.difference(sheet.name, whole, self.noise, plan.form == "successes")
+            if not amounts.counts.any():
+                raise nothing_new(sheet.name, lines)
+            if amounts is not whole:
+                self._note_cumulative(int(whole.counts.sum() - amounts.counts.sum()), int(amounts.counts.sum()))
+        self._warn(amounts)
         return Results(
             sheet.name,
-            reader.digest(),
+            digest,
             cast(Form, plan.form),
             lines,
             amounts.counts,
@@ -230,45 +211,38 @@ class Reader:
         for index, values, items in reader.read(self._chunks()):
             spool.put(index, values, items)
         reader.refuse(spool.rows)
-        same = not self.options.again and self.earlier.holds(reader.digest())  # which the study refuses
         if reader.ids.repeated and self.options.average_ids:
             every, spool = spool, self._spool()
             reader.average(every, spool)
-        some = None if reader.with_ids else some_rows(spool.after(), self.names.arms, self.seed)
-        if not reader.with_ids and not self.options.again:
-            self.earlier.not_past_rows(sheet.name, spool, self.names.arms, self.seed, some is not None)
+        repeatable = not self._is_file and not reader.with_ids and could_repeat(spool.after())
+        digest = self._digest(reader, repeatable)
+        same = not self.options.again and self.earlier.holds(digest)  # which the study refuses
+        self.earlier.refuse_taught(sheet.name, digest)
         skipped = 0
-        compared = bool(self.earlier.told) and not self.options.again and not reader.with_ids and not same
-        if compared:
-            self._said()
-            skipped = self.earlier.repeated_rows(sheet.name, spool, self.names.arms, self.seed, self.options.cumulative)
-            if some is not None and not self.options.cumulative:
-                self.earlier.mixed_in(sheet.name, spool, self.names.arms, self.seed)
-            if skipped:
-                self._note_cumulative(skipped, spool.rows - skipped)
+        if self.earlier.told and self.options.cumulative and not reader.with_ids and not same:
+            skipped = self.earlier.recorded_rows(sheet.name, spool, self.names.arms, self.seed)
+            self._note_cumulative(skipped, spool.rows - skipped)
+        elif self._is_file and not (self.options.again or self.options.cumulative or reader.with_ids or same):
+            self.earlier.refuse_start(sheet.name, spool, self.names.arms, self.seed)
         known = [each.missing for each in self.earlier.told if each.missing is not None] if skipped else []
         missing = np.maximum(reader.missing - sum(known, np.zeros(size)), 0.0)
         if spool.rows <= skipped and not missing.any() and not same:
             raise nothing_new(sheet.name, skipped + reader.skipped, reader.otherwise())
         sums = Sums(size)
-        zero_one = True
         for index, values, _ in spool.after(skipped):
             sums.add(index, np.ones(len(index)), values)
-            zero_one &= bool(((values == 0) | (values == 1)).all())
-        if compared and not self.options.cumulative:
-            self.earlier.reordered(sheet.name, Amounts(sums.counts, sums.totals, sums.scatter), self.noise)
-        if not same:
-            self._not_past(reader.digest(), Amounts(sums.counts, sums.totals, sums.scatter), reader.with_ids)
+        if not reader.with_ids:
+            self._warn(Amounts(sums.counts, sums.totals, sums.scatter))
         law = self._law()
         keep = law is None or reader.has_items
         width = None if self.noise.needs == "rows" or reader.has_items else width_for(size)
         start = None
         if not reader.with_ids and spool.rows:
             mark = marks(spool.after(), [spool.rows], self.names.arms, self.seed)[spool.rows]
-            start = Start(spool.rows, mark, surprising(sums.counts, sums.totals, zero_one))
+            start = Start(spool.rows, mark)
         return Results(
             sheet.name,
-            reader.digest(),
+            digest,
             "rows",
             spool.rows - skipped,
             sums.counts,
@@ -286,20 +260,26 @@ class Reader:
             ids=reader.ids.packed() if reader.with_ids else None,
             codes=reader.ids.packed_codes(self.seed) if reader.with_ids else None,
             start=start,
-            some=some,
+            sketches=reader.sketches,
             times=reader.times,
         )
 
-    def _said(self) -> None:
-        if not self.options.cumulative:
-            self.earlier.not_said(self.sheet.name)
+    @property
+    def _is_file(self) -> bool:
+        return self.sheet.digest is not None
 
-    def _not_past(self, digest: str, amounts: Amounts, known: bool = False) -> None:
-        """Raise an error where these are data that were imported to teach; where rows are `known`, only if all are."""
-        if self.earlier.past:
-            if known or self.options.again:
-                amounts = Amounts(*(np.zeros_like(amounts.counts) for _ in range(2)))
-            self.earlier.not_past(self.sheet.name, digest, amounts, self.noise)
+    def _digest(self, reader: RowLines | SumLines, repeatable: bool) -> str:
+        """By which contents are known again; what is `repeatable` by chance has a digest of its own each time.
+
+        So a Python loop that tells a few results at a time is never stopped because they came out the same.
+        """
+        return numbered_digest(reader.digest(), self.file) if repeatable else reader.digest()
+
+    def _warn(self, amounts: Amounts) -> None:
+        """Note that a file could be a running total, unless somebody said what it is."""
+        if self._is_file and not (self.options.again or self.options.cumulative):
+            said = self.earlier.warning(self.sheet.name, amounts, self.noise)
+            self.sheet.notes += [] if said is None else [said]
 
     def _spool(self) -> Spool:
         found = Spool()

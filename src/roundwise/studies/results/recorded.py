@@ -96,7 +96,6 @@ class Start(NamedTuple):
 
     rows: int
     mark: str
-    telling: bool  # other rows would hardly be the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +123,8 @@ class Results:
     ids: str | None = None  # packed hashes of the ids of all rows
     codes: str | list[float | int] | None = None  # of each of these ids, a packed hash of its arm and outcome
     start: Start | None = None
-    some: Hashes | None = None  # of rows, by which they are known again in any order
-    running: bool = False  # it was told as a running total, or the file before it, and nobody said otherwise since
-    shared: bool = False  # values of a column that was not used come back with other arms: items, it seems
-    sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may be items, by their titles
-    new: bool = False  # somebody said so, of this file or of one before it: it is no running total
+    sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may identify units, by title
+    together: bool = False  # it was told in one call with the file before it
     times: tuple[str, str] | None = None  # the first and the last, where they can be compared
     notes: tuple[str, ...] = ()  # what the user should know: columns that were not used, a file that may be cut
     sigma: float | None = None  # the deviation of one result, where sums are of exactly normal ones
@@ -188,11 +184,8 @@ class Results:
             "ids": self.ids,
             "codes": self.codes,
             "start": None if self.start is None else list(self.start),
-            "some": None if self.some is None else packed_hashes(self.some),
-            "running": self.running or None,
-            "shared": self.shared or None,
             "sketches": {title: each.payload() for title, each in self.sketches.items()} or None,
-            "new": self.new or None,
+            "together": self.together or None,
             "times": None if self.times is None else list(self.times),
             "notes": list(self.notes) or None,
         }
@@ -231,12 +224,9 @@ class Results:
                 contradicted=None if against is None else Contradicted.from_payload(against),
                 ids=payload.get("ids"),
                 codes=payload.get("codes"),
-                start=None if start is None else Start(int(start[0]), str(start[1]), bool(start[2])),
-                some=unpacked_hashes(payload["some"]) if "some" in payload else None,
-                running=bool(payload.get("running", False)),
-                shared=bool(payload.get("shared", False)),
+                start=None if start is None else Start(int(start[0]), str(start[1])),
                 sketches=sketches_from(payload["sketches"]) if "sketches" in payload else {},
-                new=bool(payload.get("new", False)),
+                together=bool(payload.get("together", False)),
                 times=None if times is None else (str(times[0]), str(times[1])),
                 notes=tuple(payload.get("notes", ())),
             )

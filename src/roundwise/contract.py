@@ -1,0 +1,348 @@
+"""What classes of a user's own must return, checked on small examples before they are used.
+
+A wrong return value would otherwise show late (a run that never stops, an answer that cannot be recorded) or not at
+all (a guarantee that does not hold). What is built in is held to the same by the tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NoReturn
+
+import numpy as np
+
+from roundwise.arrays import Array, Bools, Floats
+from roundwise.errors import InputError
+from roundwise.estimates import Forecast, Known, Past, at
+from roundwise.noise import Noise, items_of, known_sigma, range_of_means
+from roundwise.policies import Policy
+from roundwise.policies.limited import without_limits
+from roundwise.problem import Problem
+from roundwise.questions import Question
+from roundwise.questions.base import Answer, Halfspaces, pairs
+from roundwise.questions.besides import answer_names, cells_of, features_of, level_of
+from roundwise.spec import ROOMS, Kind, missing_from
+from roundwise.state import Batch, Plan, Record, Table
+from roundwise.stopping import GLR, Threshold
+from roundwise.trial import begin
+
+_MOST_ARMS = 30  # of questions whose half-spaces are checked: their number may grow with the square of it
+_CROSSED = 40  # instances of which every answer is checked at every other
+_COUNTS = (0.0, 1.0, 2.0, 10.0, 1e2, 1e3, 1e4, 1e6, 1e9, 1e12)  # results of an arm
+_ROWS = 3  # results of an arm in the batches that bets are checked with
+_EXACT = 1e-9
+
+
+def check_classes(problem: Problem, policy: Policy) -> None:
+    """Raise an InputError where a class of the user's own returns what it must not."""
+    inner, _ = without_limits(policy)
+    if is_own(problem.question):
+        _complete("question", problem.question)
+        check_question(problem.question, problem)
+    if is_own(problem.noise):
+        _complete("noise", problem.noise)
+        check_noise(problem.noise)
+    rule = inner.stopping
+    if isinstance(rule, GLR) and is_own(rule.threshold):
+        _complete("threshold", rule.threshold)
+        check_threshold(rule.threshold, problem)
+    if is_own(inner):
+        _complete("policy", inner)
+        rule.check(problem)
+        check_policy(inner, problem)
+
+
+def is_own(thing: object) -> bool:
+    """Whether its class is not of this package."""
+    return type(thing).__module__.partition(".")[0] != "roundwise"
+
+
+def refuse(what: str, found: str, required: str) -> NoReturn:
+    """Raise the InputError of all these checks."""
+    raise InputError(f"The {what} cannot be used: {found}, but {required}. Correct its class (docs/own.md shows one).")
+
+
+def _complete(kind: Kind, thing: object) -> None:
+    if lacking := missing_from(kind, type(thing)):
+        word = ROOMS[kind].word
+        raise InputError(f"A '{type(thing).__name__}' is no {word}: it has no {', '.join(f'`{x}`' for x in lacking)}.")
+
+
+def _shown(value: object) -> str:
+    text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _of_runs(what: str, name: str, value: object, shape: tuple[int, ...]) -> Array:
+    """The value as an array of this shape."""
+    found = np.asarray(value)
+    if found.shape != shape:
+        refuse(
+            what,
+            f"`{name}` returns an array of shape {found.shape}",
+            f"for arrays with runs before the arms it must be {shape}",
+        )
+    return found
+
+
+# --- thresholds
+
+
+def check_threshold(threshold: Threshold, problem: Problem) -> None:
+    """It is a positive number after any results, never falls with them, and `at` bounds it."""
+    what = f"threshold '{threshold.name}'"
+    rows = np.repeat(np.array(_COUNTS)[:, None], problem.arms, axis=1)
+    uneven = rows.copy()
+    uneven[:, 1:] = np.minimum(uneven[:, 1:], 10.0)
+    for counts in (rows, uneven):
+        with np.errstate(all="ignore"):
+            values = _of_runs(what, "value", threshold.value(problem, counts), (len(counts),)).astype(np.float64)
+        for number, value in zip(_COUNTS, values, strict=True):
+            if not (value > 0 and math.isfinite(value)):
+                refuse(what, f"`value` is {value:g} with {number:g} results of an arm", "must be a number above 0")
+        falls = np.flatnonzero(np.diff(values) < -_EXACT * values[:-1])
+        if falls.size:
+            i = int(falls[0])
+            found = f"`value` falls from {values[i]:g} with {_COUNTS[i]:g} results of an arm to {values[i + 1]:g}"
+            refuse(what, f"{found} with {_COUNTS[i + 1]:g}", "it must never fall as results are added")
+        for value, each in zip(values[1:], counts[1:], strict=True):  # every arm has some
+            samples = float(each.sum())
+            most = float(threshold.at(problem, samples))
+            if not most >= value * (1.0 - _EXACT):
+                found = f"`at` is {most:g} for {samples:g} samples, of which `value` can be {value:g}"
+                refuse(what, found, "`at` must be the largest value after that many samples")
+    check_doubt(what, threshold.doubt(problem))
+
+
+def check_doubt(what: str, doubt: object) -> None:
+    """It is None, or begins as doubts do."""
+    starts = ("no guarantee: ", "conditional on the assumption that ")
+    if not (doubt is None or (isinstance(doubt, str) and doubt.startswith(starts))):
+        allowed = " or ".join(f"'{each}'" for each in starts)
+        refuse(what, f"`doubt` returns {_shown(doubt)}", f"it must return None, or a text that begins with {allowed}")
+
+
+# --- questions
+
+
+def check_question(question: Question, problem: Problem) -> None:
+    """Its answers can be recorded and are right where it says so; its pieces are as many as they must be."""
+    if features_of(question) is not None:  # means are not free
+        return
+    what, arms = f"question '{question.name}'", problem.arms
+    means = _instances(question, problem)
+    answers = np.asarray(question.answer(means))
+    if answers.shape[:1] != means.shape[:1] or any(
+        not np.array_equal(question.answer(each), answer) for each, answer in zip(means, answers, strict=True)
+    ):
+        refuse(
+            what,
+            "`answer` of several runs at once is not that of each run alone",
+            "runs come before the arms and must not mix",
+        )
+    right = _of_runs(what, "correct", question.correct(answers, means), means.shape[:1])
+    if not right.all():
+        i = int(np.argmin(right))
+        found = f"`correct` says that {_shown(answers[i])}, its own answer at the means {_shown(means[i])}, is wrong"
+        refuse(what, found, "an answer must be correct at the means that it is for")
+    names = [f"arm {i}" for i in range(arms)]
+    for answer in answers:
+        check_answer(question, names, question.plain(answer), question.plain(answers[0]))
+        if not (isinstance(words := question.words(answer, names), str) and words):
+            refuse(what, f"`words` of the answer {_shown(answer)} is {_shown(words)}", "must be a text")
+    counts = np.full(means.shape, 10.0)
+    evidence = _of_runs(what, "evidence", question.evidence(counts, means, 1.0), means.shape[:1])
+    if not (evidence >= 0).all():
+        i = int(np.argmin(evidence >= 0))
+        found = f"`evidence` is {evidence[i]:g} with 10 results an arm and the means {_shown(means[i])}"
+        refuse(what, found, "it must be a number of at least 0")
+    if cells_of(question) != "claims" and arms <= _MOST_ARMS and question.pieces(arms) is not None:
+        _check_pieces(question, what, means, answers)
+
+
+def check_answer(question: Question, names: list[str] | tuple[str, ...], answer: object, like: object) -> None:
+    """Raise an InputError unless an answer as plain data has the form of another one and can be recorded."""
+    sets = [answer] if isinstance(answer, list) else list(answer.values()) if isinstance(answer, dict) else [[answer]]
+    most = max(len(answer_names(question, names)), getattr(question, "number", 0))
+    good = type(answer) is type(like) and all(
+        isinstance(number, bool) or (type(number) is int and 0 <= number < most) for each in sets for number in each
+    )
+    if not good:
+        refuse(
+            f"question '{question.name}'",
+            f"`plain` of an answer is {_shown(answer)}",
+            f"it must be true or false, an index from 0 to {most - 1}, or a list of those, and of one kind",
+        )
+
+
+def _instances(question: Question, problem: Problem) -> Floats:
+    """Means that have many different answers: in order, with one arm moved, all near either end of the range. (R, K)"""
+    arms, rng = problem.arms, np.random.default_rng(1)
+    low, high = range_of_means(problem.noise)
+    middle = level_of(question) or 0.0
+    low = low if math.isfinite(low) else min(middle, high) - 1.0
+    high = high if math.isfinite(high) else max(middle, low) + 1.0
+    order = np.sort((np.arange(arms) + 0.5 + 0.3 * rng.uniform(-1, 1, arms)) / arms)[::-1]
+    rows = [order, order * 0.1, 0.9 + order * 0.1, *(rng.permutation(order) for _ in range(_CROSSED // 4))]
+    if arms <= _MOST_ARMS:
+        rows += [order[_moved(arms, arm, place)] for arm in range(arms) for place in range(arms)]
+    return low + (high - low) * np.array(rows)
+
+
+def _moved(arms: int, arm: int, place: int) -> Array:
+    """The rank of each arm when one of them moves to this rank."""
+    ranking = np.insert(np.delete(np.arange(arms), arm), place, arm)
+    return np.argsort(ranking)
+
+
+def _check_pieces(question: Question, what: str, means: Floats, answers: Answer) -> None:
+    """Half-spaces hold together just where their answer is right, and no more are needed than are declared."""
+    arms, some = means.shape[-1], means[:_CROSSED]
+    declared = question.pieces(arms)
+    assert declared is not None
+    violated: list[set[bytes]] = []
+    for number, answer in enumerate(answers):
+        pieces = question.halfspaces(answer, arms)
+        if pieces.each:
+            return
+        if number < _CROSSED:
+            holds: Bools = np.asarray(_holding(pieces, some).all(axis=-1))
+            correct = np.asarray(question.correct(np.broadcast_to(answer, (len(some), *answer.shape)), some))
+            if (holds != correct).any():
+                i = int(np.argmax(holds != correct))
+                said = "hold" if holds[i] else "do not hold"
+                found = f"the `halfspaces` of the answer {_shown(answer)} {said} at the means {_shown(some[i])}"
+                refuse(what, found, f"there `correct` calls it {'right' if correct[i] else 'wrong'}")
+        forms = pieces.dense(arms)
+        if (support := int((forms != 0).sum(axis=-1).max(initial=0))) > declared.support:
+            found = f"`pieces` declares {declared.support} arms for each half-space"
+            refuse(what, found, f"one of the answer {_shown(answer)} is about {support}")
+        crossed = ~_holding(pieces, means[:1])[0]
+        if crossed.any():
+            rows = np.round(np.concatenate([forms, pieces.offsets[..., None]], axis=-1)[crossed], 9) + 0.0
+            violated.append({each.tobytes() for each in rows})
+    apart = sum(1 for _ in _disjoint(violated))
+    if apart > declared.number:
+        found = f"`pieces` declares {declared.number} half-spaces for {arms} arms"
+        refuse(what, found, f"wrong answers can come about in at least {apart} ways that have none in common")
+
+
+def _holding(pieces: Halfspaces, means: Floats) -> Bools:
+    """Which half-spaces of one answer hold at each of several means. (R, P)"""
+    return np.asarray(means @ pieces.dense(means.shape[-1]).T > pieces.offsets)
+
+
+def _disjoint(sets: list[set[bytes]]) -> Iterator[set[bytes]]:
+    """Sets that have nothing in common, small ones first: whatever meets all sets has at least that many elements."""
+    taken: set[bytes] = set()
+    for each in sorted(sets, key=len):
+        if not taken & each:
+            taken |= each
+            yield each
+
+
+# --- noise models
+
+
+def check_noise(noise: Noise) -> None:
+    """Its constants are numbers, and its bets are numbers whose mean is at most 1 wherever that can be computed."""
+    what, outcome = f"noise model '{noise.name}'", noise.outcome
+    sigma = known_sigma(noise)
+    if sigma is not None and not (sigma > 0 and math.isfinite(sigma)):
+        refuse(what, f"`sigma` is {sigma:g}", "it must be a number above 0, or raise an InputError where there is none")
+    if noise.needs not in ("sums", "squares", "rows"):
+        refuse(what, f"`needs` is {_shown(noise.needs)}", "it must be 'sums', 'squares' or 'rows'")
+    if not outcome.low < outcome.high:
+        refuse(what, f"`outcome` lies between {outcome.low:g} and {outcome.high:g}", "the first must be smaller")
+    if items_of(noise) is not None:
+        return
+    low, width = outcome.low if math.isfinite(outcome.low) else 0.0, 1.0
+    if math.isfinite(outcome.high):
+        low, width = (low, outcome.high - low) if math.isfinite(outcome.low) else (outcome.high - 1.0, 1.0)
+    ends_alone = sigma is None or sigma >= width / 2 * (1.0 - _EXACT)  # results may be the ends of the range alone
+    for rate in (0.5, 0.1, 0.9):
+        for lead in (0.0, 0.15):
+            _check_bets(noise, what, low, width, rate, lead, outcome.limited and ends_alone)
+
+
+def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, lead: float, exact: bool) -> None:
+    """All batches of two arms with a few results each, which are the low or the high value; after a past."""
+    successes = np.stack(np.meshgrid(*[np.arange(_ROWS + 1.0)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
+    runs, rows = len(successes), np.full(successes.shape, float(_ROWS))
+    chances = np.array([math.comb(_ROWS, int(k)) for k in successes.reshape(-1)]).reshape(runs, 2)
+    chances = (chances * rate**successes * (1.0 - rate) ** (rows - successes)).prod(axis=-1)
+    totals, scatter = _sums(low, width, rows, successes)
+    table = Table(np.broadcast_to([low, low + width], (runs, 2)), np.stack([rows - successes, successes], axis=-1))
+    batch = Batch(rows, totals, scatter, table if noise.needs == "rows" else None)
+    many = np.full(rows.shape, 40.0)
+    earlier = many * (rate + np.array([lead, -lead]) / 2)
+    past = Past.none(rows.shape).plus(Batch(many, *_sums(low, width, many, earlier)))
+    variance = _of_runs(what, "variance", noise.variance(past), (runs,))
+    if not ((variance > 0) & np.isfinite(variance)).all():
+        refuse(what, f"`variance` is {variance.min():g} after 40 results an arm", "it must be a number above 0")
+    known = Known(past, past.means, variance)
+    one = pairs(np.zeros((runs, 1), dtype=np.intp), np.ones((runs, 1), dtype=np.intp))
+    need, level = np.full((runs, 1), 3.0), low + rate * width
+    forecast = Forecast(one, at(past.means, one), np.full((runs, 1), 0.05))
+    drifts = np.full((1, 1, 1), 2.0)
+    bets: dict[str, tuple[Floats, Floats]] = {
+        "form": (noise.form(known, batch, forecast, need), noise.form(known, batch, forecast, 0 * need)),
+        "horizon": (
+            noise.horizon(known, batch, one, need, np.full((runs, 1), 0.5), 0.2),
+            noise.horizon(known, batch, one, 0 * need, np.full((runs, 1), 0.5), 0.2),
+        ),
+        "steady": (noise.steady(past, batch, one, many, drifts)(np.zeros((runs, 1)))[0], np.zeros((runs, 1))),
+    }
+    for above in (True, False):
+        sides, wanted = np.full(rows.shape, above), np.full(rows.shape, 3.0)
+        bets[f"level ({'above' if above else 'below'})"] = (
+            noise.level(known, batch, level, sides, wanted),
+            noise.level(known, batch, level, sides, 0 * wanted),
+        )
+    for name, (logs, idle) in bets.items():
+        logs = _of_runs(what, name, logs, rows.shape if name.startswith("level") else (runs, 1))
+        if np.isnan(logs).any():
+            refuse(what, f"`{name}` returns NaN", "bets must be log e-values, and 0 where no bet is possible")
+        if np.any(idle):
+            refuse(what, f"`{name}` bets where `need` is 0", "it must return 0 there")
+        mean = float((chances @ np.exp(logs)).max())
+        if exact and mean > 1.0 + 1e-6:
+            found = f"the mean of the bet `{name}` is {mean:.4g} for results that are {low:g} or {low + width:g}"
+            refuse(what, found, "under its null the mean of an e-value must be at most 1")
+
+
+def _sums(low: float, width: float, rows: Floats, successes: Floats) -> tuple[Floats, Floats]:
+    """Totals and scatter of results that are low, or so often high."""
+    return low * rows + width * successes, width**2 * successes * (1.0 - successes / rows)
+
+
+# --- policies
+
+
+def check_policy(policy: Policy, problem: Problem) -> None:
+    """What it plans first, for one run and for several, is a batch that can be pulled."""
+    what = f"policy '{policy.name}'"
+    for runs in ((), (3,)):
+        check_plan(what, policy.first(problem, runs), (*runs, problem.arms))
+    check_doubt(what, policy.stopping.doubt(problem))
+    if problem.noise.needs != "rows" and items_of(problem.noise) is None:
+        trial = begin(problem, policy, (3,))
+        pulls = trial.plan.pulls
+        low, high = range_of_means(problem.noise)
+        value = float(np.clip(0.0, low, high))
+        batch = Batch(pulls, pulls * value, pulls)
+        kept = policy.stopping.fold(problem, trial.kept, trial.plan, batch)
+        record = Record(pulls, pulls * value, np.ones(3))
+        trial = trial._replace(record=record, batch=batch, kept=kept)
+        check_plan(what, policy.next(problem, trial), (3, problem.arms))
+
+
+def check_plan(what: str, plan: Plan, shape: tuple[int, ...]) -> None:
+    """Raise an InputError unless the pulls of a plan are whole numbers, of which some are not 0."""
+    if not isinstance(plan, Plan):
+        refuse(what, f"it plans {_shown(plan)}", "it must return a `Plan`")
+    pulls = _of_runs(what, "pulls", plan.pulls, shape)
+    if not (np.isfinite(pulls) & (pulls >= 0) & (pulls == np.floor(pulls))).all():
+        refuse(what, f"it plans the pulls {_shown(pulls)}", "they must be whole numbers of at least 0")
+    _of_runs(what, "may_stop", plan.may_stop, shape[:-1])
