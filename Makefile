@@ -1,5 +1,5 @@
 # Two commands do everything on a fresh machine with python3:
-#   make paper   the paper's experiments: a table, four figures, all runs; studies work after it too
+#   make paper   the paper's experiments: a table, Figure 3 and one of ours, all runs; studies work after it too
 #   make test    lint, types and the tests: two to three minutes on two cores
 #   make page    the page, with studies to look at: http://127.0.0.1:8000
 # Others: make long (long tests and the short calibration, which CI runs too), make docs (the site, in site/),
@@ -39,6 +39,7 @@ bench: .venv/dev.ok
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/hostile.py
 
 # the browser of the tests of the page: installed where that is possible, else it is said what to install
 chromium:

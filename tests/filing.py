@@ -10,10 +10,10 @@ WITH_IDS = Columns(id="user")
 def reader(folder):
     """Write contents to a file in a folder, the current one, and read it."""
 
-    def call(contents, noise=Binary(), name="results.csv", told=(), waiting=None, fresh=False, past=(), **words):  # noqa: B008
+    def call(contents, noise=Binary(), name="results.csv", told=(), waiting=None, past=(), **words):  # noqa: B008
         (folder / name).write_bytes(contents if isinstance(contents, bytes) else contents.encode())
         columns = words.pop("study", None)
-        earlier = Earlier(told, waiting, fresh=fresh, past=past)
+        earlier = Earlier(told, waiting, past=past)
         return read_results(name, ARMS, noise, columns=columns, options=Options(**words), earlier=earlier, seed=3)
 
     return call

@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from roundwise.web.app import application
+from roundwise.web.connections import configured, listening
 from roundwise.web.security import doors_of
 
 TOKENS = {role: f"{role.replace(' ', '-')}-0123456789abcdef" for role in ("look", "hand in", "change")}
@@ -23,14 +23,12 @@ def serving(storage, tokens="", host="127.0.0.1", names=()):
     """The address of a server in this process; its application is the second value."""
     doors = doors_of(host, names, tokens)
     app = application(storage, doors)
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen(128)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    with listening("127.0.0.1", 0) as at:
+        server = uvicorn.Server(configured(app, log_level="warning", timeout_graceful_shutdown=1))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}", app
+            yield f"http://127.0.0.1:{at.getsockname()[1]}", app
         finally:
             server.should_exit = True
             thread.join()

@@ -248,6 +248,37 @@ class TestOnce:
                 assert ask(url, "POST", f"{study}/{verb}", body, {"Idempotency-Key": verb})[0] == 200
         assert [each["kind"] for each in entries(url, study)[2:]] == ["noted", "dropped", "counted", "closed"]
 
+    @pytest.mark.parametrize(
+        ("verb", "body"),
+        [
+            ("results", {"rows": ROWS[1:]}),  # other contents
+            ("results", {"rows": ROWS, "again": True}),  # other options
+            ("note", {"text": "x"}),  # another verb
+            ("end", {"why": "x"}),
+        ],
+    )
+    def test_a_key_that_was_used_for_another_request(self, url, study, verb, body):
+        key = {"Idempotency-Key": "once"}
+        assert ask(url, "POST", f"{study}/results", {"rows": ROWS}, key)[0] == 200
+        before = entries(url, study)
+        status, _, found = ask(url, "POST", f"{study}/{verb}", body, key)
+        assert (status, found["error"]) == (422, "InputError")
+        assert "was used for another request" in found["detail"]
+        assert entries(url, study) == before
+        assert ask(url, "POST", f"{study}/results", {"rows": ROWS}, key)[0] == 200
+
+    def test_the_same_file_in_another_wrapping_is_the_same_request(self, url, study):
+        content = "\n".join([",".join(ROWS[0]), *(",".join(map(str, each.values())) for each in ROWS)]).encode()
+        for border in (b"border", b"another"):
+            body, headers = form(content)
+            headers = {"Content-Type": headers["Content-Type"].replace("border", border.decode())}
+            body = body.replace(b"--border", b"--" + border)
+            sent = ask(url, "POST", f"{study}/files", body, headers | {"Idempotency-Key": "file"})
+            assert sent[0] == 200, sent
+        assert len(entries(url, study, "told")) == 1
+        body, headers = form(content + b"\n\n")
+        assert ask(url, "POST", f"{study}/files", body, headers | {"Idempotency-Key": "file"})[0] == 422
+
     def test_only_what_was_seen(self, url, study):
         tag = ask(url, "GET", study)[1]["etag"]
         assert ask(url, "POST", f"{study}/note", {"text": "meanwhile"}, {"If-Match": "*"})[0] == 200

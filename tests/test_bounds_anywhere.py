@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bounds_cases import CASES
-from roundwise import PET, BestArm, InputError, Problem, Statements, TopK
+from roundwise import PET, Above, BestArm, InputError, MinimumBelow, Problem, Statements, TopK
 from roundwise.questions import Complexity
 from roundwise.questions.base import complexity_where, finite, spread_over
 from roundwise.theory.bounds import (
@@ -31,6 +31,7 @@ from roundwise.theory.bounds import (
     sequence_probability,
     upper_bounds,
     worst_case,
+    worst_case_over,
 )
 
 ALL = CASES | {
@@ -110,7 +111,7 @@ def test_the_proved_radius_is_the_largest_that_serves_two_arms() -> None:
 
 
 def test_assumption_3_9_fails_for_statements() -> None:
-    """The worst case over a ball exceeds that of its worst instance, by a third in random instances."""
+    """The worst case over a ball exceeds that of its worst instance, by up to (1 + sqrt 2)^2/4 - 1 = 45.7 %."""
     rng, most = np.random.default_rng(2), 1.0
     question = Statements.ranking(3)
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=3)))
@@ -122,6 +123,42 @@ def test_assumption_3_9_fails_for_statements() -> None:
         each = question.complexity(means + radius * corners).value.max()
         most = max(most, worst / float(each))
     assert 1.2 < most < 1.4
+    # both gaps shrink to x: (1 + sqrt 2)^2 2/x^2 for both, against 4 * 2/x^2 for the instance where one of them does
+    limit = (1 + math.sqrt(2)) ** 2 / 4
+    for share, near in ((0.49, 0.02), (0.4999, 2e-4)):
+        worst = float(question.complexity([1.0, 0.0, -1.0], share).value)
+        each = question.complexity(np.array([1.0, 0.0, -1.0]) + share * corners).value.max()
+        assert limit * (1 - near) < worst / float(each) < limit
+    assert limit == pytest.approx(1.457, abs=1e-3)
+
+
+def test_a_finite_set_of_instances() -> None:
+    """Definition 3.3, and the example below it: two arms switched have one T*, and both at once cost more."""
+    rng = np.random.default_rng(4)
+    for question in (BestArm(), TopK(2), Above(0.4), Statements.ranking(4)):
+        for _ in range(5):
+            pair = rng.uniform(0, 1, (2, 4))
+            each = question.complexity(pair)
+            found = worst_case_over(question, pair, sigma=1.3)
+            assert found.weights.sum() == pytest.approx(1)
+            assert found.value >= each.value.max() * 1.3**2 * (1 - 1e-9)
+            # Tbar* samples in these proportions are just enough for both, and no proportions near need fewer
+            shown = [float(question.evidence(found.value * found.weights, means, 1.3)) for means in pair]
+            assert min(shown) == pytest.approx(1, rel=1e-6)
+            for _ in range(20):
+                other = found.weights * rng.uniform(0.9, 1.1, 4)
+                other *= found.value / other.sum()
+                assert min(float(question.evidence(other, means, 1.3)) for means in pair) <= 1 + 1e-9
+    means, switched = [1.0, 0.5, 0.0], [1.0, 0.0, 0.5]
+    alone = BestArm().complexity([means, switched]).value
+    assert alone[0] == pytest.approx(alone[1])
+    assert float(worst_case_over(BestArm(), [means, switched]).value) > 1.1 * alone[0]
+    assert float(worst_case_over(BestArm(), [means]).value) == pytest.approx(alone[0])
+    assert math.isinf(float(worst_case_over(BestArm(), [means, [0.5, 0.5, 0.0]]).value))
+    with pytest.raises(InputError, match="not made of half-spaces"):
+        worst_case_over(MinimumBelow(0.6), [[0.5, 0.7]])
+    with pytest.raises(InputError, match="as rows"):
+        worst_case_over(BestArm(), means)
 
 
 @pytest.mark.slow

@@ -73,6 +73,30 @@ def test_a_vacuous_bound_says_why(run) -> None:
     assert "as stated (Lemma A.7)" in out
 
 
+@pytest.mark.parametrize(
+    ("words", "theorems"),
+    [
+        ("-q best-arm --means 0.1,0,0", {"Theorem 2.3", "Theorem 3.11"}),
+        ("-q top-k --k 2 --means 0.2,0.1,0", {"Theorem 2.3", "Theorem 3.11"}),
+        ("-q above --level 0.05 --means 0.1,0,0.2", {"Theorem 2.3", "Theorem 3.11"}),
+        ("-q above --level 0.05 --means 0.1,0,0.2 --gamma 30 --tail 0.1", {"Lemma A.7", "Theorem 3.11"}),
+        ("-q minimum-below --level 0.6 --means 0.5,0.6", set()),
+        ("-q any-above --level 0.6 --means 0.5,0.4", set()),
+        ("-q any-above --level 0.6 --means 0.5,0.4 --gamma 30 --tail 0.1", {"Lemma A.7"}),
+        ("-q best-arm --means 0.3,0,0 --tolerance 0.1", set()),
+        ("-q best-arm --means 0.3,0,0 --tolerance 0.1 --gamma 30 --tail 0.1", set()),
+    ],
+)
+def test_as_stated_only_where_the_paper_states_it(run, words: str, theorems: set[str]) -> None:
+    """Theorem 2.3: top-k and thresholding. Theorem 3.11 with T*_b = 8 T*: where it proves Assumption 3.9, the same."""
+    code, out, _ = run(*words.split())
+    assert code == 0
+    assert set(re.findall(r"as stated \(([^)]*)\)", out)) == theorems
+    plain = json.loads(run(*words.split(), "--json")[1])
+    assert (plain["batches"]["lower_as_stated"] is not None) == bool(theorems)
+    assert (plain["samples"]["upper_as_stated"] is not None) == ("Theorem 3.11" in theorems)
+
+
 def test_a_point_where_a_number_does_not_serve(run, tmp_path: Path) -> None:
     table = tmp_path / "beats.csv"
     table.write_text("name,control,a,b,above\na beats control,-1,1,0,0.1\nb beats control,-1,0,1,0.1\n")

@@ -166,6 +166,7 @@ def test_from_a_plan_to_a_report(chrome, own):
         with page.expect_download() as download:
             page.click("main >> text=PDF")
         assert Path(download.value.path()).read_bytes()[:4] == b"%PDF"
+        page.click("text=Make a link")
         page.click("text=Open it")
         assert "Guest checkout is best" in page.inner_text("main")
         assert page.query_selector("text=Back to the study") is None

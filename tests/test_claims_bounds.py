@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roundwise import Binary, Chances, Claims, Gaussian, InputError, Problem, Rounds, SubGaussian, UnknownVariance
-from roundwise.betting.changes import reserved, stricter, with_claims, without_claims
+from roundwise.betting.changes import with_claims
 from roundwise.betting.claims import Claiming
 from roundwise.state import Batch
 from roundwise.trial import advance, begin
@@ -111,7 +111,6 @@ class TestChanges:
         more = with_claims(RULE, self.problem, kept, self.wider)
         assert more.gains[:2].tolist() == kept.gains.tolist()
         assert more.gains[2] == min(0.0, kept.gains[~kept.shown].min())
-        assert with_claims(RULE, self.problem, kept, self.wider, planned=True).gains[2] == 0
         assert more.past.counts.tolist() == [*kept.past.counts.tolist(), 0.0]
         assert more.rounds == 3
 
@@ -148,26 +147,6 @@ class TestChanges:
             wrong += bool(kept.shown.any())
         assert wrong <= 0.1 * runs + 3 * math.sqrt(0.09 * runs)
 
-    def test_a_claim_taken_out_for_outside_reasons_leaves_the_sum(self):
-        kept = played(self.wider, np.array([0.0, 0.0, 0.3, 0.0]), 3, batches=3).kept
-        smaller = Problem(Claims(self.wider.question.forms[:2], [0.0, 0.0]), 4, 0.05, Gaussian(1.0))
-        less = without_claims(RULE, self.wider, kept, smaller, np.array([False, False, True]))
-        assert less.gains.tolist() == kept.gains[:2].tolist()
-        assert (RULE.bars(smaller, less) < RULE.bars(self.wider, kept)[:2]).all()
-
-    def test_a_stricter_reading(self):
-        kept = RULE.start(self.problem, ())._replace(gains=np.log([30.0, 500.0]))
-        assert stricter(self.problem, kept, 0.05).tolist() == [True, True]  # 30 of 20, and 265 on average
-        assert stricter(self.problem, kept, 0.01).tolist() == [False, True]
-        assert stricter(self.problem, kept, 0.001).tolist() == [False, False]
-        with pytest.raises(InputError, match="only be read more strictly than"):
-            stricter(self.problem, kept, 0.1)
-
-    def test_levels_from_a_reserve_add_up_to_it(self):
-        assert sum(reserved(0.01, k) for k in range(1, 60)) <= 0.01
-        with pytest.raises(InputError, match="counted from 1"):
-            reserved(0.01, 0)
-
     def test_what_is_no_change_is_refused(self):
         kept = RULE.start(self.problem, ())
         turned = Problem(Claims.against_control(4, 1), 4, 0.05, Gaussian(1.0))
@@ -182,11 +161,6 @@ class TestChanges:
         levels = [Problem(Claims.above(2, 0.0, independent=each), 2, 0.05, Gaussian(1.0)) for each in (False, True)]
         with pytest.raises(InputError, match="order and their levels"):  # the product after looking at the mean
             with_claims(RULE, levels[0], RULE.start(levels[0], ()), levels[1])
-        lower = Problem(Claims(self.wider.question.forms[:2], [0.0, -0.1]), 4, 0.05, Gaussian(1.0))
-        with pytest.raises(InputError, match="with their levels"):
-            without_claims(RULE, self.wider, RULE.start(self.wider, ()), lower, np.array([False, False, True]))
-        with pytest.raises(InputError, match="in their order"):
-            without_claims(RULE, self.wider, RULE.start(self.wider, ()), self.problem, np.array([True, False, False]))
 
     def test_a_budget_that_is_extended_before_the_last_batch_keeps_the_error(self):
         """The budget doubles whenever it looks promising at half time; 20 % of the studies may be wrong."""

@@ -210,39 +210,6 @@ def test_chances_on_shared_items_are_those_of_each_difference():
 UNITS = np.eye(4)
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        Claims(np.array([UNITS[1] - UNITS[0], UNITS[1] - UNITS[0]]), np.array([0.0, 0.1])),
-        Claims.against_control(4, 3),
-        Claims.against_control(4, 1, sides="two"),
-        Claims(np.array([UNITS[0] - UNITS[j] for j in (1, 2, 3)]), np.full(3, 0.05)),
-        Claims.pairs(4),
-    ],
-)
-@pytest.mark.parametrize("noise", [SubGaussian(1.0), UnknownVariance()])
-def test_pairs_as_rows_are_pairs_looked_up(question, noise, monkeypatch):
-    """As long as most lines are open all are looked at; what is won is the same to the last bit."""
-
-    def won():
-        found = simulate(
-            question,
-            GaussianArms([0.0, 0.3, 0.4, 0.6]),
-            [Chances()],
-            runs=40,
-            noise=noise,
-            seed=4,
-            max_batches=10,
-            watch={"gains": lambda trial: trial.kept.gains},
-        )
-        return found[0].watched["gains"]
-
-    rows = won()
-    monkeypatch.setattr(claims_parts, "MOST", 2.0)
-    monkeypatch.setattr(claims_parts, "NEARLY", 2.0)
-    np.testing.assert_array_equal(rows, won())
-
-
 @pytest.mark.parametrize("noise", [SubGaussian(1.0), UnknownVariance()])
 @pytest.mark.parametrize("level", [0.0, 0.1])
 def test_lines_of_arms_without_results_are_passed_over(noise, level, monkeypatch):

@@ -15,7 +15,6 @@ from roundwise.planning.again import Outlook
 from roundwise.planning.rows import Quantiles
 from roundwise.state import Batch
 from roundwise.stopping import About
-from roundwise.studies import count
 from roundwise.studies.keeping import verified
 from roundwise.studies.report.claims import claim_table
 from roundwise.studies.report.model import Course, Shown
@@ -176,15 +175,6 @@ class TestArmsThatLeave:
         rates(study, placebo=0.3, **{"75mg": 0.5, "300mg": 0.8})
         assert study.report().rounds == 2
         assert verified(study.entries()).differences == ()
-
-    def test_a_record_of_before_is_read_with_the_arms_that_are_out(self, make):
-        study = doses(make)
-        study.drop("25mg", "toxic")
-        checkpoint = study.entries()[-1].payload
-        del checkpoint["state"]["kept"]["out"]
-        trial = count.restored(study.state.settings, checkpoint)
-        assert trial.kept.out.tolist() == [True, False, False]
-        assert not trial.kept.fed[0]
 
 
 class TestWhatHappenedIsSaid:

@@ -131,7 +131,7 @@ class TestStudies:
 def run(problem, policy, past, runs, rounds, rng, means):
     """Which lines are shown after some rounds of results with these means, after a past that taught."""
     rule, trial = policy.stopping, begin(problem, policy, (runs,))
-    trial = trial._replace(kept=rule.taught(problem, trial.kept, past, left_before(trial.plan)))
+    trial = trial._replace(kept=rule.warm_start(problem, trial.kept, past, left_before(trial.plan)))
     for _ in range(rounds):
         counts = trial.plan.pulls
         if isinstance(problem.noise, Binary):

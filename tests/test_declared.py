@@ -25,7 +25,7 @@ from roundwise.betting.rule import Betting
 from roundwise.policies.base import everywhere, undeclared
 from roundwise.policies.limited import Limited
 from roundwise.state import Batch, Declaration
-from roundwise.stopping import Declared, Exacting
+from roundwise.stopping import Declared
 from roundwise.studies import replayed
 from roundwise.studies.keeping import verified
 from roundwise.studies.store import open_store
@@ -70,10 +70,10 @@ class TestTrial:
         assert policy.stopping.broken(self.problem, trial).tolist() == [False, True, False]
         assert policy.stopping.stops(self.problem, trial).tolist() == [True, False, True]
 
-    def test_rules_that_take_any_batch_are_not_exacting(self):
-        assert isinstance(Declared(), Exacting)
-        assert not isinstance(GLR(), Exacting)
-        assert not isinstance(Betting(), Exacting)
+    def test_only_declared_rules_need_exact_batches(self):
+        assert Declared().exact_batches
+        assert not GLR().exact_batches
+        assert not Betting().exact_batches
 
 
 UNION = Declared(proof="Hoeffding's inequality and a union over arms and rounds")

@@ -15,6 +15,8 @@ import pytest
 
 import roundwise
 from roundwise.cli import main
+from roundwise.policies import POLICIES
+from roundwise.stopping import Declared
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -36,6 +38,15 @@ def files_in(page):
     """The blocks of a page that begin with the name of the file that they are."""
     every = (*blocks_of(page, "python"), *blocks_of(page, "toml"))
     return {name[1]: block for block in every if (name := re.match(r"# (\w+\.\w+)\n", block))}
+
+
+@pytest.mark.parametrize("name", ["guarantee", "studies"])
+def test_pages_name_every_policy_that_stops_by_its_own_rule(name):
+    """In the sentence that begins with how many there are."""
+    own = {each for each, policy in POLICIES.items() if isinstance(policy().stopping, Declared)}
+    (said,) = re.findall(r"Ten policies are exceptions[^.]*", (ROOT / "docs" / f"{name}.md").read_text())
+    assert set(re.findall(r"`([\w-]+)`", said)) == own
+    assert len(own) == 10
 
 
 @pytest.mark.parametrize("code", blocks("python"))
@@ -141,7 +152,15 @@ def test_names_with_a_module_are_there():
 
 
 # by examples and tests
-WRITTEN = {"headlines.md", "report.md", "r.md", "only_here.py", "tests_of_cluster.py", "my_rules.py"}
+WRITTEN = {
+    "headlines.md",
+    "report.md",
+    "studies/checkout/report.md",
+    "r.md",
+    "only_here.py",
+    "tests_of_cluster.py",
+    "my_rules.py",
+}
 WRITTEN |= {"exports.py", "cohorts.py", "grade.py", "assignment.py", "sitecustomize.py", "mine.py"}
 WRITTEN |= {"broken.py", "evil.py", "my_question.py", "my_noise.py", "my_policy.py", "my_threshold.py"}
 

@@ -243,7 +243,7 @@ class TestMissing:
 
     def test_a_batch_does_not_wait_for_them(self, tmp_path):
         with create_study(
-            "s", question=BestArm(), arms=["a", "b"], noise=Gaussian(1.0), storage=f"sqlite:///{tmp_path}/x.db"
+            "s", question=BestArm(), arms=["a", "b"], noise=Gaussian(3.0), storage=f"sqlite:///{tmp_path}/x.db"
         ) as study:
             pulls = study.ask().pulls
             rows = {"arm": np.repeat(["a", "b"], pulls.astype(int)), "outcome": np.arange(60.0) % 7}

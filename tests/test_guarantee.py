@@ -9,6 +9,7 @@ import pytest
 
 from roundwise import (
     GLR,
+    PET,
     Above,
     AnyAbove,
     BestArm,
@@ -29,6 +30,7 @@ from roundwise.betting.above import Won as Sets
 from roundwise.betting.candidates import Won
 from roundwise.betting.rule import ledger_of
 from roundwise.studies.guarantee import Guarantee, standing
+from roundwise.studies.keeping import verified
 from roundwise.studies.report import report_of
 from test_study import ARMS, World, finished
 
@@ -64,10 +66,25 @@ def settled(live, why="the server was down"):
 
 class TestWhatHappened:
     def test_nothing_that_matters(self, study):
-        live = study(arms=ARMS, noise=Gaussian(1.0))
+        live = study(arms=ARMS, noise=Gaussian(1.0), seed=None)
         report = finished(live, World(Gaussian(1.0), (0.0, 1.0, 0.2, 0.1)))
         assert report.status == "decided"
         assert report.guarantee == "kept"
+
+    def test_a_seed_that_was_chosen(self, study):
+        """Only where the order of rows decides how they are dealt: not of sums, nor of 0 and 1."""
+        given, condition = {"noise": Gaussian(1.0)}, "conditional on the assumption that the order of the rows has"
+        rows = {"arm": AB * 30, "outcome": np.random.default_rng(1).normal(size=60)}
+        for live, told, expected in (
+            (study(**given), rows, condition),
+            (study(**given, seed=None), rows, "kept"),
+            (study(**given), {"arm": AB, "count": [30, 30], "total": [3.0, 2.0]}, "kept"),
+            (study(), rows | {"outcome": [0, 1, 1] * 20}, "kept"),
+        ):
+            live.ask()
+            assert live.tell(told).guarantee.startswith(expected)
+            assert live.report().guarantee.startswith(expected)
+            assert verified(live.entries()).differences == ()
 
     @pytest.mark.parametrize("why", ["the server was down", "amended"])
     def test_a_batch_settled_short(self, study, why):
@@ -82,6 +99,42 @@ class TestWhatHappened:
         live = study()
         live.ask()
         assert live.tell(sums((30, 10), (30, 15)), round_over="that is all").guarantee == "kept"
+
+    def test_results_beyond_what_was_asked_in_one_call(self, study):
+        """Their number was decided before any result of the round was told."""
+        live = study()
+        live.ask()
+        live.tell(sums((90, 40), (10, 5)), sums((0, 0), (20, 9)))
+        live.ask()
+        live.tell(sums((200, 90), (0, 0)))
+        left = int(live.state.outstanding.outstanding[1])
+        assert live.tell(sums((0, 0), (left, left // 2))).guarantee == "kept"
+
+    @pytest.mark.parametrize("by_number", [False, True])
+    def test_results_beyond_what_was_asked_after_a_look(self, study, by_number):
+        live = study(**({"round": 60} if by_number else {}))
+        live.ask()
+        live.tell(sums((30, 10), (29, 20)))
+        if not by_number:
+            live.tell(sums((100, 40), (0, 0)))
+        report = live.tell(sums((0, 0), (30, 20)))
+        came, added = (89, 29) if by_number else (189, 129)
+        said = (
+            f"conditional on the assumption that the {added} results beyond what was asked for that were told after "
+            f"others of the same round (round 1: {came} came, 60 were asked for) were not added because of what those "
+            "showed"
+        )
+        assert report.guarantee == live.report().guarantee == live.report().plain()["guarantee"] == said
+        assert f"{added} results beyond what was asked for came after others" in report.text()
+        assert f"(round 1: {came} came, 60 were asked for)" in live.report().html()
+        assert verified(live.entries()).differences == ()
+
+    def test_the_papers_rule_does_not_mind_a_look(self, study):
+        live = study(policy=PET())
+        asked = [int(each) for each in live.ask().pulls]
+        live.tell(sums((asked[0] + 5, 10), (asked[1] - 1, 9)))
+        live.tell(sums((70, 40), (0, 0)))
+        assert live.tell(sums((0, 0), (1, 1))).guarantee == "kept"
 
     def test_amendments_and_a_settled_batch_together(self, study):
         live = study()

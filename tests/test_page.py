@@ -6,6 +6,8 @@ import re
 import shlex
 import socket
 import sys
+import threading
+import time
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from urllib.parse import quote
@@ -448,21 +450,30 @@ class TestNew:
             assert study.entries()[0].payload["noise"] == {"name": "my_noise:Marks", "most": 5.0}
 
     def test_what_was_typed_on_is_given_up(self):
+        from roundwise.deadline import CancelledError
         from roundwise.web.forms import Form
-        from roundwise.web.plan_pages import Forecasts, OutOfDateError
+        from roundwise.web.plan_pages import Forecasts
 
-        forecasts, form = Forecasts(), Form(arms="a\nb", around="30 %")
-        forecasts._asked["me"] = object()
-        real = forecasts._asked
+        forecasts, ends = Forecasts(), []
+        forecasts._working = threading.Semaphore(0)  # somebody else is at work
 
-        class Moving(dict):
-            def get(self, key, default=None):
-                return object()
+        def ask():
+            with pytest.raises(CancelledError):
+                forecasts.made(Form(arms="a\nb", around="30 %"), "me", True)
+            ends.append("given up")
 
-        forecasts._asked = Moving(real)
-        forecasts._asked.move_to_end = lambda key: None
-        with pytest.raises(OutOfDateError):
-            forecasts.made(form, "me", True)
+        waiting = threading.Thread(target=ask)
+        waiting.start()
+        while not forecasts._asked:
+            time.sleep(0.01)
+        later = Form(arms="a\nb\nc", around="30 %")
+        next_one = threading.Thread(target=lambda: forecasts.made(later, "me", True))
+        next_one.start()
+        waiting.join(60)
+        assert ends == ["given up"]
+        forecasts._working.release()
+        next_one.join(60)
+        assert list(forecasts._kept) == [(later, True)]
 
     def test_a_plan_is_kept_as_a_file(self, own):
         saved = post(own, "/plan/save", {**self.FORM, "as": "json"})
@@ -537,8 +548,9 @@ class TestReport:
         example(storage, "other", rounds=0)
         with browsing(storage, "change=a-long-enough-token-1, look=a-long-enough-token-2") as client:
             bearer = {"authorization": "Bearer a-long-enough-token-2"}
-            page = client.get(f"{at('checkout')}/report", headers=bearer).text
-            link = re.search(r"/shared/[^<\"]+", page)[0]
+            assert "/shared/" not in client.get(f"{at('checkout')}/report", headers=bearer).text
+            link = link_to(client, "checkout", "a-long-enough-token-1")
+            assert link in client.get(f"{at('checkout')}/report", headers=bearer).text
             client.cookies.clear()
             shared = client.get(link)
             assert shared.status_code == 200
@@ -549,6 +561,45 @@ class TestReport:
                 assert client.get(path).status_code == 404
             assert client.get(at("checkout"), follow_redirects=False).status_code == 303  # to the login
             assert client.post(link).status_code in (404, 405)
+
+    def test_a_link_is_withdrawn_and_another_one_made(self, tmp_path):
+        storage, token = f"sqlite:///{tmp_path}/a.db", "a-long-enough-token-1"
+        example(storage, rounds=1)
+        with browsing(storage, f"change={token}") as client:
+            link = link_to(client, "checkout", token)
+            assert link_to(client, "checkout", token) == link  # the same one, however often it is made
+            post(client, f"{at('checkout')}/link", {"what": "withdraw"})
+            assert client.get(link).status_code == 404
+            assert client.get(f"{link}/report.csv").status_code == 404
+            assert link_to(client, "checkout", token) != link
+
+    def test_a_later_study_of_the_same_name_has_a_link_of_its_own(self, tmp_path):
+        storage, token = f"sqlite:///{tmp_path}/a.db", "a-long-enough-token-1"
+        example(storage, rounds=0)
+        with browsing(storage, f"change={token}") as client:
+            link = link_to(client, "checkout", token)
+            assert client.get(link).status_code == 200
+            with load_study("checkout", storage) as study:
+                study.remove()
+            assert client.get(link).status_code == 404
+            example(storage, rounds=1)
+            assert client.get(link).status_code == 404
+            assert link_to(client, "checkout", token) != link
+
+    def test_all_servers_of_a_storage_know_the_link_whatever_their_tokens(self, tmp_path):
+        storage = f"sqlite:///{tmp_path}/a.db"
+        example(storage, rounds=1)
+        with browsing(storage, "change=a-long-enough-token-1") as client:
+            link = link_to(client, "checkout", "a-long-enough-token-1")
+        with browsing(storage, "look=another-token-of-length") as client:
+            assert client.get(link).status_code == 200
+
+
+def link_to(client, name, token):
+    """A link to a study, made by somebody who may."""
+    client.post("/login", data={"token": token, "name": "Ada"})
+    assert post(client, f"{at(name)}/link", {"what": "make"}).status_code == 303
+    return re.search(r"/shared/[^<\"]+", client.get(f"{at(name)}/report").text)[0]
 
 
 def test_roles_see_what_they_may_do(tmp_path):

@@ -210,7 +210,7 @@ def struck(world, question, runs, batches, delta=0.1, seed=5):
         pulls = np.clip(trial.plan.pulls, 1, 300)
         batch, state = world.pull_items(rng, state, pulls, trial.plan.parts, 1)
         trial = advance(problem, policy, trial._replace(plan=trial.plan._replace(pulls=pulls)), batch)
-        ever |= ledger_of(problem).struck(problem, trial.kept.won, means)
+        ever |= ledger_of(problem).false_rejection(problem, trial.kept.won, means)
     return ever.mean()
 
 

@@ -10,7 +10,6 @@ from scipy import stats
 from roundwise import (
     Above,
     AnyAbove,
-    BernoulliArms,
     BestArm,
     Binary,
     Bounded,
@@ -24,9 +23,8 @@ from roundwise import (
     TopK,
     UnknownVariance,
     Wager,
-    simulate,
 )
-from roundwise.betting import best_arm_parts, slopes
+from roundwise.betting import slopes
 from roundwise.betting.parts import cells, largest, settled
 from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
 from roundwise.noise.parts import Before, Form, Rows, Seen, tilts_of
@@ -284,18 +282,6 @@ def test_best_arm_as_a_plain_loop() -> None:
         np.testing.assert_allclose(trial.kept.won.gains, gains, rtol=1e-9, atol=1e-9)
         assert number == 0 or np.abs(gains).max() > 0.5
         N, mu = trial.record.counts, trial.kept.known.means
-
-
-@pytest.mark.parametrize("noise", [SubGaussian(0.5), Binary(), UnknownVariance()])
-def test_those_who_are_still_in_may_be_looked_at_alone(noise, monkeypatch) -> None:
-    world = BernoulliArms(np.linspace(0.6, 0.1, 12))
-    found = []
-    for share in (0.0, 2.0):  # never, and always
-        monkeypatch.setattr(best_arm_parts, "FEW", share)
-        found.append(simulate(BestArm(), world, [Wager()], runs=20, noise=noise)[0])
-    assert np.array_equal(found[0].samples, found[1].samples)
-    assert np.array_equal(found[0].answer, found[1].answer)
-    assert found[0].batches.max() > 2
 
 
 def test_extremes_and_levels_as_a_plain_loop() -> None:

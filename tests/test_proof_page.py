@@ -16,8 +16,9 @@ from scipy import stats
 
 from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager, dealing
 from roundwise import estimates as past
-from roundwise.betting import above, aims, best_arm, best_arm_parts, candidates_parts, lined_up, slopes
+from roundwise.betting import above, aims, best_arm, candidates_parts, lined_up, slopes
 from roundwise.betting import bounds as intervals
+from roundwise.betting.closed import newly_shown
 from roundwise.betting.extreme import ExtremeLedger
 from roundwise.betting.rule import ledger_of
 from roundwise.noise import (
@@ -79,11 +80,11 @@ def _slopes_at_ten() -> np.ndarray:
             (25, 4),
         ),
         (r"$\bar G\le24$", wager.WIDEST * wager.WIDER, 24.0),
-        ("of more than 100 arms ($z>10$)", (past.CROWD, best_arm_parts.CLEAR < 10), (100, True)),
+        ("of more than 100 arms ($z>10$)", (past.CROWD, best_arm.CLEAR < 10), (100, True)),
         ("at least a quarter of the variance", best_arm.TOLD_APART, 0.25),
         (
             "3 standard errors ahead of it, or right with a chance of at least 0.2",
-            (best_arm_parts.CLEAR, best_arm_parts.SURE),
+            (best_arm.CLEAR, best_arm.SURE),
             (3, 0.2),
         ),
         ("and $0.55$ of that for minimum and any above", ExtremeLedger.worth, 0.55),
@@ -491,6 +492,30 @@ def test_rules_that_change_between_batches_are_fair_and_chosen_after_one_are_not
     second = np.array([weights @ versions[v] for v in chosen])
     assert weights @ (versions[0] * second) == pytest.approx(1.0, abs=1e-9)
     assert weights @ np.maximum(*versions) > 1.2  # batch 1 counted anew by the version that won more on it
+
+
+def _needed(others: list[float], delta: float) -> float:
+    """What a claim must have to be shown by (R) beside purses of others: at this it is, and just below it is not."""
+    need = sum(1.0 / delta - each for each in others) + 1.0 / delta
+    for money, shown in ((need, True), (need * (1 - 1e-6), False)):
+        purses = np.array([[*others, money]])
+        assert newly_shown(purses * delta, np.zeros(purses.shape, dtype=bool), np.ones(purses.size))[0, -1] == shown
+    return need
+
+
+@pytest.mark.parametrize(("claims", "error"), [(2, "0.074"), (6, "0.117")])
+def test_claims_that_join_with_a_purse_of_one_would_break_the_promise(claims: int, error: str) -> None:
+    """After Proposition 18: all are false, and each bets all it has on just what shows it, one after the other."""
+    right = math.prod(1.0 - 1.0 / _needed([0.0] * k, 0.05) for k in range(claims))
+    assert f"{1.0 - right:.3f}" == error
+    assert f"{error} for $J={claims}$" in PAGE
+
+
+def test_a_claim_that_is_taken_out_of_the_sum_would_break_the_promise() -> None:
+    """After Proposition 18: of two the first bets all it has, is taken out if it loses, and then the other does."""
+    wrong = 1.0 - (1.0 - 1.0 / _needed([1.0], 0.05)) * (1.0 - 1.0 / _needed([], 0.05))
+    assert f"{wrong:.3f}" == "0.074"
+    assert "the other needs $1/\\delta$: 0.074 again" in PAGE
 
 
 def test_the_code_refers_to_the_rules_of_change() -> None:

@@ -46,7 +46,7 @@ class Podium:
         )
 
     def pieces(self, arms):
-        return Pieces(arms - 1, 2)
+        return Pieces(2 * arms - 3, 2)
 
     @quiet
     def evidence(self, counts, means, sigma=1.0):

@@ -192,6 +192,18 @@ class TestForms:
         assert "\\[e\\](http" in markdown
         assert markdown.count("```") == 2
 
+    def test_markdown_of_a_study_whose_name_is_html(self, tmp_path):
+        """Also where its commands are shown: not every reader of Markdown knows blocks of code."""
+        storage = f"sqlite:///{tmp_path}/s.db"
+        arms = ["_a_", "__b__", "snake_case", "~d~"]
+        with create_study("<img src=x onerror=alert(1)>", question=BestArm(), arms=arms, noise=Binary(),
+                          storage=storage) as study:  # fmt: skip
+            markdown = study.report().markdown()
+        assert re.findall("<[^>]*", markdown) == ["<!-- roundwise report --"]
+        assert "- roundwise export '&lt;img src=x onerror=alert(1)&gt;' --out record.jsonl" in markdown
+        for name in (r"\_a\_", r"\_\_b\_\_", "snake_case", r"\~d\~"):
+            assert f"| {name} |" in markdown
+
     def test_notebooks(self, odd):
         card = odd._repr_html_()
         Page(card)

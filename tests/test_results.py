@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -408,19 +409,38 @@ def test_a_disk_that_fails(tell, monkeypatch):
         tell(ROWS, parts=4)
 
 
+@pytest.mark.parametrize("reader", ["duckdb", "pyarrow"])
+def test_parquet_with_texts_that_come_back_and_columns_that_are_no_cells(tmp_path, monkeypatch, reader):
+    path, arrow = tmp_path / "r.parquet", pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    table = {
+        "arm": arrow.array(["red", "blue", "red", None]).dictionary_encode(),
+        "outcome": [1.5, 2.0, 0.5, None],
+        "it's": [[{"a' || 'b": 1}]] * 4,
+        "map": arrow.array([[("k", 1)]] * 4, arrow.map_(arrow.string(), arrow.int64())),
+    }
+    arrow.parquet.write_table(arrow.table(table).slice(0, 3), path)
+    if reader == "pyarrow":
+        monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert read_results(path, ARMS, NOISE).totals.tolist() == [2.0, 2.0, 0]
+    with ExitStack() as stack:
+        sheet = opening.sheet_of(path, str(path), "r", set(), stack)
+        (chunk,) = sheet.chunks(range(4))
+    assert list(sheet.header) == list(table)
+    assert [list(column) for column in chunk.columns[2:]] == [["(nested)"] * 3] * 2
+
+
 def test_what_to_install(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = pd.DataFrame({"arm": ["red", "blue"], "outcome": [1.5, 2]})
     _write(table, "r.xlsx")
     _write(table, "r.parquet")
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with monkeypatch.context() as patch:
-        patch.setattr(pd, "read_parquet", lambda file: table)
-        assert read_results("r.parquet", ARMS, NOISE).totals.tolist() == [1.5, 2, 0]
-        patch.setattr(pd, "read_parquet", lambda file: 1 / 0)
-        with pytest.raises(DataError, match=r"cannot be read as a Parquet file \(division"):
-            read_results("r.parquet", ARMS, NOISE)
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert read_results("r.parquet", ARMS, NOISE).totals.tolist() == [1.5, 2, 0]
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "r.parquet").read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"cut.parquet: cannot be read as a Parquet file"):
+        read_results("cut.parquet", ARMS, NOISE)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
         DataError, match=r"r.parquet: Parquet files need DuckDB.\n  Run `pip install 'roundwise\[sim\]'`"
     ):

@@ -411,6 +411,41 @@ class TestFiles:
             study.put(entries[1:])
 
 
+class TestLinks:
+    def test_a_store_of_before_links(self, url):
+        with open_store(url) as store:
+            store.create("checkout", {})
+            sql(url, "drop table roundwise_link")
+            assert store.link("checkout") is None
+            store.withdraw_link("checkout")
+            store.make_link("checkout")
+            secret = store.link("checkout")
+            assert len(secret) == 32
+            with open_store(url) as other:
+                assert other.link("checkout") == secret
+                assert other.link("another") is None
+            store.make_link("checkout")
+            assert store.link("checkout") == secret
+
+    def test_it_goes_with_its_study(self, url):
+        with open_store(url) as store:
+            store.create("checkout", {})
+            store.make_link("checkout")
+            store.remove("checkout", 0)
+            store.create("checkout", {})
+            assert store.link("checkout") is None
+
+    def test_a_version_that_knows_no_links_can_remove_a_study(self, url):
+        with open_store(url) as store:
+            store.create("checkout", {})
+            store.make_link("checkout")
+            sql(url, "delete from roundwise_entry", "delete from roundwise_study")
+            store.create("checkout", {})
+            assert store.link("checkout") is None
+            store.make_link("checkout")
+            assert store.link("checkout")
+
+
 class TestVersions:
     def test_a_newer_store_is_refused(self, url):
         with open_store(url) as store:
@@ -432,7 +467,7 @@ class TestVersions:
             open_store(url)
 
     def test_a_store_without_its_tables(self, url, store):
-        sql(url, "drop table roundwise_key", "drop table roundwise_entry", "drop table roundwise_study")
+        sql(url, *(f"drop table roundwise_{each}" for each in ("link", "key", "entry", "study")))
         with pytest.raises(Damaged, match="is damaged|does not hold the tables of roundwise"):
             store.studies()
 

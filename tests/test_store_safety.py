@@ -7,11 +7,13 @@ import re
 import resource
 import shutil
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ import pytest
 import postgres
 from processes import child, ended
 from roundwise import RoundwiseError
+from roundwise.studies.keeping import list_studies
 from roundwise.studies.store import Conflict, StoreError, open_store
 
 KILLS = 25  # a thousand of every command: test_kills, behind the marker
@@ -326,6 +329,23 @@ def _when_back(store):
     raise AssertionError("the server did not come back")
 
 
+USES = (  # whatever reads or writes a store
+    lambda store: store.studies(),
+    lambda store: list_studies(f"sqlite:///{store.address.file}"),
+    lambda store: store.ends(),
+    lambda store: store.read("s"),
+    lambda store: store.recent("s"),
+    lambda store: store.head("s"),
+    lambda store: store.known("another"),
+    lambda store: store.link("s"),
+    lambda store: store.make_link("s"),
+    lambda store: [entry.payload["text"] for entry in store.find("s", "request k")],
+    lambda store: store.append("s", [("noted", {"key": "l"})], 1, overview={"arms": 2}),
+    lambda store: store.append("s", [("noted", {})], 0),
+    lambda store: store.remove("s", 1),
+)
+
+
 class TestDamagedFile:
     @pytest.fixture
     def sound(self, tmp_path):
@@ -380,6 +400,35 @@ class TestDamagedFile:
         data[4096:12288] = random.Random(6).randbytes(8192)
         path.write_bytes(data)
         assert "sound.db is damaged" in self.outcome(path, entries)
+
+    @pytest.mark.parametrize(
+        "table", ["roundwise_study", "roundwise_entry", "roundwise_key", "roundwise_link", "roundwise_schema"]
+    )
+    def test_cells_of_another_type(self, table, tmp_path):
+        """A damaged byte of a row's header turns a text or a number into anything, also into nothing."""
+        whole = tmp_path / "whole.db"
+        with open_store(f"sqlite:///{whole}") as store:
+            store.create("s", {})
+            store.append("s", [("noted", {"text": "x", "key": "k"})], 0)
+            store.make_link("s")
+        with closing(sqlite3.connect(whole)) as connection:  # SQLite itself keeps no type, but for what this says
+            connection.execute("pragma writable_schema = on")
+            connection.execute("update sqlite_master set sql = replace(sql, ' NOT NULL', '') where type = 'table'")
+            connection.commit()
+            columns = [row[1] for row in connection.execute(f"pragma table_info({table})")]
+        for column in columns:
+            for value in ("null", "7", "x'ff00'", "1e300", "'[1]'"):
+                path = tmp_path / "cell.db"
+                for ending in ("", "-wal", "-shm"):
+                    Path(f"{path}{ending}").unlink(missing_ok=True)
+                shutil.copyfile(whole, path)
+                with closing(sqlite3.connect(path)) as connection, suppress(sqlite3.IntegrityError):
+                    connection.execute(f"update {table} set {column} = {value}")
+                    connection.commit()
+                with suppress(RoundwiseError), open_store(f"sqlite:///{path}", create=False) as store:
+                    for use in USES:
+                        with suppress(RoundwiseError):
+                            use(store)
 
 
 def test_messages_have_no_traceback_on_the_way_out(tmp_path):

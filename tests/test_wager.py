@@ -606,7 +606,7 @@ def same(one, other):
 
 
 class TestPredictability:
-    """What a batch is bet on is in its plan, and nothing in the batch can change it."""
+    """What a batch is bet on is fixed before it, and nothing in the batch can change it."""
 
     MEANS = np.array([0.5, 0.45, 0.3, 0.6, 0.0])
 
@@ -616,12 +616,11 @@ class TestPredictability:
 
     @pytest.mark.parametrize("question", SEVEN.values(), ids=SEVEN)
     @pytest.mark.parametrize("noise", [SIGMA_1, Gaussian(1.0), UnknownVariance()])
-    def test_the_plan_holds_what_the_rule_uses(self, question, noise):
+    def test_the_bets_are_those_fixed_before_the_batch(self, question, noise):
         problem, trial = self.after(question, 2, noise)
-        same(trial.plan.memory.choice, trial.kept.choice)
         batch = normal(self.MEANS)(np.random.default_rng(9), trial.plan, 2)
         ledger = ledger_of(problem)
-        fixed = {"choice": trial.plan.memory.choice, "known": trial.kept.known}
+        fixed = {"choice": trial.kept.choice, "known": trial.kept.known}
         settled = ledger.in_parts(problem, trial.kept.won, parts=batch.parts, shifts=ledger.shifts, **fixed)
         same(advance(problem, Wager(), trial, batch).kept.won, settled)
         whole = batch._replace(parts=None)
@@ -641,7 +640,7 @@ class TestPredictability:
     def test_a_new_leader_within_the_batch_is_not_bet_on(self):
         """By hand: every arm is compared with the leader of the past, whoever leads now."""
         problem, trial = self.after(BestArm(), 1, runs=1)
-        leader = int(trial.plan.memory.choice.leader[0])
+        leader = int(trial.kept.choice.leader[0])
         other = (leader + 1) % 5
         pulls = trial.plan.pulls
         means = np.zeros(5)
@@ -854,7 +853,7 @@ def test_the_paper_instances_have_the_lower_bound_that_is_stated():
 def test_pairs_are_what_best_arm_bets_on():
     problem = Problem(BestArm(), 3, 0.1, SIGMA_1)
     trial = play(problem, Wager(), normal(np.array([3.0, 0.0, 1.0])), 1, 1, 1).trial
-    rivals = trial.plan.memory.choice.rivals.pieces
+    rivals = trial.kept.choice.rivals.pieces
     same(rivals, pairs(np.array([[2, 0, 0]]), None))
 
 

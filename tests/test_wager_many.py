@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from roundwise import BestArm, GaussianArms, SubGaussian, Wager, simulate
-from roundwise.betting import best_arm_parts
 from roundwise.betting.rule import ledger_of
 from roundwise.problem import Problem
 from roundwise.simulation.environments import pulled_in_parts
@@ -104,13 +103,3 @@ class TestGate:
     def test_nor_where_noise_alone_tells_arms_apart(self):
         noise = [0.05 * NormalDist().inv_cdf((i + 0.5) / 120) for i in range(120)]
         assert (self.won(np.array(noise)) != 0).mean() > 0.95
-
-    def test_it_does_not_matter_how_many_are_looked_at(self, monkeypatch):
-        """All arms of all runs, or those that are still in: the same bets."""
-        found = []
-        for few in (0.0, 2.0):
-            monkeypatch.setattr(best_arm_parts, "FEW", few)
-            world = GaussianArms(np.linspace(1, 0, 130))
-            (runs,) = simulate(BestArm(), world, [Wager()], runs=6, noise=SIGMA_1, max_batches=40, seed=8)
-            found.append((runs.samples.tolist(), runs.batches.tolist()))
-        assert found[0] == found[1]

@@ -113,7 +113,7 @@ class TestCounts:
         """0/0 is no evidence."""
         problem = Problem(BestArm(), 3, DELTA, noise)
         trial = play(problem, Wager(), normal(np.array([0.4, 0.0, 0.0])), 50, 1, 1).trial
-        silent = trial.plan.memory.choice.leader[:, None] == np.arange(3)
+        silent = trial.kept.choice.leader[:, None] == np.arange(3)
         pulls = np.where(silent, 0.0, trial.plan.pulls)
         after = advance(problem, Wager(), trial, Batch(pulls, pulls * 0.1, pulls))
         others = np.where(silent, 0.0, 1.0).astype(bool)
@@ -155,7 +155,7 @@ class TestFirstBatch:
         trial = advance(problem, Wager(), trial, Batch(pulls, pulls * [5.0, 0.0, 0.0]))
         assert (trial.kept.won.gains == 0).all()
         assert not trial.done
-        assert trial.plan.memory.choice.leader == 0
+        assert trial.kept.choice.leader == 0
         trial = advance(problem, Wager(), trial, Batch(trial.plan.pulls, trial.plan.pulls * [5.0, 0.0, 0.0]))
         assert trial.done
 

@@ -44,7 +44,7 @@ from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
 from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, Stopping, Sum, Volume
+from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, StoppingRule, Sum, Volume
 from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ __all__ = [
     "RoundwiseError",
     "Runs",
     "Statements",
-    "Stopping",
+    "StoppingRule",
     "StoreError",
     "Study",
     "StudyExists",

@@ -19,6 +19,8 @@ them is one sentence on standard error and exit code 2.
 from __future__ import annotations
 
 import difflib
+import heapq
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -82,15 +84,29 @@ class Conflict(StoreError):
     """Somebody else wrote first; nothing was changed."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a name that is not known, with the nearest one that is."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names)}."
-    return InputError(f"There is no {kind} called '{name}'. {hint}")
-
-
 LONGEST = 2000  # letters of one sentence on a screen
+COMPARED = 20  # names that are compared letter by letter with one that is not known
+LISTED = 100  # names that an error lists
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not known, with the nearest one that is.
+
+    Of many names only those with about the same letters in the same places are compared: each comparison takes time
+    that grows with the product of the lengths.
+    """
+    names, letters = sorted(known), set(name)
+
+    def unlike(other: str) -> tuple[int, int]:
+        places = sum(map(operator.ne, name, other))
+        return len(letters.symmetric_difference(other)), places + abs(len(other) - len(name))
+
+    near = difflib.get_close_matches(name, heapq.nsmallest(COMPARED, names, key=unlike), n=1, cutoff=0.5)
+    more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(names[:LISTED])}{more}."
+    return InputError(f"There is no {kind} called '{name[:LONGEST]}'. {hint}")
+
+
 _CONTROL = re.compile(
     "[^\n -~\N{NO-BREAK SPACE}-\U0010ffff]|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )

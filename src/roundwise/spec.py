@@ -278,11 +278,16 @@ def kind_of(kind: Kind, name: str, trusted: bool = False) -> type[Any]:
         raise unknown(f"class in the module '{module}'", path, classes)
     if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
         raise InputError(f"'{name}' is no dataclass, so it cannot be a {room.word}.")
-    has = {*dir(found), *(field.name for field in dataclasses.fields(found))}
-    missing = [each for each in vars(room.owes) if not each.startswith("_") and each not in has]
-    if missing:
+    if missing := missing_from(kind, found):
         raise InputError(f"'{name}' is no {room.word}: it has no {', '.join(f'`{each}`' for each in missing)}.")
     return found
+
+
+def missing_from(kind: Kind, thing: type) -> list[str]:
+    """What a thing of this kind owes and the class has not."""
+    fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
+    has = {*dir(thing), *(field.name for field in fields)}
+    return [each for each in vars(ROOMS[kind].owes) if not each.startswith("_") and each not in has]
 
 
 def imported(module: str) -> None:

@@ -46,8 +46,7 @@ def advance(problem: Problem, policy: Policy[Memory], trial: Trial[Memory], batc
 
 def stuck(problem: Problem, policy: Policy, trial: Trial) -> Bools:
     """Whether the rule will never stop, because a batch came back otherwise than planned. ()"""
-    rule = policy.stopping
-    return rule.broken(problem, trial) if hasattr(rule, "broken") else np.zeros_like(trial.done)
+    return policy.stopping.broken(problem, trial)
 
 
 def conclusion(problem: Problem, policy: Policy, trial: Trial) -> Answer:

@@ -16,6 +16,7 @@ from roundwise.errors import InputError, unknown
 from roundwise.noise import Gaussian
 from roundwise.policies import PET
 from roundwise.problem import Problem
+from roundwise.questions.besides import tolerance_of
 from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Summary
@@ -77,12 +78,12 @@ def bounds(
         asked_for = {"question": question, "tolerance": asked.tolerance or 0.0, "delta": delta, "sigma": sigma}
         print_json({**asked_for, **found.plain(), "measured": measured, "figure": plot and str(plot)})
         return
-    _print(found, delta, seen, bool(asked.tolerance))
+    _print(found, delta, seen, problem)
     if plot is not None:
         print(f"The figure is in {plot}.")
 
 
-def _print(found: Overview, delta: float, seen: Summary | None, tolerant: bool) -> None:
+def _print(found: Overview, delta: float, seen: Summary | None, problem: Problem) -> None:
     stated = found.stated_upper
     print(
         f"Complexity T* = {number(found.complexity)} (for estimating it, T*_b = {number(found.estimable_complexity)}), "
@@ -91,8 +92,9 @@ def _print(found: Overview, delta: float, seen: Summary | None, tolerant: bool) 
     rows = [
         ("any algorithm, at least", number(math.ceil(found.sample_lower)), ""),
         ("any as frugal as below, at least", "", _count(found.expected_batches)),
-        (f"  as stated ({_theorem(found)})", "", "-" if found.stated is None else _count(found.stated.expected)),
     ]
+    if found.stated is not None:
+        rows.append((f"  as stated ({_theorem(found)})", "", _count(found.stated.expected)))
     if seen is not None:
         rows.append(
             (
@@ -101,24 +103,21 @@ def _print(found: Overview, delta: float, seen: Summary | None, tolerant: bool) 
                 f"{seen.batches_mean:.2f} ± {seen.batches_se:.2f}",
             )
         )
-    rows += [
-        ("PET, at most", number(math.ceil(found.upper.samples)), _count(found.upper.batches)),
-        (
-            "  as stated (Theorem 3.11)",
-            "-" if stated is None else number(math.ceil(stated.samples)),
-            "-" if stated is None else _count(stated.batches),
-        ),
-    ]
+    rows.append(("PET, at most", number(math.ceil(found.upper.samples)), _count(found.upper.batches)))
+    if stated is not None:
+        rows.append(("  as stated (Theorem 3.11)", number(math.ceil(stated.samples)), _count(stated.batches)))
     print_table(("", "mean samples", "mean batches"), rows)
-    for sentence in _sentences(found, tolerant):
+    for sentence in _sentences(found, problem):
         print(sentence)
     if seen is not None:
         factor = seen.samples_mean / found.complexity / -math.log(delta)
         print(f"PET needed {factor:.3g} T* ln(1/delta) samples on average.")
 
 
-def _sentences(found: Overview, tolerant: bool) -> list[str]:
+def _sentences(found: Overview, problem: Problem) -> list[str]:
     """What the lower bound on batches is about, and what it says; why it, or a theorem as stated, says nothing."""
+    from roundwise.theory.bounds.lower import stated_for
+
     said = []
     promise = found.promise
     if promise is not None and promise.range > 1:
@@ -144,9 +143,14 @@ def _sentences(found: Overview, tolerant: bool) -> list[str]:
         said.append(f"{_theorem(found)} as stated says less than 'at least one batch' here{reason}.")
     if found.centre is not None and found.constant_centre is None:
         said.append("Assumption 2.2 fails for a constant y; the same proof works with a point y (docs/bounds.md).")
-    if found.stated_upper is None:
-        why = "it is for questions with one right answer" if tolerant else "T_0 is above T*_b"
-        said.append(f"Theorem 3.11 as stated does not apply: {why}.")
+    if tolerance_of(problem.question):
+        said.append("Theorem 3.11 as stated does not apply: it is for questions with one right answer.")
+    elif not stated_for(problem.question):
+        said.append(
+            "The paper states Theorem 2.3, and shows Theorem 3.11 with T*_b = 8 T*, for best arm, top-k and above only."
+        )
+    elif found.stated_upper is None:
+        said.append("Theorem 3.11 as stated does not apply: T_0 is above T*_b.")
     return said
 
 

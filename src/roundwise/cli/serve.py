@@ -59,6 +59,7 @@ def serve(
         stack.callback(gc.enable)
         from roundwise.studies.store import open_store
         from roundwise.web.app import application
+        from roundwise.web.connections import listening
         from roundwise.web.security import doors_of
 
         doors = doors_of(host, name or [], _tokens(tokens))
@@ -73,31 +74,22 @@ def serve(
                 "A server keeps its studies in a database: give --storage sqlite:///... or postgresql://..., and not "
                 "another server. Nothing was started."
             )
-        listening = stack.enter_context(_listening(host, port))
-        _served(application(storage, doors), host, listening, open_, as_json)
+        _served(application(storage, doors), host, stack.enter_context(listening(host, port)), open_, as_json)
 
 
-def _served(application: Application, host: str, listening: socket.socket, open_: bool, as_json: bool) -> None:
+def _served(application: Application, host: str, at: socket.socket, open_: bool, as_json: bool) -> None:
     """Answer until somebody ends it."""
     import uvicorn
 
     from roundwise.web.app import ready, warmed
+    from roundwise.web.connections import configured
 
-    config = uvicorn.Config(
-        application,
-        log_level="critical",  # what goes wrong in a request is logged by the application
-        access_log=False,
-        server_header=False,
-        loop="asyncio",
-        http="h11",
-        ws="none",
-        lifespan="on",
-        timeout_graceful_shutdown=2,
-    )
+    # what goes wrong in a request is logged by the application
+    config = configured(application, log_level="critical", timeout_graceful_shutdown=2)
     ready()
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # what listens everywhere is also reached from here
     shown = f"[{here}]" if ":" in here else here
-    address = f"http://{shown}:{listening.getsockname()[1]}"
+    address = f"http://{shown}:{at.getsockname()[1]}"
     if as_json:
         say(json.dumps({"page": address, "api": f"{address}/api/v1"}))
     else:
@@ -108,7 +100,7 @@ def _served(application: Application, host: str, listening: socket.socket, open_
     gc.freeze()
     gc.enable()
     with warmed(application):
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[at])
 
 
 @contextmanager
@@ -120,22 +112,6 @@ def _example() -> Iterator[str]:
         storage = f"sqlite:///{Path(folder) / 'example.db'}"
         example_studies(storage)
         yield storage
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that the address is known before anybody is told of it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(256)
-    except OSError as error:
-        found.close()
-        raise InputError(
-            f"{host}:{port} cannot be listened at ({error.strerror}). Give another --port or --host."
-        ) from None
-    return found
 
 
 def _tokens(path: Path | None) -> str:

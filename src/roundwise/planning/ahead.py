@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, mapped, take, zeros
+from roundwise.deadline import check_deadline
 from roundwise.noise import items_of
 from roundwise.policies import Policy
 from roundwise.policies.base import limits_of
@@ -23,7 +24,6 @@ from roundwise.problem import Problem
 from roundwise.questions.besides import line_words, one_by_one
 from roundwise.simulation.environments import Environment, Now, drawn
 from roundwise.state import Batch, Plan, Trial, joined
-from roundwise.stopping import exacting
 from roundwise.trial import advance, begin, conclusion, stuck
 
 Places = NDArray[np.intp]
@@ -128,6 +128,7 @@ def ahead(
     book = _Book(problem, policy, world.means)
     alive, asked, rounds, steps = np.arange(runs), zeros((runs, problem.arms)), np.zeros(runs), 0
     while alive.size:
+        check_deadline()
         endless = (trial.record.samples >= MOST_RESULTS) | (steps >= most_rounds)
         over = _nothing_left(policy, trial.plan)
         if steps:
@@ -205,7 +206,7 @@ def _with_most(policy: Policy, most: float) -> Policy:
 def _nothing_left(policy: Policy, plan: Plan) -> Bools:
     """Whether nothing is asked for any more, although there is no answer. ()"""
     none = plan.pulls.sum(axis=-1) == 0
-    if exacting(policy.stopping):  # it needs every batch just as planned
+    if policy.stopping.exact_batches:  # it needs every batch just as planned
         none = none | round_of(plan).cut
     return np.asarray(none)
 

@@ -28,14 +28,41 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, Plain
-from roundwise.errors import InputError
+from roundwise.deadline import check_deadline
+from roundwise.errors import InputError, said
 from roundwise.noise import Noise, family_of, items_of
 from roundwise.planning.worlds import deviations
 from roundwise.problem import Problem
-from roundwise.questions import besides
+from roundwise.questions import Question, besides
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 
-DRAWS = 40_000  # of the estimates, for the power of several comparisons together
+DRAWS = 40_000  # of the estimates, for the power of several comparisons together; at most,
+FEWEST_DRAWS = 2_000  # and at least,
+WORK = 2**32  # draws times comparisons times arms: from here on fewer are drawn
+CHUNK = 2**21  # draws times comparisons that are kept at a time
+MOST_FORMS = 2**24  # comparisons times arms: beyond these there is no fixed design to speak of
+
+
+MOST_COMPARISONS = 20_000  # of an answer: of the top 100 among 200 there are 10 000
+MOST_ARMS = 2_000  # of a plan that somebody waits for
+
+
+def check_size(question: Question, arms: int) -> None:
+    """Raise an InputError where a forecast would take more memory than a server gives to one request."""
+    if arms > MOST_ARMS or comparisons(question, arms) > MOST_COMPARISONS:
+        raise InputError(
+            f"Forecasts of more than {MOST_ARMS} arms, or of answers that consist of more than {MOST_COMPARISONS} "
+            f"comparisons, are not made here. Use {said('`plan`', '`roundwise plan`')} on a machine of your own."
+        )
+
+
+def comparisons(question: Question, arms: int) -> int:
+    """Of how many comparisons an answer consists."""
+    if besides.one_by_one(question):
+        return len(besides.line_words(question, [""] * arms))
+    if question.pieces(arms) is None:  # any arm beyond a level: one comparison an arm
+        return arms
+    return int(question.halfspaces(question.answer(np.zeros(arms)), arms).offsets.size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +167,8 @@ def _comparisons(problem: Problem, means: Floats) -> tuple[Floats, Floats] | Non
         pieces = question.halfspaces(question.answer(means), problem.arms)
     except InputError:
         return None
+    if pieces.offsets.size * problem.arms > MOST_FORMS:
+        return None
     return pieces.dense(problem.arms), np.asarray(pieces.offsets)
 
 
@@ -176,10 +205,15 @@ def _enough(critical: float, gaps: Floats, forms: Floats, null: Floats, each: Fl
     if len(gaps) == 1:
         spread = math.sqrt(float(forms[0] ** 2 @ each))
         return float(((critical * math.sqrt(null[0]) + ndtri(power) * spread) / gaps[0]) ** 2)
-    half = np.random.default_rng(1).standard_normal((DRAWS // 2, len(each)))
-    noise = (np.concatenate([half, -half]) * np.sqrt(each)) @ forms.T
-    root = ((critical * np.sqrt(null) - noise) / gaps).max(axis=-1)
-    return float(max(np.quantile(root, power), 0.0) ** 2)
+    draws = int(np.clip(WORK // forms.size, FEWEST_DRAWS, DRAWS))
+    half = np.random.default_rng(1).standard_normal((draws // 2, len(each)))
+    scaled, needed, roots = forms.T / gaps, critical * np.sqrt(null) / gaps, []
+    step = max(CHUNK // len(gaps), 1)
+    for start in range(0, len(half), step):
+        check_deadline()
+        noise = (half[start : start + step] * np.sqrt(each)) @ scaled
+        roots += [(needed - noise).max(axis=-1), (needed + noise).max(axis=-1)]
+    return float(max(np.quantile(np.concatenate(roots), power), 0.0) ** 2)
 
 
 def _correlations(forms: Floats, shares: Floats, control: int) -> Floats:
@@ -292,6 +326,8 @@ def lower_bound(problem: Problem, means: Sequence[float], deviation: float | Non
     if family is None:
         sigma = float(deviations(problem.noise, mu, deviation).min())
         value = float(lower_bound_at(problem.question, mu, problem.delta, sigma))
+    elif comparisons(problem.question, problem.arms) > MOST_COMPARISONS:
+        return None
     else:
         own = own_lower_bound(problem.question, mu, problem.delta, family)
         value = 0.0 if own is None else float(own[1])

@@ -104,6 +104,7 @@ def plan(
         columns=titles,
         shared=quantity(shared, "shared"),
     )
+    wish.settings.check_classes()
     wish.settings.check_limits()  # what `new` would refuse is refused here
     expected = _expected(wish, around, leads, means, scenario)
     return _planned(wish, expected, _target(expected, target, question), whole_number("runs", runs, 1), quick, progress)

@@ -9,7 +9,6 @@ from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.rows import Row
 from roundwise.planning.wish import Wish
 from roundwise.questions.besides import one_by_one
-from roundwise.stopping import rule_words
 from roundwise.studies.writing import asked_in_words
 
 
@@ -143,5 +142,5 @@ def _if(row: Row) -> str:
 
 
 def _rule(wish: Wish) -> str:
-    said = rule_words(wish.policy.stopping, wish.delta)
+    said = wish.policy.stopping.describe(wish.delta)
     return said or f"Rounds are planned and the end is decided by the rule of {wish.policy.name}, fixed in advance."

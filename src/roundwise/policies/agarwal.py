@@ -19,7 +19,7 @@ from roundwise.policies.base import checked, everywhere, undeclared
 from roundwise.policies.racing import check_racing, ranking
 from roundwise.problem import Problem
 from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 UNSAID = Declared()  # what is proved depends on the gap
 
@@ -42,7 +42,7 @@ class Agarwal:
 
     gap: float = 0.1  # Delta, in the units of the rewards
     rounds: int = 2
-    stopping: Stopping = UNSAID
+    stopping: StoppingRule = UNSAID
     name = "agarwal"
 
     def __post_init__(self) -> None:

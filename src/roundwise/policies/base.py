@@ -19,7 +19,7 @@ from roundwise.problem import Problem
 from roundwise.questions import Complexity, divergence
 from roundwise.questions.base import quiet
 from roundwise.state import Declaration, Memory, Plan, Record, Trial
-from roundwise.stopping import Stopping
+from roundwise.stopping import StoppingRule
 
 
 class Policy(Protocol[Memory]):
@@ -30,7 +30,7 @@ class Policy(Protocol[Memory]):
         """The name on the command line."""
 
     @property
-    def stopping(self) -> Stopping:
+    def stopping(self) -> StoppingRule:
         """When an answer may be given."""
 
     def check(self, problem: Problem) -> None:

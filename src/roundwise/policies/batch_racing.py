@@ -16,7 +16,7 @@ from roundwise.policies.base import checked, filled, limited, undeclared
 from roundwise.policies.racing import Race, check_racing, outcome, placed, started
 from roundwise.problem import Problem
 from roundwise.state import Plan, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 PROVED = Declared(proof="Jun et al. 2016, AISTATS; for sub-Gaussian rewards docs/baselines.md")
 
@@ -34,7 +34,7 @@ class BatchRacing:
 
     batch: float = 1000.0  # b
     most: float | None = None  # pulls of one arm in a batch
-    stopping: Stopping = PROVED
+    stopping: StoppingRule = PROVED
     name = "batch-racing"
 
     def __post_init__(self) -> None:

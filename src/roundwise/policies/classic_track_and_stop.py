@@ -15,7 +15,7 @@ from roundwise.arrays import Floats
 from roundwise.policies.base import best_weights, check_sigma, checked, everywhere
 from roundwise.problem import Problem
 from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, Stopping
+from roundwise.stopping import GLR, StoppingRule
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ClassicTrackAndStop:
 
     batch: int = 1  # b
     own: bool = False  # weights with the divergences of the noise model's own family, where it has one (0/1, counts)
-    stopping: Stopping = field(default_factory=GLR)
+    stopping: StoppingRule = field(default_factory=GLR)
     name = "classic-track-and-stop"
 
     def __post_init__(self) -> None:

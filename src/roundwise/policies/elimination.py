@@ -21,7 +21,7 @@ from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 PROVED = Declared(proof="docs/baselines.md, elimination")
 
@@ -37,7 +37,7 @@ class Elimination:
 
     first_pulls: float = 500.0  # n_1
     growth: float = 4.0
-    stopping: Stopping = PROVED
+    stopping: StoppingRule = PROVED
     name = "elimination"
 
     def __post_init__(self) -> None:

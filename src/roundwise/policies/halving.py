@@ -21,7 +21,7 @@ from roundwise.policies.racing import Race, check_racing, first_round, next_roun
 from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 HILLEL = Declared(proof="Hillel et al. 2013, NeurIPS; for these constants docs/baselines.md, hillel")
 KARPOV = Declared(proof="Karpov, Zhang and Zhou 2020, FOCS; for these constants docs/baselines.md, karpov")
@@ -43,7 +43,7 @@ class Hillel:
     54.0
     """
 
-    stopping: Stopping = HILLEL
+    stopping: StoppingRule = HILLEL
     name = "hillel"
 
     def check(self, problem: Problem) -> None:
@@ -83,7 +83,7 @@ class Karpov:
     214.0
     """
 
-    stopping: Stopping = KARPOV
+    stopping: StoppingRule = KARPOV
     name = "karpov"
 
     def check(self, problem: Problem) -> None:

@@ -18,7 +18,7 @@ from roundwise.policies.racing import check_racing
 from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 ROUNDS = 60  # the pulls of an arm grow with every round: nobody gets that far
 
@@ -50,7 +50,7 @@ class Jin2019:
 
     c: float = 8.0  # Q = c / eps^2
     seed: int = 1
-    stopping: Stopping = PROVED
+    stopping: StoppingRule = PROVED
     name = "jin-2019"
 
     def __post_init__(self) -> None:

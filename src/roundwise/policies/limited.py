@@ -13,7 +13,7 @@ from roundwise.arrays import Floats, merged
 from roundwise.policies.base import Policy, check_room, limited
 from roundwise.problem import Problem
 from roundwise.state import Batch, Plan, Table, Trial, joined
-from roundwise.stopping import Stopping
+from roundwise.stopping import StoppingRule
 
 
 class Split(NamedTuple):
@@ -42,7 +42,7 @@ class Limited:
         return self.policy.name
 
     @property
-    def stopping(self) -> Stopping:
+    def stopping(self) -> StoppingRule:
         """The stopping rule of the policy within."""
         return self.policy.stopping
 

@@ -17,7 +17,7 @@ from roundwise.policies.racing import check_racing, leading, ranking
 from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
 from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 PROVED = Declared(proof="Kalyanakrishnan et al. 2012, ICML; also docs/baselines.md, lucb")
 
@@ -32,7 +32,7 @@ class LUCB:
     """
 
     batch: float = 2.0  # b
-    stopping: Stopping = PROVED
+    stopping: StoppingRule = PROVED
     name = "lucb"
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from roundwise.policies.racing import check_racing
 from roundwise.policies.tri_bbai import first_stage, passes, second_stage
 from roundwise.problem import Problem
 from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 RECALLED = 32.0  # the constant c, from memory
 PROVED = Declared(
@@ -51,7 +51,7 @@ class OptBBAI:
 
     alpha: float = 1.05
     c: float = RECALLED
-    stopping: Stopping = PROVED
+    stopping: StoppingRule = PROVED
     name = "opt-bbai"
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from roundwise.questions.base import Answer, quiet
 from roundwise.questions.besides import features_of, level_of, tolerance_of
 from roundwise.questions.design import ROUGH, basis, best_design, estimate
 from roundwise.state import Batch, Declaration, Plan, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 PROVED = Declared(proof="docs/linear.md, a batched elimination")
 
@@ -44,7 +44,7 @@ class Rage:
 
     first_pulls: float = 100.0  # of each dimension
     growth: float = 3.0
-    stopping: Stopping = PROVED
+    stopping: StoppingRule = PROVED
     name = "rage"
 
     def __post_init__(self) -> None:

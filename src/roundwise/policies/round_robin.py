@@ -11,7 +11,7 @@ from roundwise.arrays import Floats
 from roundwise.policies.base import checked, everywhere, grid_step, whole
 from roundwise.problem import Problem
 from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, Stopping
+from roundwise.stopping import GLR, StoppingRule
 
 
 class Step(NamedTuple):
@@ -29,7 +29,7 @@ class RoundRobin:
     [180.0, 180.0]
     """
 
-    stopping: Stopping = field(default_factory=GLR)
+    stopping: StoppingRule = field(default_factory=GLR)
     first_time: float = 1800.0
     growth: float = 2.0
     name = "round-robin"

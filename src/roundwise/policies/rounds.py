@@ -14,7 +14,7 @@ from roundwise.errors import InputError
 from roundwise.policies.base import Policy, checked, limited
 from roundwise.problem import Problem
 from roundwise.state import Plan, Record, Trial
-from roundwise.stopping import Stopping, anytime, looks_ahead
+from roundwise.stopping import StoppingRule
 
 LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and nothing else is said
 
@@ -60,7 +60,7 @@ class Rounds:
         return self.policy.name
 
     @property
-    def stopping(self) -> Stopping:
+    def stopping(self) -> StoppingRule:
         """The stopping rule of the policy within."""
         return self.policy.stopping
 
@@ -68,7 +68,7 @@ class Rounds:
         """A rule that may be asked after any batch; a share for every arm; room for all of them."""
         self.policy.check(problem)
         checked(
-            anytime(self.stopping) or (self.round is None and self.split is None),
+            self.stopping.any_time or (self.round is None and self.split is None),
             f"The policy '{self.name}' has rounds of its own: a size or a split goes with a policy that may look "
             "after any round, such as 'wager'.",
         )
@@ -83,7 +83,7 @@ class Rounds:
     @property
     def size(self) -> float | None:
         """How many results a round has, if that is fixed."""
-        if self.round is not None or self.budget is None or not (self.told and looks_ahead(self.stopping)):
+        if self.round is not None or self.budget is None or not (self.told and self.stopping.uses_budget):
             return self.round
         return max(1.0, math.ceil(self.budget / LOOKS))
 
@@ -95,9 +95,13 @@ class Rounds:
 
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """The next round of what the policy plans."""
-        own, cut = trial.plan.memory
-        within = own._replace(left=trial.plan.left, last=trial.plan.last)
-        return self._within(self.policy.next(problem, trial._replace(plan=within)), trial.record, cut)
+        plan = self.policy.next(problem, trial._replace(plan=self.own_plan(trial.plan)))
+        return self._within(plan, trial.record, trial.plan.memory.cut)
+
+    def own_plan(self, plan: Plan) -> Plan:
+        """The plan of the policy within, as that policy sees it: with what is left of the budget."""
+        own: Plan = plan.memory.plan
+        return own._replace(left=plan.left, last=plan.last)
 
     def again(self, plan: Plan, record: Record) -> Plan:
         """A plan that was made for another budget, kept within this one."""
@@ -110,7 +114,7 @@ class Rounds:
 
         Only for rules that look ahead: what others make of a batch has nothing to do with what is left.
         """
-        if self.budget is None or not (self.told and looks_ahead(self.stopping)):
+        if self.budget is None or not (self.told and self.stopping.uses_budget):
             return plan
         after = np.maximum(self.budget - record.samples - pulls.sum(axis=-1), 0.0)
         own = round_of(plan).plan.last

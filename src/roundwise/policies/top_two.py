@@ -20,7 +20,7 @@ from roundwise.policies.racing import check_racing
 from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
 from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, Stopping
+from roundwise.stopping import GLR, StoppingRule
 
 
 class Led(NamedTuple):
@@ -41,7 +41,7 @@ class TopTwo:
 
     batch: int = 1  # b
     share: float = 0.5  # beta
-    stopping: Stopping = field(default_factory=GLR)
+    stopping: StoppingRule = field(default_factory=GLR)
     name = "top-two"
 
     def __post_init__(self) -> None:

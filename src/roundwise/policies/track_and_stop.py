@@ -12,7 +12,7 @@ from roundwise.policies.base import best_weights, check_sigma, checked, everywhe
 from roundwise.policies.round_robin import Step, checked_grid
 from roundwise.problem import Problem
 from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, Stopping
+from roundwise.stopping import GLR, StoppingRule
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class TrackAndStop:
     """Sample in the proportions w* at the empirical means, updated between batches only.
 
     D-tracking steers all pulls so far towards w*, C-tracking only those of the batch; forced exploration keeps every
-    arm at sqrt(t) - K/2 pulls at least. The paper says which of them it ran nowhere; its third
-    figure appears only without forced exploration (docs/baselines.md).
+    arm at sqrt(t) - K/2 pulls at least. The paper does not say which of them it ran; the heavy tail of its third figure
+    is there in all of them (docs/reproducing.md).
     """
 
-    stopping: Stopping = field(default_factory=GLR)
+    stopping: StoppingRule = field(default_factory=GLR)
     tracking: Literal["D", "C"] = "D"
     forced: bool = True
     first_time: float = 900.0

@@ -16,7 +16,7 @@ from roundwise.policies.base import checked, everywhere, undeclared, whole
 from roundwise.policies.racing import check_racing
 from roundwise.problem import Problem
 from roundwise.state import Declaration, Memory, Plan, Record, Trial
-from roundwise.stopping import Declared, Stopping
+from roundwise.stopping import Declared, StoppingRule
 
 
 class Stage(NamedTuple):
@@ -34,7 +34,7 @@ class TriBBAI:
     """
 
     alpha: float = 1.05
-    stopping: Stopping = field(
+    stopping: StoppingRule = field(
         default=Declared(
             "tri-bbai is correct as delta tends to 0 only, and its quantities are recalled, not read in print; its "
             "last stage does not test"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +30,6 @@ CONTENDERS, WIDER = 25.0, 4.0  # so many contenders of more than CROWD arms wide
 SHARED = 2 / 3  # of the first batch, where arms share items
 SMALLEST = 0.1  # xmin: a batch is at least this share of all samples so far
 CAUTIOUS, BOLD = 20.0, 250.0  # of the price over K: bets are less bold below, and on the first batch bolder from here
-
-
-class Fixed(NamedTuple):
-    """What the bets on the planned batch will be, fixed before it."""
-
-    choice: Any  # of the ledger
 
 
 @dataclass(frozen=True)
@@ -89,7 +82,7 @@ class Wager:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
         always, jump = np.ones(runs, dtype=np.bool_), self._jump(problem)
-        return Plan(pulls, always, Fixed(None), parts=FIRST_PARTS, jump=jump)
+        return Plan(pulls, always, parts=FIRST_PARTS, jump=jump)
 
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
@@ -117,7 +110,7 @@ class Wager:
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
         parts = most_parts(problem.noise, PARTS)
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
-        return Plan(pulls, trial.plan.may_stop, Fixed(kept.choice), parts=parts, jump=jump)
+        return Plan(pulls, trial.plan.may_stop, parts=parts, jump=jump)
 
     def _crowd(self, problem: Problem, known: Known, wanted: Floats, confidence: Floats) -> Floats:
         """The least batch while many arms crowd near the top, in samples so far (docs/wager.md). ()"""

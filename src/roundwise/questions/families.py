@@ -17,6 +17,19 @@ from numpy.typing import ArrayLike, NDArray
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
 
+MOST_EVENTS = 2.0**53  # beyond it not every whole number is a float, and sums of a few leave the 64 bits of an integer
+
+
+def countable(events: Floats) -> Floats:
+    """The same numbers of events, once it is sure that numbers of this size can be drawn and dealt into parts."""
+    largest = float(np.max(events, initial=0.0))
+    if largest > MOST_EVENTS:
+        raise InputError(
+            f"An arm would have {largest:.1g} events in one batch, more than can be counted exactly. Give counts in "
+            "larger units, such as thousands of events."
+        )
+    return events
+
 
 class Family(Protocol):
     """Laws of rewards, one for each mean in a range."""
@@ -138,7 +151,7 @@ class PoissonFamily(_Alike):
 
     def drawn(self, rng: np.random.Generator, counts: Floats, means: Floats) -> Floats:
         """Poisson."""
-        return rng.poisson(counts * means).astype(np.float64)
+        return rng.poisson(countable(counts * means)).astype(np.float64)
 
     def bends(self, means: Floats, steps: Floats) -> tuple[Floats, Floats]:
         """step/lambda and mu/lambda^2."""

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
+from roundwise.deadline import check_deadline
 from roundwise.errors import RoundwiseError
 from roundwise.questions.base import quiet
 
@@ -100,6 +101,7 @@ def _searched(problem: Costs, pace: Pace, exact: float) -> tuple[Floats, Floats,
     best, least, most = np.ones(now.pulls.shape), np.full(runs, np.inf), np.zeros(runs)
     at = np.arange(runs)
     for _ in range(STEPS):
+        check_deadline()
         bent = problem.bent(now.pulls, now.prices)
         weakest = bent.costs.min(axis=-1)
         amount = total(now.pulls) / weakest

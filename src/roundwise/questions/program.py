@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roundwise.deadline import check_deadline
 from roundwise.errors import RoundwiseError
 
 __all__ = ["EXACT", "ROUGH", "Allocation", "bipartite", "certified", "general"]
@@ -133,6 +134,7 @@ def _interior_point(system: _System, cost: _Array, tolerance: float) -> tuple[_A
     m = z.shape[-1]
 
     for _ in range(_ITERATIONS):
+        check_deadline()
         s, v = w[:, :m], w[:, m:]
         spent, x = system.rows(v), system.columns(z)
         n = cost / v * (np.maximum.reduce(spent, axis=-1, keepdims=True) * (1.0 + _ROUNDING))

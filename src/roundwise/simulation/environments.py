@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, added, zeros
+from roundwise.contract import is_own, refuse
 from roundwise.errors import InputError
 from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, items_of, known_sigma
 from roundwise.problem import Problem
@@ -205,6 +206,36 @@ class PoissonArms(FamilyArms):
     """Counts of events. `means` are K rates per pull, or a function (rng, runs) -> (runs, K) for random instances."""
 
     noise: Noise = field(default_factory=Poisson, init=False)
+
+
+def check_environment(environment: Environment, needs: Needs) -> None:
+    """Raise an InputError where a world of the user's own gives what cannot come back."""
+    if not is_own(environment):
+        return
+    what, arms = f"world '{type(environment).__name__}'", environment.arms
+    if len(environment.names) != arms:
+        refuse(what, f"`names` has {len(environment.names)} names for {arms} arms", "every arm has one")
+    rng, outcome = np.random.default_rng(1), environment.noise.outcome
+    world = environment.world(rng, 2)
+    if np.shape(world.means) != (2, arms) or not np.isfinite(world.means).all():
+        found = f"`world` has means of shape {np.shape(world.means)} for 2 runs"
+        refuse(what, found, f"they must be finite numbers of shape {(2, arms)}")
+    pulls = np.full((2, arms), 5.0)
+    batch, _ = environment.pull(rng, world, pulls, needs)
+    for name, values in (("counts", batch.counts), ("totals", batch.totals)):
+        if np.shape(values) != pulls.shape or not np.isfinite(values).all():
+            refuse(what, f"`pull` returns {name} of shape {np.shape(values)}", f"finite numbers of shape {pulls.shape}")
+    if ((batch.counts < 0) | (batch.counts > pulls)).any():
+        refuse(what, f"`pull` returns {batch.counts.max():g} results of an arm", f"only {pulls.max():g} were asked for")
+    slack = 1e-9 * np.maximum(np.abs(batch.totals), 1.0)
+    with np.errstate(invalid="ignore"):
+        low, high = (np.where(batch.counts > 0, batch.counts * end, 0.0) for end in (outcome.low, outcome.high))
+    whole = not outcome.whole or bool((batch.totals == np.floor(batch.totals)).all())
+    if ((batch.totals < low - slack) | (batch.totals > high + slack)).any() or not whole:
+        found = "`pull` returns results that its own `noise` says are impossible"
+        refuse(what, found, f"they must lie between {outcome.low:g} and {outcome.high:g}")
+    if needs == "squares" and batch.scatter is None:
+        refuse(what, "`pull` returns no `scatter`", "the noise model needs the spread of the results")
 
 
 def drawn(

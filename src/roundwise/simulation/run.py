@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Plain, stacked, take
+from roundwise.contract import check_classes
 from roundwise.errors import InputError
 from roundwise.noise import Noise, deviations_of, family_of, items_of, known_sigma
 from roundwise.policies import Policy
@@ -27,7 +29,7 @@ from roundwise.problem import Problem, whole_number
 from roundwise.questions import Question
 from roundwise.questions.besides import check_means, complexity_at, true_shown
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
-from roundwise.simulation.environments import Environment, drawn, mismatch
+from roundwise.simulation.environments import Environment, check_environment, drawn, mismatch
 from roundwise.simulation.summary import Runs
 from roundwise.state import Batch, Trial
 from roundwise.trial import advance, begin, conclusion, stuck
@@ -86,12 +88,22 @@ def blocks(
     if not (max_samples > 0 and max_batches > 0):
         raise InputError("`max_samples` and `max_batches` must be positive.")
     limits = (min(max_samples, 2.0**53), max_batches)
+    watch = watch or {}
     if math.isfinite(max_samples):  # it is cut off there, and is not told
-        policy = Rounds(policy, budget=float(math.floor(max_samples)), told=False)
+        policy, watch = _within(Rounds(policy, budget=float(math.floor(max_samples)), told=False), watch)
     size = block_size(load(problem))
-    setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch or {})
+    setting = Setting(problem, environment, name, policy, seed, keep_counts, limits, watch)
     number = number_of_blocks(problem, runs)
     return (Job(setting, block, min(size, runs - block * size)) for block in range(number))
+
+
+def _within(rounds: Rounds, watch: Watch) -> tuple[Rounds, Watch]:
+    """A policy within limits, and the watch of it: what is watched sees the plan of the policy itself."""
+    return rounds, {key: partial(_look_within, rounds, look) for key, look in watch.items()}
+
+
+def _look_within(rounds: Rounds, look: Callable[[Trial], Array], trial: Trial) -> Array:
+    return look(trial._replace(plan=rounds.own_plan(trial.plan)))
 
 
 def number_of_blocks(problem: Problem, runs: int) -> int:
@@ -272,7 +284,8 @@ def simulate(
     undecided. With a `budget` nothing is asked for beyond it, and plans say how many results are left: claims are bet
     on towards it. A `round` is the size of every batch, a `split` the shares of the arms in it. `workers` is how many
     processes to use, `cluster` the address, the scheduler file or a client of a dask cluster to use instead; the
-    numbers stay the same. `progress` is called with the number of runs done.
+    numbers stay the same. `progress` is called with the number of runs done. Each function of `watch` is called with
+    trials that have just ended, with the policy's own plan in them, and returns one value for each run.
 
     >>> from roundwise import BestArm, GaussianArms, PET
     >>> (runs,) = simulate(BestArm(), GaussianArms([1.0, 0.0]), [PET()], runs=10)
@@ -282,14 +295,18 @@ def simulate(
     check_place(workers, cluster)
     problem = Problem(question, environment.arms, delta, environment.noise if noise is None else noise)
     named = policies if isinstance(policies, Mapping) else dict(_labelled(policies))
+    check_environment(environment, problem.noise.needs)
+    for policy in named.values():
+        check_classes(problem, policy)
+    watched: dict[str, tuple[Policy, Watch]] = {name: (policy, watch or {}) for name, policy in named.items()}
     if budget is not None or round is not None or split is not None:
         shares = None if split is None else tuple(split)
-        named = {name: Rounds(policy, budget, round, shares) for name, policy in named.items()}
-    for policy in named.values():
+        watched = {name: _within(Rounds(policy, budget, round, shares), watch or {}) for name, policy in named.items()}
+    for policy, _ in watched.values():
         policy.check(problem)
     jobs = [
         job
-        for name, policy in named.items()
+        for name, (policy, look) in watched.items()
         for job in blocks(
             problem,
             environment,
@@ -300,7 +317,7 @@ def simulate(
             keep_counts=keep_counts,
             max_samples=max_samples,
             max_batches=max_batches,
-            watch=watch,
+            watch=look,
         )
     ]
     parts: dict[int, Runs] = {}

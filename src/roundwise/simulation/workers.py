@@ -152,7 +152,7 @@ def _address(cluster: str | Path) -> str:
 
 @contextmanager
 def _processes(number: int) -> Iterator[Place]:
-    pool = ProcessPoolExecutor(number, initializer=_follow_parent)
+    pool = ProcessPoolExecutor(number, initializer=follow_parent)
     try:
         yield Place(pool, lambda: number, pickle.dumps, lambda: None)
     except BrokenProcessPool:
@@ -164,7 +164,7 @@ def _processes(number: int) -> Iterator[Place]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """In a worker process: leave Ctrl-C to the parent, and end when it ends, even if it is killed."""
     import multiprocessing
     import os

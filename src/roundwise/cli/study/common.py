@@ -63,7 +63,7 @@ Cumulative = Annotated[
 ]
 New = Annotated[
     bool,
-    typer.Option("--new", "--again", help="All of it is new, whatever it looks like.", rich_help_panel=FILES),
+    typer.Option("--new", "--again", help="Treat all of it as new, but for recorded ids.", rich_help_panel=FILES),
 ]
 AverageIds = Annotated[
     bool,

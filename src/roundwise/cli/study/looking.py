@@ -33,6 +33,7 @@ def status(name: Name, storage: Storage = None, as_json: Json = False) -> None:
 def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     """All studies of the storage: their state, answer, and results of their budget."""
     from roundwise.studies import keeping
+    from roundwise.studies.guarantee import guarantee_mark
     from roundwise.studies.words import count
 
     found = keeping.list_studies(storage)
@@ -46,7 +47,8 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     for each in found:
         came = count(each["results"]) + ("" if each["budget"] is None else f" of {count(each['budget'])}")
         waiting = "" if each["since"] is None else f"since {each['since'][:16]}"
-        stands = each["answer"] or each["state"]
+        mark = guarantee_mark(str(each["guarantee"]))
+        stands = (each["answer"] or each["state"]) + (f" ({mark})" if mark else "")
         rows.append((each["name"], stands, came, waiting, each["changed"][:16], each["by"]))
     print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
     say("Next: `roundwise status NAME` shows where one stands.")

@@ -43,7 +43,7 @@ def new(
     round_: options.WholeRound = None,
     split: options.Shares = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Drawn, unless you want the same study again; choose it beforehand.")
+        int | None, typer.Option("--seed", help="Reproduce a study; row order must then be unrelated to values.")
     ] = None,
     named: ColumnNames,
     items: options.SameItems = False,

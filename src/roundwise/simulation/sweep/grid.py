@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from roundwise.arrays import Plain
+from roundwise.contract import check_classes
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
 from roundwise.noise import Noise
 from roundwise.policies import Policy
@@ -151,6 +152,7 @@ def _grid(found: Plain, path: Path) -> Grid:
             cell = Cell(problem, one.environment, policy, runs, seed, limits, one.plain, asked, one.name)
             try:
                 cell.limited.check(problem)
+                check_classes(problem, policy)
             except InputError as error:
                 impossible[f"{cell.labels['policy']} on {asked}: {error}"] = None
             else:
