@@ -10,14 +10,14 @@ import math
 import numpy as np
 
 from roundwise import BestArm, Binary, Poisson, Problem, SubGaussian
-from roundwise.betting import bounds
-from roundwise.betting.bounds import Bets, Kept, Placed, means_of
-from roundwise.estimates import Known, Past
+from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, split_counts
+from roundwise.model.estimates import Estimates, Past
 from roundwise.noise.binary import hypergeometric
 from roundwise.noise.gaussian import bridged
 from roundwise.noise.poisson import multinomial
 from roundwise.questions.base import pairs
-from roundwise.state import FIRST_PARTS, PARTS, Batch, Parts, cut
+from roundwise.rules.eprocess import bounds
+from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, means_of
 from run import row
 
 SIZES, DEALINGS, RUNS = (30, 80, 160, 250, 300), 16, 200
@@ -40,7 +40,7 @@ def dealt(rng, law, n, parts, dealings):
     """A batch of n results of both arms in all runs."""
     _, mean, _, _, drawn, deal = law
     counts, totals = np.full((RUNS, 2), float(n)), drawn(rng, n, mean).astype(float)
-    cuts = cut(counts, parts)
+    cuts = split_counts(counts, parts)
     given = np.ascontiguousarray(cuts.transpose()), np.ascontiguousarray(totals.transpose())[:, None], dealings
     found = bridged(rng, *given, 1.0) if deal is None else deal(rng, *given)
     return Batch(counts, totals, parts=Parts(cuts, found.transpose()))
@@ -55,17 +55,17 @@ def widths(law, forms, seed=1, sizes=SIZES, after=range(1, 100)):
     past, placed = Past.none((RUNS, 2)), []
 
     def known():
-        return Known(past, past.means, noise.variance(past))
+        return Estimates(past, past.means, noise.variance(past))
 
     for number, n in enumerate(sizes):
         batch = dealt(rng, law, n * times, PARTS if number else FIRST_PARTS, DEALINGS if number else 1)
         for p in [None] if number else range(FIRST_PARTS):
             part = batch if p is None else batch.parts.batch(p)
-            placed.append(Placed(None, known(), None, part, not number))
+            placed.append(PlacedBet(None, known(), None, part, not number))
             past = past.plus(part, same_batch=bool(p))
         if number + 1 not in after:
             continue
-        bound = Bets(problem, placed, Kept(None, known(), None)).bound(forms, problem.goal)
+        bound = BetHistory(problem, placed, RuleState(None, known(), None)).bound(forms, problem.goal)
         dense = forms.coefficients[0]
         estimate = (dense * past.means[:, forms.arms[0]]).sum(axis=-1)
         error = deviation * np.sqrt((dense**2).sum(axis=-1) / past.counts[0, 0])

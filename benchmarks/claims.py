@@ -13,7 +13,7 @@ import numpy as np
 
 import classical
 from roundwise import BernoulliArms, Chances, Claims, GaussianArms, SubGaussian, simulate
-from roundwise.betting.claims import Claiming
+from roundwise.rules.eprocess.claims import ClosedTestingRule
 
 ACR20 = (0.36, 0.34, 0.47, 0.465, 0.537)  # responders: placebo, four doses
 MIGRAINE = (0.098, 0.125, 0.114, 0.254, 0.19, 0.215, 0.237, 0.362)  # free of pain: placebo, seven doses
@@ -98,7 +98,7 @@ def open_ended(runs):
 
 
 @dataclass(frozen=True)
-class AllTrue(Claiming):
+class AllTrue(ClosedTestingRule):
     """Claims that end when those are shown that are true, which nobody knows but a simulation."""
 
     true: tuple[bool, ...] = ()

@@ -27,9 +27,9 @@ from roundwise import (
     Wager,
     simulate,
 )
+from roundwise.model.batch import Batch, Parts, split_counts
+from roundwise.model.trial import advance, begin
 from roundwise.simulation import environments
-from roundwise.state import Batch, Parts, cut
-from roundwise.trial import advance, begin
 from run import PAPER, row
 
 NORMAL = {
@@ -95,7 +95,7 @@ def evidence_of(question, policy, seed, several):
     """log of what was won for what the data favour, and whether the study is over: one seed, one batch."""
     problem = Problem(question, 2, 0.05, Binary())
     trial = begin(problem, policy)
-    parts = cut(COUNTS, trial.plan.parts)
+    parts = split_counts(COUNTS, trial.plan.parts)
     rng = np.random.Generator(np.random.PCG64([seed, 1]))
     totals = Binary().dealt(rng, parts.transpose(), TOTALS[:, None], several).transpose()
     trial = advance(problem, policy, trial, Batch(COUNTS, TOTALS, parts=Parts(parts, totals)))

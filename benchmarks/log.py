@@ -17,11 +17,11 @@ import numpy as np
 
 from roundwise import BestArm, Binary, Chances, Claims, load_study
 from roundwise.policies import Wager
-from roundwise.studies.replay import replayed
-from roundwise.studies.settings import Settings
-from roundwise.studies.store import open_store
-from roundwise.studies.store.log import Head, extended, written
-from roundwise.studies.study import Study
+from roundwise.store import open_store
+from roundwise.store.log import Head, extended, written
+from roundwise.study.replay import replayed
+from roundwise.study.settings import Settings
+from roundwise.study.study import Study
 
 ARMS = ("a", "b", "c")
 PULLS = 20  # of each arm, in a batch

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from roundwise import BestArm, GaussianArms, TrackAndStop, Wager, simulate
-from roundwise.stopping import GLR, Heuristic
+from roundwise.rules import GLR, Heuristic
 from run import SIGMA_1, cpu, header, row
 
 HERE = Path(__file__).parent

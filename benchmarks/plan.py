@@ -83,7 +83,7 @@ def case(text: str) -> StudyPlan:
 
 def tables(found: StudyPlan) -> str:
     """What the page shows of a plan."""
-    from roundwise.planning.page import front_table, power_table, row_table
+    from roundwise.planning.render import front_table, power_table, row_table
 
     def markdown(table: list[list[str]]) -> str:
         rows = [f"| {' | '.join(row)} |" for row in table]
@@ -113,7 +113,7 @@ def write() -> None:
 def studies(name: str, first: int, number: int, keep: Path | None) -> None:
     """So many studies by script, against the forecast of 4000 runs."""
     import scripted
-    from roundwise.planning.ahead import ahead
+    from roundwise.planning.forecast import ahead
     from test_plan_studies import FORECASTS
 
     question, words = FORECASTS[name]

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from roundwise import BestArm, Binary, create_study, load_study
-from roundwise.studies.store import open_store
+from roundwise.store import open_store
 
 SOURCE = Path(__file__).parents[1] / "src"
 PAGE = Path(__file__).parents[1] / "docs" / "service.md"
@@ -82,7 +82,7 @@ def prepare(storage: str) -> None:
             study.tell(results(asked.table, rng), again=True)
         study.ask()
         payload, state = study.state.settings.payload(), study.state
-    from roundwise.studies.writing import overview
+    from roundwise.study.transactions import overview
 
     with open_store(storage) as store:
         for i in range(STUDIES):

@@ -28,9 +28,9 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.dealing import dealt_sums
-from roundwise.state import Batch
-from roundwise.trial import advance, begin
+from roundwise.model.batch import Batch
+from roundwise.model.random_partition import partition_sums
+from roundwise.model.trial import advance, begin
 from run import SIGMA_1, cpu, header, row
 from wager_cases import HELD_OUT, INSTANCES, LOCATELLI
 
@@ -65,7 +65,7 @@ def dearest(problem, policy, start, end, dealings):
         pulls = trial.plan.pulls
         batch = Batch(pulls, pulls * means + np.sqrt(pulls) * rng.standard_normal(problem.arms))
         if dealings:
-            parts = dealt_sums(problem.noise, batch.counts, batch.totals, 1, number, trial.plan.parts)
+            parts = partition_sums(problem.noise, batch.counts, batch.totals, 1, number, trial.plan.parts)
             batch = batch._replace(parts=parts._replace(totals=parts.totals[:dealings]))
         if number >= start:
             worst = max(

@@ -3,8 +3,8 @@
 from contextlib import contextmanager
 
 from roundwise import BestArm, Binary, create_study
-from roundwise.studies.keeping import verified
-from roundwise.studies.replay import replayed
+from roundwise.study.audit import verified
+from roundwise.study.replay import replayed
 
 ARMS = ("a", "b", "c")
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from roundwise.studies.drift import Agreement, agreement, differs
+from roundwise.study.diagnostics import Agreement, agreement, differs
 
 Array = NDArray[np.float64]
 TOLERANCE = 1e-9  # of the quadratures and sums, not of the bets

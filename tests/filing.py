@@ -1,7 +1,7 @@
 """Tables written to a file and read as results: what the tests of files share."""
 
 from roundwise import Binary
-from roundwise.studies.results import Columns, Earlier, Options, read_results
+from roundwise.ingest import Columns, Earlier, Options, read_results
 
 ARMS = ["placebo", "25mg", "Big button"]
 WITH_IDS = Columns(id="user")

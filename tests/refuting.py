@@ -96,7 +96,7 @@ def left_out(report):
         found.append((f"difference of {arm.name}", arm.difference, arm.difference_lower, arm.difference_upper))
         found.append((f"lift of {arm.name}", arm.lift, arm.lift_lower, arm.lift_upper))
         if arm.mean is not None:
-            found.append((f"{arm.name} behind the best", best - arm.mean, arm.behind, None))
+            found.append((f"{arm.name} behind the best", best - arm.mean, arm.gap_to_leader, None))
         if arm.mean is not None and leads is not None and arm.name != leads:
             found.append((f"{arm.name} behind the leader", means[leads] - arm.mean, arm.trails_least, arm.trails_most))
     for claim in report.claim_rows:

@@ -22,10 +22,10 @@ from roundwise import (
     Wager,
     create_study,
 )
-from roundwise.arrays import mapped
-from roundwise.state import Batch
-from roundwise.studies.drift import SURPRISING
-from roundwise.trial import advance, begin
+from roundwise.arrays import tree_map
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin
+from roundwise.study.diagnostics import SURPRISING
 
 FIVE = GaussianArms([0.3, 0.2, 0.1, 0.0, 0.0])
 THIRDS = Replay(("a", "b", "c"), [0.0, 0.5, 1.0], [[10, 80, 10], [15, 80, 5], [20, 70, 10]])
@@ -73,7 +73,7 @@ def chances(question, noise, world, moved=lambda rng, batch: batch, first=30, ru
         trial, truth, batches = begin(problem, policy), world.world(rng, 1), []
         while not trial.done and len(batches) < 12:
             batch, _ = world.pull(rng, truth, trial.plan.pulls[None], noise.needs)
-            batches.append(moved(rng, mapped(lambda array: array[0], batch)))
+            batches.append(moved(rng, tree_map(lambda array: array[0], batch)))
             trial = advance(problem, policy, trial, batches[-1])
             found = disagreement(problem, batches, shifts=isinstance(question, BestArm))
             least[run] = min(least[run], 1.0 if found is None else found.chance)

@@ -12,13 +12,13 @@ import pytest
 
 import test_wager
 from roundwise import BestArm, Binary, Bounded, Gaussian, Poisson, Problem, SubGaussian, UnknownVariance
-from roundwise.betting import aims, bounds
-from roundwise.betting.aims import Course
-from roundwise.betting.bounds import Bets, Kept, Placed, _ladder, means_of
-from roundwise.betting.lined_up import lined_up
-from roundwise.estimates import Known, Past
+from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, Parts, ValueTable, split_counts, stack_parts
+from roundwise.model.estimates import Estimates, Past
 from roundwise.questions.base import Halfspaces, pairs
-from roundwise.state import FIRST_PARTS, PARTS, Batch, Parts, Table, cut, one_dealing
+from roundwise.rules.eprocess import bound_bets, bounds
+from roundwise.rules.eprocess.bound_bets import Course
+from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, _ladder, means_of
+from roundwise.rules.eprocess.parts_as_batches import parts_to_batches
 
 SIZES = (30, 80, 160, 250, 300)
 Array = Any
@@ -58,7 +58,7 @@ def batch_of(law: Law, rng: Any, runs: int, n: int, parts: int, dealings: int) -
     """A batch of n rows of two arms in each run, dealt so many times."""
     rows = law.rows(rng, (runs, 2, n))
     counts = np.full((runs, 2), float(n))
-    cuts = cut(counts, parts)
+    cuts = split_counts(counts, parts)
     edges = np.append(0, cuts[0, 0, 0].cumsum()).astype(int)
     totals = np.zeros((runs, dealings, 2, parts))
     scatter, tables = np.zeros(totals.shape), np.zeros((*totals.shape, len(law.values or ())))
@@ -76,12 +76,14 @@ def batch_of(law: Law, rng: Any, runs: int, n: int, parts: int, dealings: int) -
         counts,
         rows.sum(axis=-1),
         whole,
-        Table(values, tables[:, 0].sum(axis=-2)) if law.values else None,
-        Parts(cuts, totals, scatter, Table(values, tables) if law.values else None),
+        ValueTable(values, tables[:, 0].sum(axis=-2)) if law.values else None,
+        Parts(cuts, totals, scatter, ValueTable(values, tables) if law.values else None),
     )
 
 
-def bets_of(law: Law, seed: int, runs: int, dealings: int, delta: float, sizes: tuple[int, ...] = SIZES) -> list[Bets]:
+def bets_of(
+    law: Law, seed: int, runs: int, dealings: int, delta: float, sizes: tuple[int, ...] = SIZES
+) -> list[BetHistory]:
     """The bets after each batch."""
     rng, problem = np.random.default_rng(seed), Problem(BestArm(), 2, delta, law.noise)
     past, placed, found = Past.none((runs, 2)), [], []
@@ -91,10 +93,10 @@ def bets_of(law: Law, seed: int, runs: int, dealings: int, delta: float, sizes: 
         assert batch.parts is not None
         for c in range(FIRST_PARTS) if first else [None]:
             part = batch if c is None else batch.parts.batch(c)
-            placed.append(Placed(None, Known(past, past.means, law.noise.variance(past)), None, part, first))
+            placed.append(PlacedBet(None, Estimates(past, past.means, law.noise.variance(past)), None, part, first))
             past = past.plus(part, same_batch=bool(c))
-        end = Kept(None, Known(past, past.means, law.noise.variance(past)), None)
-        found.append(Bets(problem, list(placed), end))
+        end = RuleState(None, Estimates(past, past.means, law.noise.variance(past)), None)
+        found.append(BetHistory(problem, list(placed), end))
     return found
 
 
@@ -147,7 +149,7 @@ def test_sizes_know_nothing_of_what_they_are_bet_on(law: str, form: str, recorde
         recorded.clear()
         table = None
         if parts.table is not None and other.table is not None:
-            table = Table(parts.table.values, changed(parts.table.counts, other.table.counts, from_part))
+            table = ValueTable(parts.table.values, changed(parts.table.counts, other.table.counts, from_part))
         assert parts.scatter is not None
         assert other.scatter is not None
         altered = Parts(
@@ -158,7 +160,7 @@ def test_sizes_know_nothing_of_what_they_are_bet_on(law: str, form: str, recorde
         )
         placed = [*bets.placed]
         placed[-2] = placed[-2]._replace(part=placed[-2].part._replace(parts=altered))
-        Bets(bets.problem, placed, bets.end).excess(forms, bets.problem.goal)
+        BetHistory(bets.problem, placed, bets.end).excess(forms, bets.problem.goal)
         before, after = np.array(plain[0]), np.array(recorded[0])  # (2, runs, dealings, parts, forms)
         known = from_part // 2 + 1
         np.testing.assert_array_equal(before[:, :, :, :known], after[:, :, :, :known])  # also of the part itself
@@ -204,7 +206,7 @@ def test_what_was_won_is_what_a_loop_wins(recorded: list[tuple[Array, Array]]) -
         assert excess(np.full((1, 2), value))[0, 0] == pytest.approx(math.log(best) - goal, abs=1e-9)
 
 
-def _aims(bets: Bets, forms: Halfspaces, goal: float) -> list[aims.Aimed]:
+def _aims(bets: BetHistory, forms: Halfspaces, goal: float) -> list[bound_bets.Aimed]:
     drifts, weights = (each.reshape(-1, 1, 1) for each in _ladder(goal))
     stages = bets._stages([forms] * len(bets.placed), False, goal, drifts, weights)
     return [aim for _, aim in stages if aim is not None]
@@ -277,10 +279,10 @@ def test_parts_put_together_are_what_they_are_of_the_rows() -> None:
     """Twelve parts as six, with what was known before each."""
     rng = np.random.default_rng(2)
     rows = rng.normal(0.0, 1.0, (2, 100))
-    counts = cut(np.full(2, 100.0), PARTS)
+    counts = split_counts(np.full(2, 100.0), PARTS)
     edges = np.append(0, counts[0, 0].cumsum()).astype(int)
     each = [rows[:, a:b] for a, b in itertools.pairwise(edges)]
-    parts = one_dealing(
+    parts = stack_parts(
         [
             Batch(
                 np.full(2, float(some.shape[1])),
@@ -291,7 +293,7 @@ def test_parts_put_together_are_what_they_are_of_the_rows() -> None:
         ]
     )
     start = Past(np.array([7.0, 9.0]), np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([6.0, 8.0]), ())
-    found = lined_up(start, parts, means_of(2, 1.0), (2,))
+    found = parts_to_batches(start, parts, means_of(2, 1.0), (2,))
     assert found.parts.scatter is not None
     for c in range(6):
         some, before = rows[:, edges[2 * c] : edges[2 * c + 2]], rows[:, : edges[2 * c]]

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from roundwise import Above, BestArm, Gaussian, Wager
-from roundwise.arrays import mapped
+from roundwise.arrays import tree_map
+from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary
 from roundwise.policies.chances import Chances
 from roundwise.questions import Claims
 from roundwise.questions.base import pairs
 from roundwise.simulation.environments import GaussianArms, World, drawn
 from roundwise.simulation.items import StickItems
-from roundwise.studies.change import Change, changed
-from roundwise.studies.rounds import of_arms
-from roundwise.studies.settings import Settings
-from roundwise.trial import advance, begin
+from roundwise.study.arm_changes import Change, changed
+from roundwise.study.rounds import of_arms
+from roundwise.study.settings import Settings
 
 DELTA = 0.05
 SCRIPTS = ["ra", "rd", "raardd", "rrdrar", "radrad", "rarrddra"]  # a round, add an arm, drop one
@@ -47,9 +47,9 @@ class Life:
             problem, plan = self.settings.problem, self.trial.plan
             shared = isinstance(problem.noise, PairedBinary)
             world = (StickItems if shared else GaussianArms)(self.truth)
-            several = mapped(lambda each: np.asarray(each)[None], plan._replace(memory=None))
+            several = tree_map(lambda each: np.asarray(each)[None], plan._replace(memory=None))
             batch, _ = drawn(problem, world, self.rng, World(self.truth[None]), several)
-            batch = mapped(lambda each: each[0], batch)
+            batch = tree_map(lambda each: each[0], batch)
             self.trial = advance(problem, self.settings.policy, self.trial, batch)
             self.seen.append((self.names, batch))
 
@@ -189,7 +189,7 @@ def only_the_worst_stays(arms, seed):
     for i in np.argsort(-life.trial.record.means[1:])[:-1]:
         life.change("dropped", f"m{i}")
     bounds = bounds_of(life)
-    return float(bounds.behind(1, bounds.spare())[2][0])
+    return float(bounds.gap_to_leader(1, bounds.margins())[2][0])
 
 
 def test_bounds_pay_for_a_leader_that_is_chosen_by_dropping_the_others():
@@ -200,7 +200,10 @@ def test_bounds_pay_for_a_leader_that_is_chosen_by_dropping_the_others():
         life.round()
     for name in "acd":
         after.change("dropped", name)
-    same = [bounds_of(life).behind(life.names.index("b"), np.zeros(len(life.names)))[2][0] for life in (before, after)]
+    same = [
+        bounds_of(life).gap_to_leader(life.names.index("b"), np.zeros(len(life.names)))[2][0]
+        for life in (before, after)
+    ]
     assert same[0] == pytest.approx(same[1], abs=1e-9)
 
 
@@ -216,7 +219,7 @@ def test_bounds_of_the_gap_do_not_follow_rivals_that_were_chosen_later():
         while not life.trial.done:
             life.round()
         bounds = bounds_of(life)
-        spare, bets = bounds.spare(), bounds.spare.args[0]
+        spare, bets = bounds.margins(), bounds.margins.args[0]
         paid = bets.bound(pairs(np.array([1]), np.array([0])), math.log(7 / 0.05))
         assert 0 < spare[0] <= max(paid[0], 0.0) + 1e-9
 

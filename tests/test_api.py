@@ -15,7 +15,7 @@ import pytest
 import serving
 from roundwise import BestArm, Binary, create_study, list_studies, load_study, plan
 from roundwise.cli import main
-from roundwise.studies.results import Words
+from roundwise.ingest import Words
 from roundwise.web import events
 from roundwise.web.bodies import NewStudy, Said, Wished
 from serving import ask, form

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 
 import serving
 from roundwise import InputError, list_studies
-from roundwise.web import security, threads
+from roundwise.web import security, workers
 from roundwise.web.security import doors_of, tokens_from
 from serving import TOKENS, ask, form
 
@@ -402,11 +402,11 @@ class TestBombs:
         self.refused(site, monkeypatch, parquet(kind), "x.parquet", said)
 
     def refused(self, site, monkeypatch, content, name, said):
-        from roundwise.tables.sheets import Limits
-        from roundwise.web import staged
+        from roundwise.formats.sheet import Limits
+        from roundwise.web import uploads
 
-        monkeypatch.setattr(staged.Upload, "limits", Limits(8 << 20, 100_000))
-        monkeypatch.setattr(staged.Upload.__init__, "__defaults__", (None, Limits(8 << 20, 100_000)))
+        monkeypatch.setattr(uploads.Upload, "limits", Limits(8 << 20, 100_000))
+        monkeypatch.setattr(uploads.Upload.__init__, "__defaults__", (None, Limits(8 << 20, 100_000)))
         body, headers = form(content, name)
         assert len(body) < 300_000
         for verb in ("files/preview", "files"):
@@ -416,7 +416,7 @@ class TestBombs:
         unharmed(site)
 
     def test_an_upload_has_limits(self):
-        from roundwise.web.staged import UNPACKED, Upload
+        from roundwise.web.uploads import UNPACKED, Upload
 
         assert Upload("x", "x", "x", 1).limits == UNPACKED
         assert UNPACKED.unpacked <= 1 << 28
@@ -447,7 +447,7 @@ NAMES = [
 class TestNames:
     @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
     def test_odd_ones_are_names(self, tmp_path_factory, site, name):
-        from roundwise.studies.store.server import segment
+        from roundwise.store.client import segment
 
         url, _, _ = site
         arms = [name, "b"]
@@ -658,7 +658,7 @@ def test_fifty_readers_hold_up_no_result(site, monkeypatch):
     for each in readers:
         each.start()
     try:
-        for _ in range(threads.LOOKERS):
+        for _ in range(workers.LOOKERS):
             assert busy.acquire(timeout=60)
         status, _, found = ask(url, "POST", "/api/v1/studies/busy/results", {"rows": [{"arm": "a", "outcome": 1}]})
         assert status == 200, found

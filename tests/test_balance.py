@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise.studies.drift import chi_squared_tail, missing_differs, split_differs
+from roundwise.study.diagnostics import chi_squared_tail, missing_differs, split_differs
 
 
 def test_the_tail_of_chi_squared():

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from expectations import Array
 from roundwise.noise.binary import bernoulli_difference_bet, bernoulli_level_bet
+from roundwise.noise.bounded_products import bounded_difference_bet, bounded_level_bet
 from roundwise.noise.gaussian import capped_gaussian_bet, sub_gaussian_bet
 from roundwise.noise.poisson import poisson_difference_bet, poisson_form_bet, poisson_level_bet
-from roundwise.noise.products import bounded_difference_bet, bounded_level_bet
 from roundwise.noise.unknown_variance import student_bet
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 from expectations import TOLERANCE, Array, row_table
 from roundwise.noise import mixture
 from roundwise.noise.binary import bernoulli_difference_bet
-from roundwise.noise.products import bounded_difference_bet, bounded_level_bet
+from roundwise.noise.bounded_products import bounded_difference_bet, bounded_level_bet
 
 # ---------------------------------------------------------------- bounded values
 

@@ -10,13 +10,13 @@ from scipy import stats
 
 from expectations import RATES, TOLERANCE, Array, binomial_pmf, panels
 from roundwise import Binary, Bounded, Gaussian, Poisson, Problem, Statements, SubGaussian, UnknownVariance
-from roundwise.estimates import Past
-from roundwise.noise.forms import steady_gaussian_bet
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.estimates import Past
+from roundwise.noise.bet_forms import steady_gaussian_bet
+from roundwise.noise.bounded_products import steady_difference_bet, steady_level_bet
 from roundwise.noise.poisson import steady_poisson_bet
-from roundwise.noise.products import steady_difference_bet, steady_level_bet
 from roundwise.noise.unknown_variance import steady_student_bet
 from roundwise.questions.base import Halfspaces
-from roundwise.state import Batch, Table
 
 SIZES = np.array([1e-3, 0.1, 1.0, 3.0, 30.0])
 VALUES = np.array([0.0, 1.0])
@@ -165,7 +165,7 @@ def test_every_form_of_every_model_falls(noise: object) -> None:
         rows = rng.multinomial(5, [0.5, 0.3, 0.2], size=3).astype(float)
         totals = np.array([2.0, 3.0, 1.0]) if isinstance(noise, Binary) else rows @ values
         totals = np.abs(np.round(totals)) if isinstance(noise, Poisson) else totals
-        batch = Batch(np.full(3, 5.0), totals, np.full(3, 2.5), Table(values, rows))
+        batch = Batch(np.full(3, 5.0), totals, np.full(3, 2.5), ValueTable(values, rows))
         logs = problem.noise.steady(past(), batch, pieces(), np.full(3, 5.0), DRIFTS)
         found = np.array([logs(np.full(6, offset)) for offset in np.linspace(-9, 9, 200)])
         assert (np.diff(found, axis=0) <= 1e-12 * (1 + np.abs(found[1:]))).all()

@@ -21,7 +21,8 @@ from roundwise import (
     TopK,
     simulate,
 )
-from roundwise.state import Batch
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin
 from roundwise.theory.bounds import (
     estimable_complexity,
     estimation_radius,
@@ -38,7 +39,6 @@ from roundwise.theory.bounds import (
     upper_bounds,
     worst_case,
 )
-from roundwise.trial import advance, begin
 
 
 @pytest.fixture

@@ -11,20 +11,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from roundwise.errors import InputError
-from roundwise.noise import NOISES, poisson, unknown_variance
-from roundwise.noise.parts import product_of, sums_at
-from roundwise.policies import POLICIES, limited
-from roundwise.problem import Problem
-from roundwise.questions import QUESTIONS, BestArm, Linear
-from roundwise.state import Parts
-from roundwise.stopping import THRESHOLDS, Declared
-from roundwise.studies.results import batches, lots
-from roundwise.theory.calibration import measure
-from roundwise.theory.calibration.cells import Cell
-from roundwise.theory.calibration.hardest import PART, STEADY, law_of, shape_of, simulated
-from roundwise.theory.calibration.laws import LAWS
-from roundwise.theory.calibration.measure import (
+from roundwise.calibration import measure
+from roundwise.calibration.cells import Cell
+from roundwise.calibration.hardest import PART, STEADY, law_of, shape_of, simulated
+from roundwise.calibration.laws import LAWS
+from roundwise.calibration.measure import (
     FALSE_ALARM,
     LEAST,
     PACKAGE,
@@ -41,9 +32,18 @@ from roundwise.theory.calibration.measure import (
     short,
     sizes_of,
 )
-from roundwise.theory.calibration.page import page, plain, wrong
-from roundwise.theory.calibration.rules import RULES
-from roundwise.theory.calibration.shapes import SHAPES
+from roundwise.calibration.page import page, plain, wrong
+from roundwise.calibration.rules import RULES
+from roundwise.calibration.shapes import SHAPES
+from roundwise.errors import InputError
+from roundwise.ingest import batches, row_store
+from roundwise.model.batch import Parts
+from roundwise.model.problem import Problem
+from roundwise.noise import NOISES, poisson, unknown_variance
+from roundwise.noise.parts import product_of, sums_at
+from roundwise.policies import POLICIES, limited
+from roundwise.questions import QUESTIONS, BestArm, Linear
+from roundwise.rules import THRESHOLDS, Declared
 
 CELLS, REFUSED = grid()
 
@@ -158,7 +158,7 @@ class TestCounting:
         with pytest.raises(InputError, match="another version of the code"):
             measured(self.few[:1], 10, tmp_path)
 
-    @pytest.mark.parametrize("where", ["betting/rule.py", "noise/gaussian.py", "_version.py"])
+    @pytest.mark.parametrize("where", ["rules/eprocess/rule.py", "noise/gaussian.py", "_version.py"])
     def test_other_code_is_any_other_file_of_the_package(self, where, tmp_path, monkeypatch):
         copy = tmp_path / "roundwise"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -252,19 +252,19 @@ def over_all_arms(self, form, value, leverage):
 
 def dealt_alike(monkeypatch):
     """Dealing, before: every file by itself, with the same permutation."""
-    keys, parts_of = lots.keys, batches.parts_of
+    keys, parts_of = row_store.keys, batches.parts_of
 
     def alike(files, parts, number=1):
         every = [parts_of([each], parts, number) for each in files]
         return Parts(sum(each.counts for each in every), sum(each.totals for each in every))
 
-    monkeypatch.setattr(lots, "keys", lambda seed, arms, places, file=0: keys(seed, arms, places))
+    monkeypatch.setattr(row_store, "keys", lambda seed, arms, places, file=0: keys(seed, arms, places))
     monkeypatch.setattr(batches, "parts_of", alike)
 
 
 HOLES = {
-    "Poisson counts and 'largest'": lambda m: m.setattr(poisson.PoissonTilts, "forms", as_a_level),
-    "statements on levels": lambda m: m.setattr(unknown_variance.StudentTilts, "forms", over_all_arms),
+    "Poisson counts and 'largest'": lambda m: m.setattr(poisson.PoissonPartBets, "forms", as_a_level),
+    "statements on levels": lambda m: m.setattr(unknown_variance.StudentPartBets, "forms", over_all_arms),
     "Opt-BBAI, batches of at most 1000": lambda m: m.setattr(limited, "_together", lambda before, batch: batch),
     "Opt-BBAI, batches settled at 30 rows": lambda m: m.setattr(
         Declared, "fold", lambda self, p, kept, plan, batch: kept

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from roundwise import Above, BestArm, Binary, Gaussian, with_items
-from roundwise.betting.above import Sides
-from roundwise.betting.rule import ledger_of
-from roundwise.problem import Problem
+from roundwise.model.problem import Problem
+from roundwise.rules.eprocess.above import LevelBets
+from roundwise.rules.eprocess.rule import eprocess_for
 
 DELTA = 0.05
 LOW, BETWEEN, HIGH = -1, 0, 1
@@ -31,14 +31,14 @@ def walk(question, noise, script, seed):
     rng = np.random.default_rng(seed)
     arms, ever, told = [0, 1, 2], 3, np.zeros(EVER, dtype=bool)
     problem = Problem(question, 3, DELTA, noise)
-    won = ledger_of(problem).start(problem, ())
+    won = eprocess_for(problem).start(problem, ())
     for letter in f"..{'.'.join(script)}..":
         gains = np.zeros((2, EVER))
         if letter == "a":
-            won, arms, ever = ledger_of(problem).with_one_more(won), [*arms, ever], ever + 1
+            won, arms, ever = eprocess_for(problem).with_arm(won), [*arms, ever], ever + 1
         elif letter == "d":
             place = int(rng.integers(len(arms)))
-            won = ledger_of(problem).without(problem, won, place)
+            won = eprocess_for(problem).without(problem, won, place)
             arms = [*arms[:place], *arms[place + 1 :]]
         else:
             some = np.array(arms)[rng.random(len(arms)) < 0.7]
@@ -56,13 +56,13 @@ def bet(problem, won, gains):
         return won._replace(gains=gained, lost=won.lost | (gained >= problem.goal))
     gains[:, won.settled] = 0.0
     won = won._replace(above=won.above + gains[0], below=won.below + gains[1])
-    return won._replace(settled=ledger_of(problem).decided(problem, won))
+    return won._replace(settled=eprocess_for(problem).decided(problem, won))
 
 
 def evidence_for(problem, won, above):
     """log of the evidence that each arm is above, or below, if nothing were settled yet."""
     nothing = won._replace(settled=np.zeros_like(won.settled))
-    return ledger_of(problem).claimed(problem, nothing, Sides(np.full(problem.arms, above)))[1]
+    return eprocess_for(problem).claimed(problem, nothing, LevelBets(np.full(problem.arms, above)))[1]
 
 
 def sides(tolerance):

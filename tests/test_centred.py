@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from roundwise import Claims
-from roundwise.questions import program
-from roundwise.questions.centred import centre_of, cheapest
+from roundwise.solvers import program
+from roundwise.solvers.centered import centre_of, cheapest
 
 
 def setting(rng, claims, runs):

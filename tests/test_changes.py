@@ -20,17 +20,17 @@ from roundwise import (
     load_study,
     plan,
 )
+from roundwise.ingest import Columns
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance
 from roundwise.policies import PET
 from roundwise.questions import Claims
-from roundwise.state import Batch
-from roundwise.studies import count as counting
-from roundwise.studies.keeping import verified
-from roundwise.studies.replay import replayed
-from roundwise.studies.results import Columns
-from roundwise.studies.settings import Settings
-from roundwise.studies.store import UnknownStudy
-from roundwise.studies.words import count
-from roundwise.trial import advance
+from roundwise.report.wording import count
+from roundwise.store import UnknownStudy
+from roundwise.study import fold as counting
+from roundwise.study.audit import verified
+from roundwise.study.replay import replayed
+from roundwise.study.settings import Settings
 
 DOSES = ("placebo", "low", "high")
 CLAIMS = {"question": Claims.against_control(DOSES, control="placebo"), "arms": DOSES}

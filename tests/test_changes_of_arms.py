@@ -15,11 +15,11 @@ from roundwise import (
     TopK,
     Wager,
 )
-from roundwise.betting import best_arm
 from roundwise.policies import PET, TrackAndStop
 from roundwise.questions import Claims
-from roundwise.studies.change import Change, changed
-from roundwise.studies.settings import Settings
+from roundwise.rules.eprocess import best_arm
+from roundwise.study.arm_changes import Change, changed
+from roundwise.study.settings import Settings
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ class TestDropping:
     def test_what_was_ruled_out_comes_back_unless_the_dropped_arm_was_ruled_out_too(self):
         settings = Settings(BestArm(), ("a", "b", "c", "d"), Gaussian(1.0), 0.05, Wager(), 1)
         goal = settings.problem.goal
-        won = best_arm.Won(np.array([goal + 1, 0.5, goal + 2, -1.0]), np.array([True, False, True, False]))
-        from roundwise.trial import begin
+        won = best_arm.BestArmWealth(np.array([goal + 1, 0.5, goal + 2, -1.0]), np.array([True, False, True, False]))
+        from roundwise.model.trial import begin
 
         start = begin(settings.problem, settings.policy)
         trial = start._replace(kept=start.kept._replace(won=won))
@@ -233,8 +233,8 @@ def test_the_guarantee_of_the_best_arm_when_arms_leave_and_join_because_of_resul
     rng = np.random.default_rng(5)
     wrong, runs, delta = 0, 300, 0.2
     policy = Wager(first_pulls=20)
-    from roundwise.state import Batch
-    from roundwise.trial import advance, begin
+    from roundwise.model.batch import Batch
+    from roundwise.model.trial import advance, begin
 
     for _ in range(runs):
         settings = Settings(BestArm(), ("a", "b", "c"), Gaussian(1.0), delta, policy, 1)

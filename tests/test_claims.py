@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from roundwise import Binary, Deviations, InputError, Problem, Statements
-from roundwise.betting.claims import Claiming
-from roundwise.betting.closed import adjusted, least_of, newly_shown
-from roundwise.questions import Claims, divergence
-from roundwise.questions.families import BinaryFamily
+from roundwise.questions import Claims
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.closed_testing import adjusted_e_values, least_of, reject_closed
+from roundwise.solvers import divergence
+from roundwise.solvers.families import BinaryFamily
 
 
 def brute(money, shown, weights):
@@ -57,7 +58,7 @@ def test_the_rule_is_the_closed_test_over_all_sets(sides, most, number):
     for _ in range(number):
         money, shown, weights = cases(rng, sides, int(rng.integers(1, most + 1)))
         expected = brute(money, shown, weights)
-        assert newly_shown(money, shown, weights).tolist() == expected.tolist()
+        assert reject_closed(money, shown, weights).tolist() == expected.tolist()
         found += int((expected & ~shown).sum())
     assert found > number / 4  # the cases decide something
 
@@ -69,7 +70,7 @@ def test_adjusted_e_values_are_the_least_means_over_all_sets(sides):
         number = int(rng.integers(1, 6))
         money, shown, weights = cases(rng, sides, number)
         least = least_of(money, shown)
-        found = adjusted(money, shown, weights)
+        found = adjusted_e_values(money, shown, weights)
         for side, j in itertools.product(range(sides), range(number)):
             others = [i for i in range(number) if i != j and np.isfinite(least[i])]
             means = []
@@ -85,9 +86,9 @@ def test_an_adjusted_e_value_of_at_least_one_is_what_the_rule_shows_first():
     for _ in range(300):
         money, _, weights = cases(rng, 1, int(rng.integers(1, 9)))
         nothing = np.zeros(money.shape, dtype=bool)
-        first = adjusted(money, nothing, weights) >= 1 - 1e-12
-        assert (newly_shown(money, nothing, weights) >= first).all()
-        assert newly_shown(money, nothing, weights).any() == first.any()
+        first = adjusted_e_values(money, nothing, weights) >= 1 - 1e-12
+        assert (reject_closed(money, nothing, weights) >= first).all()
+        assert reject_closed(money, nothing, weights).any() == first.any()
 
 
 def test_it_shows_no_less_than_bonferroni_and_holm():
@@ -95,7 +96,7 @@ def test_it_shows_no_less_than_bonferroni_and_holm():
     for _ in range(300):
         money, _, _ = cases(rng, 1, int(rng.integers(1, 9)))
         number = money.shape[-1]
-        shown = newly_shown(money, np.zeros(money.shape, dtype=bool), np.ones(number))[0]
+        shown = reject_closed(money, np.zeros(money.shape, dtype=bool), np.ones(number))[0]
         holm = np.zeros(number, dtype=bool)
         for place, j in enumerate(np.argsort(-money[0])):
             if money[0, j] < number - place:
@@ -113,7 +114,7 @@ def test_what_is_shown_stays_shown_on_random_paths():
         logs, shown = np.zeros((sides, number)), np.zeros((sides, number), dtype=bool)
         for _ in range(30):
             logs += rng.normal(0, 1.5, logs.shape)
-            after = newly_shown(np.exp(logs), shown, np.ones(number))
+            after = reject_closed(np.exp(logs), shown, np.ones(number))
             assert (after >= shown).all()
             shown = after
 
@@ -127,7 +128,7 @@ def test_dependent_coins_that_always_double_or_lose():
         up = rng.random((runs, 1, 1)) < 0.5
         signs = np.where(rng.random((runs, 1, 5)) < 0.8, up, ~up)  # each a fair coin, together dependent
         logs += np.log(np.where(signs, 1.6, 0.4))
-        shown = newly_shown(np.exp(logs) * delta, shown, np.ones(5))
+        shown = reject_closed(np.exp(logs) * delta, shown, np.ones(5))
     assert shown.any(axis=(-1, -2)).mean() < delta + 3 * math.sqrt(delta * (1 - delta) / runs)
 
 
@@ -222,7 +223,7 @@ class TestQuestion:
             (lambda: Claims([[1, -1]], [0], weights=0.0), "weights of claims must be positive"),
             (lambda: Claims([[1, -1]], [0], weights=[1.0, 2.0]), "one number for all 1 claims"),
             (lambda: Claims([[1, 1]], [0], odds=True), "compare two rates"),
-            (lambda: Claiming(eta=1.5), "`eta` is 1.5"),
+            (lambda: ClosedTestingRule(eta=1.5), "`eta` is 1.5"),
             (lambda: Problem(Claims.against_control(2, 0, 1.5), 2, noise=Binary()), "the answer is certain"),
         ],
     )

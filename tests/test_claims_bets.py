@@ -7,9 +7,10 @@ import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, hypergeom, nchypergeom_fisher, norm, poisson, t
 
-from roundwise.estimates import Known, Past
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.estimates import Estimates, Past
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance, lattice
-from roundwise.noise.horizon import (
+from roundwise.noise.budget_bets import (
     binomial_horizon_bet,
     drift_horizon_bet,
     hypergeometric_horizon_bet,
@@ -17,7 +18,6 @@ from roundwise.noise.horizon import (
     product_horizon_bet,
 )
 from roundwise.questions import Claims
-from roundwise.state import Batch, Table
 
 NEEDS = [0.05, 0.5, 2.0, 5.0, 12.0, 40.0]
 SHARES = [1e-4, 0.01, 0.1, 0.3, 0.5, 0.9, 0.999, 1.0]
@@ -171,7 +171,7 @@ def batch_of(counts, totals, **more):
 
 def bet(noise, claims, batch, need, rho, eta=0.2):
     past = Past.none(batch.counts.shape)
-    known = Known(past, past.means, noise.variance(past))
+    known = Estimates(past, past.means, noise.variance(past))
     lines = len(claims.lines.forms)
     shape = (*batch.counts.shape[:-1], lines)
     return noise.horizon(known, batch, claims.bets(shape[:-1]), np.full(shape, need), np.full(shape, rho), eta)
@@ -245,9 +245,9 @@ class TestModels:
         """The same bet in any units; from sums alone the one for tails."""
         claims, values = Claims.against_control(2, 0, 0.1), np.array([0.0, 0.5, 1.0])
         counts = np.array([[5.0, 3.0, 2.0], [1.0, 2.0, 7.0]])
-        unit = Batch(counts.sum(-1), counts @ values, None, Table(values, counts))
+        unit = Batch(counts.sum(-1), counts @ values, None, ValueTable(values, counts))
         scaled = Claims.against_control(2, 0, 0.4)
-        moved = Batch(counts.sum(-1), counts @ (1 + 4 * values), None, Table(1 + 4 * values, counts))
+        moved = Batch(counts.sum(-1), counts @ (1 + 4 * values), None, ValueTable(1 + 4 * values, counts))
         one, other = bet(Bounded(0, 1), claims, unit, 3.0, 0.4), bet(Bounded(1, 5), scaled, moved, 3.0, 0.4)
         np.testing.assert_allclose(one, other, rtol=1e-9)
         assert one[0] > 0

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from roundwise import Binary, Chances, Claims, Gaussian, InputError, Problem, Rounds, SubGaussian, UnknownVariance
-from roundwise.betting.changes import with_claims
-from roundwise.betting.claims import Claiming
-from roundwise.state import Batch
-from roundwise.trial import advance, begin
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin
+from roundwise.rules.eprocess.claim_amendments import with_claims
+from roundwise.rules.eprocess.claims import ClosedTestingRule
 
-RULE = Claiming()
+RULE = ClosedTestingRule()
 
 
 def played(problem, means, seed, policy=None, batches=99):

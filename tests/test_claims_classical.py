@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import classical
-from roundwise.noise.horizon import normal_horizon_bet
+from roundwise.noise.budget_bets import normal_horizon_bet
 
 # R 4.2.2, package rpact 3.3.4: getDesignGroupSequential(kMax = 5, alpha = ALPHA, sided = 1, typeOfDesign = "OF")
 # and "P"; the same as in tables 2.1 and 2.3 of Jennison and Turnbull 2000 (2.413 and 2.040 for alpha 0.05 two-sided)

@@ -8,7 +8,7 @@ import pytest
 
 from roundwise import BernoulliArms, Chances, Claims, InputError, load_study, simulate
 from roundwise.cli import main
-from roundwise.spec import made
+from roundwise.model.spec import from_spec
 
 ACR20 = "0.36,0.34,0.47,0.465,0.537"
 
@@ -133,7 +133,7 @@ def test_every_command_takes_the_same_words(run):
 
 
 def test_the_words_of_a_file_are_checked():
-    same = made("question", "claims:arms=3,control=1,margin=0.1,scale=difference")
+    same = from_spec("question", "claims:arms=3,control=1,margin=0.1,scale=difference")
     assert np.array_equal(same.forms, Claims.against_control(3, 1).forms)
     assert same.levels.tolist() == [0.1, 0.1]
     for words, message in (
@@ -142,7 +142,7 @@ def test_the_words_of_a_file_are_checked():
         ("claims:arms=x,control=1", "cannot be made"),
     ):
         with pytest.raises(InputError, match=message):
-            made("question", words)
+            from_spec("question", words)
 
 
 def test_other_claims_than_against_one_control(run, tmp_path):

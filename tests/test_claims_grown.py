@@ -8,13 +8,13 @@ import pytest
 
 from changing import rates, studies, sums
 from roundwise import Binary, Chances, Claims, Gaussian, Poisson, Problem, Rounds, UnknownVariance
-from roundwise.betting.changes import with_claims
-from roundwise.betting.claims import Claiming
-from roundwise.state import Batch, Record, left_before, one_dealing
-from roundwise.studies.keeping import verified
-from roundwise.trial import advance, begin
+from roundwise.model.batch import Batch, Record, budget_before, stack_parts
+from roundwise.model.trial import advance, begin
+from roundwise.rules.eprocess.claim_amendments import with_claims
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.study.audit import verified
 
-RULE = Claiming()
+RULE = ClosedTestingRule()
 DOSES = ("placebo", "25mg", "75mg", "300mg")
 
 
@@ -100,7 +100,7 @@ def _joined(noise, seed, delta, effect=(0.0, 0.0, 0.4, 0.3)):
     trial, problem, found = begin(few, policy), few, []
     for number in range(4):
         if number == 2:
-            kept = with_claims(RULE, few, trial.kept, many, left=left_before(trial.plan))
+            kept = with_claims(RULE, few, trial.kept, many, left=budget_before(trial.plan))
             counts, totals = (np.append(each, 0.0) for each in trial.record[:2])
             start = begin(many, policy)
             trial = start._replace(record=Record(counts, totals, trial.record.batches), kept=kept)
@@ -160,7 +160,7 @@ class TestTheFirstRound:
             np.array([[40.0, 30.0, 20.0, 10.0]] * 2),
             np.array([[14.0, 9.0, 8.0, 3.0], [20.0, 15.0, 9.0, 4.0]]),
         )
-        parts = one_dealing([Batch(counts[:, p], ones[:, p]) for p in range(4)])
+        parts = stack_parts([Batch(counts[:, p], ones[:, p]) for p in range(4)])
         batch = Batch(counts.sum(axis=1), ones.sum(axis=1), parts=parts)
         problem = Problem(Claims.against_control(2, 0), 2, 0.05, Binary())
         found = RULE.bounds(problem, Record(batch.counts, batch.totals, np.array(1.0)), [batch]).means()

@@ -8,14 +8,14 @@ import pytest
 
 from changing import same_when_read_again, studies, sums
 from roundwise import Binary, Chances, Claims, Gaussian, Poisson, Problem, UnknownVariance
-from roundwise.betting import claim_report, claim_tail, purses
-from roundwise.betting.claim_tail import _tail
-from roundwise.betting.claims import Claiming
-from roundwise.betting.tracked import FINE, GONE, Track, _short
-from roundwise.state import Batch, Plan
-from roundwise.trial import begin
+from roundwise.model.batch import Batch, Plan
+from roundwise.model.trial import begin
+from roundwise.rules.eprocess import claim_history, claim_report, claim_state
+from roundwise.rules.eprocess.claim_history import _tail
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.wealth_grid import FINE, GONE, WealthGrid, _short
 
-RULE = Claiming()
+RULE = ClosedTestingRule()
 ARMS = ("p", "x", "y")
 N = 20  # of each arm, in a round
 MEANS = np.array([0.3, 0.33, 0.36])
@@ -30,7 +30,7 @@ def make(tmp_path):
 @pytest.fixture
 def all_steps(monkeypatch):
     """As if every round were kept by itself."""
-    for module in (purses, claim_tail, claim_report):
+    for module in (claim_state, claim_history, claim_report):
         monkeypatch.setattr(module, "MOST_STEPS", 10_000)
 
 
@@ -75,7 +75,7 @@ class TestTheyGoOn:
         problem, rounds = asked(noise), 40
         course = list(folded(problem, rounds, budget))
         few, many = ends(problem, course[11]), ends(problem, course[-1])
-        for module in (purses, claim_tail, claim_report):
+        for module in (claim_state, claim_history, claim_report):
             monkeypatch.setattr(module, "MOST_STEPS", 10_000)
         *_, whole = folded(problem, rounds, budget)
         assert len(course[-1].steps) == 12 < len(whole.steps) == rounds
@@ -90,7 +90,7 @@ class TestTheyGoOn:
         problem, rounds = asked(Binary(), odds=True), 30
         course = list(folded(problem, rounds, 40, means=np.array([0.3, 0.3, 0.33])))
         few, many = ends(problem, course[11])[:, 0], ends(problem, course[-1])[:, 0]
-        for module in (purses, claim_tail, claim_report):
+        for module in (claim_state, claim_history, claim_report):
             monkeypatch.setattr(module, "MOST_STEPS", 10_000)
         *_, whole = folded(problem, rounds, 40, means=np.array([0.3, 0.3, 0.33]))
         best = ends(problem, whole)[:, 0]
@@ -154,7 +154,7 @@ class TestTheyHold:
         assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)
 
     def test_new_values_begin_with_what_larger_ones_have(self):
-        old = Track(np.array([0.0]), np.array([1.0]), np.array([[[3.0, 2.0, 1.0]]]), np.array([-np.inf]))
+        old = WealthGrid(np.array([0.0]), np.array([1.0]), np.array([[[3.0, 2.0, 1.0]]]), np.array([-np.inf]))
         found = old.laid(np.array([0.25]), np.array([1.25]), np.array([0.001]))
         assert found.values.tolist() == [[0.25, 0.75, 1.25]]
         assert found.logs.tolist() == [[[2.0, 1.0, GONE]]]

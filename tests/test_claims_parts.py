@@ -20,16 +20,16 @@ from roundwise import (
     simulate,
     with_items,
 )
-from roundwise.betting import claims_parts
-from roundwise.betting.claims import Claiming
-from roundwise.betting.closed import shown_together
-from roundwise.dealing import dealt_sums
+from roundwise.model.batch import Batch, Plan
+from roundwise.model.random_partition import partition_sums
+from roundwise.model.trial import advance, begin
 from roundwise.questions import Claims
+from roundwise.rules.eprocess import claim_parts
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.closed_testing import reject_independent
 from roundwise.simulation.environments import pulled_in_parts
-from roundwise.state import Batch, Plan
-from roundwise.trial import advance, begin
 
-RULE, RUNS = Claiming(), 4000
+RULE, RUNS = ClosedTestingRule(), 4000
 NULLS = {  # claims at the borders of their nulls, a world, what is assumed
     "control, normal": (Claims.against_control(3, 0), GaussianArms([0.0] * 3), Gaussian(1.0)),
     "control, 0/1": (Claims.against_control(3, 0), BernoulliArms([0.3] * 3), Binary()),
@@ -65,7 +65,7 @@ def test_forty_seeds_give_one_verdict(question):
     trial, counts, totals = begin(problem, policy), np.full(2, 1200.0), np.array([364.0, 442.0])
     gains, shown, alone = [], set(), []
     for seed in range(40):
-        parts = dealt_sums(Binary(), counts, totals, seed, 1, trial.plan.parts)
+        parts = partition_sums(Binary(), counts, totals, seed, 1, trial.plan.parts)
         after = advance(problem, policy, trial, Batch(counts, totals, parts=parts)).kept
         gains.append(float(after.gains.max()))
         shown.add(tuple(after.shown.tolist()))
@@ -95,7 +95,7 @@ def test_results_after_everything_was_shown_change_nothing(independent):
     problem = Problem(Claims.above(2, 0.3, independent=independent), 2, 0.05, Binary())
     counts, policy = np.full(2, 200.0), Chances(first_pulls=200)
     trial = begin(problem, policy)
-    parts = dealt_sums(Binary(), counts, counts * 0.9, 1, 1, 4)
+    parts = partition_sums(Binary(), counts, counts * 0.9, 1, 1, 4)
     batch = Batch(counts, counts * 0.9, parts=parts)
     kept = RULE.fold(problem, trial.kept, trial.plan, batch)
     assert kept.shown.all()
@@ -129,7 +129,7 @@ class TestMultiplied:
                 if (now == expected).all():
                     break
                 expected = now
-            assert np.array_equal(shown_together(gains, shown, goal), expected)
+            assert np.array_equal(reject_independent(gains, shown, goal), expected)
 
     def test_it_shows_more_where_all_are_true_and_keeps_the_error(self):
         true, null = GaussianArms([0.3] * 10), GaussianArms([0.0] * 5)
@@ -185,8 +185,8 @@ class TestMultiplied:
 
 def test_chances_on_shared_items_are_those_of_each_difference():
     """Two arms have the same rate; one agrees with the control item by item, the other does not."""
+    from roundwise.model.crossed import pair_sums
     from roundwise.noise import items_of
-    from roundwise.pairing import pair_sums
 
     rng = np.random.default_rng(4)
     control = rng.random(400) < 0.5
@@ -231,5 +231,5 @@ def test_lines_of_arms_without_results_are_passed_over(noise, level, monkeypatch
     before, after = won()
     moved = [[1, 1, 1, 1], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(after != before, np.array(moved) == 1)
-    monkeypatch.setattr(claims_parts, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
+    monkeypatch.setattr(claim_parts, "_fed", lambda pieces, counts: np.ones((4, counts.shape[-1]), dtype=bool))
     np.testing.assert_array_equal(won()[1], after)

@@ -24,12 +24,12 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.arrays import take
-from roundwise.betting.claims import Claiming
+from roundwise.arrays import tree_take
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin
 from roundwise.policies import Chances, RoundRobin, Rounds
 from roundwise.questions import Claims
-from roundwise.state import Batch
-from roundwise.trial import advance, begin
+from roundwise.rules.eprocess.claims import ClosedTestingRule
 
 ACR20 = [0.36, 0.34, 0.47, 0.465, 0.537]  # responders on placebo and four doses
 
@@ -155,7 +155,7 @@ class TestRuns:
             batch = Batch(together.plan.pulls, rng.binomial(together.plan.pulls.astype(int), ACR20).astype(float))
             one = Batch(batch.counts[3], batch.totals[3])
             together, alone = advance(problem, policy, together, batch), advance(problem, policy, alone, one)
-            np.testing.assert_array_equal(take(together, np.array([3])).kept.gains[0], alone.kept.gains)
+            np.testing.assert_array_equal(tree_take(together, np.array([3])).kept.gains[0], alone.kept.gains)
             np.testing.assert_array_equal(together.plan.pulls[3], alone.plan.pulls)
             np.testing.assert_array_equal(together.kept.chances[3], alone.kept.chances)
 
@@ -174,7 +174,7 @@ class TestRuns:
         assert trial.kept.samples.tolist() == when == [0, 600] or when == [0, 300]
 
     def test_why_it_stopped(self):
-        rule = Claiming()
+        rule = ClosedTestingRule()
         problem = Problem(Claims.against_control(2, 0), 2, 0.025, Binary())
         policy = Rounds(Chances(), budget=400, round=100)
 

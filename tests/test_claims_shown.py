@@ -10,19 +10,19 @@ from scipy import stats
 
 from changing import rates, studies, sums
 from roundwise import Binary, Chances, Claims, Gaussian, Problem, Rounds, UnknownVariance
-from roundwise.betting.claims import Claiming
-from roundwise.planning.again import Outlook
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin
+from roundwise.planning.replan import Outlook
 from roundwise.planning.rows import Quantiles
-from roundwise.state import Batch
-from roundwise.stopping import About
-from roundwise.studies.keeping import verified
-from roundwise.studies.report.claims import claim_table
-from roundwise.studies.report.model import Course, Shown
-from roundwise.studies.report.page import bars_of, evidence_chart
-from roundwise.studies.report.ratios import as_ratio, ratio_words
-from roundwise.trial import advance, begin
+from roundwise.report.claim_table import claim_table
+from roundwise.report.html import bars_of, evidence_chart
+from roundwise.report.model import Course, Shown
+from roundwise.report.ratios import as_ratio, ratio_words
+from roundwise.rules import LinearForm
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.study.audit import verified
 
-RULE = Claiming()
+RULE = ClosedTestingRule()
 DOSES = ("placebo", "25mg", "75mg", "300mg")
 
 
@@ -287,7 +287,7 @@ class TestWords:
         ],
     )
     def test_what_is_said_of_a_ratio(self, low, high, shown, estimate, words):
-        about, below = About((0, 1), (-1.1, 1.0), 0.0, low is None), low is None
+        about, below = LinearForm((0, 1), (-1.1, 1.0), 0.0, low is None), low is None
         means = np.array([0.0 if estimate is None else 0.2, 0.2 * (estimate or 1.0)])
         claim = Shown(
             claim="y is more than 1.1 times p", shown=shown, shown_at=None, log_evidence=0.0, log_bar=1.0,
@@ -314,8 +314,8 @@ class TestWords:
         assert re.search(r"40\.00 %(.|\n)*3\.40 %", study.status().text())
 
     def test_a_bound_of_nothing_is_0(self):
-        from roundwise.studies.report.text import signed
-        from roundwise.studies.words import Units
+        from roundwise.report.terminal import signed
+        from roundwise.report.wording import Units
 
         assert Units(False).gap(5e-324, "down") == "0"
         assert signed(5e-324, "0") == "0"

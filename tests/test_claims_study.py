@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from roundwise import Binary, Chances, Claims, Problem, Rounds, create_study, load_study
-from roundwise.betting.claims import Claiming
-from roundwise.state import Batch
-from roundwise.trial import advance, begin
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin
+from roundwise.rules.eprocess.claims import ClosedTestingRule
 
 DOSES = ("placebo", "25mg", "75mg", "150mg", "300mg")
 RATES = dict(zip(DOSES, (0.2, 0.1, 0.35, 0.4, 0.8), strict=True))
@@ -61,7 +61,7 @@ def test_a_study_is_the_trial_of_its_batches(storage, split):
     assert rows[3]["shown"]
     assert rows[3]["shown_at"] == int(trial.kept.batch[3])
     assert not rows[0]["shown"]
-    for row, claim in zip(rows, Claiming().claims(problem, trial, DOSES), strict=True):
+    for row, claim in zip(rows, ClosedTestingRule().claims(problem, trial, DOSES), strict=True):
         assert row["claim"] == claim.words
         lost = claim.evidence == -np.inf  # by a last bet: nothing that JSON has
         assert row["log_evidence"] == (None if lost else pytest.approx(claim.evidence))

@@ -17,9 +17,9 @@ from roundwise import (
     load_study,
     verify_study,
 )
-from roundwise.noise.paired import PairedBinary
-from roundwise.state import Batch, left_before
-from roundwise.trial import advance, begin
+from roundwise.model.batch import Batch, budget_before
+from roundwise.model.trial import advance, begin
+from roundwise.noise.crossed import PairedBinary
 
 ARMS = ("p", "x", "y")
 QUESTION = Claims.against_control(ARMS, "p")
@@ -131,7 +131,7 @@ class TestStudies:
 def run(problem, policy, past, runs, rounds, rng, means):
     """Which lines are shown after some rounds of results with these means, after a past that taught."""
     rule, trial = policy.stopping, begin(problem, policy, (runs,))
-    trial = trial._replace(kept=rule.warm_start(problem, trial.kept, past, left_before(trial.plan)))
+    trial = trial._replace(kept=rule.warm_start(problem, trial.kept, past, budget_before(trial.plan)))
     for _ in range(rounds):
         counts = trial.plan.pulls
         if isinstance(problem.noise, Binary):

@@ -19,12 +19,12 @@ from roundwise import (
     UnknownVariance,
     Wager,
     create_study,
-    dealing,
     load_study,
 )
-from roundwise.state import cut
-from roundwise.studies.results import Results, batch_of, lots, lots_of, parts_of, read_results
-from roundwise.trial import advance, begin
+from roundwise.ingest import Results, batch_of, lots_of, parts_of, read_results, row_store
+from roundwise.model import random_partition
+from roundwise.model.batch import split_counts
+from roundwise.model.trial import advance, begin
 
 ALARM = 1e-4  # the probability with which each of these tests fails by chance alone, at most
 
@@ -54,7 +54,7 @@ def read(tables, noise, seed, arms=2):
 @pytest.fixture
 def few_dealings(monkeypatch):
     """Luck is averaged out over fewer dealings than in a study: what is wrong in one shows more, and sooner."""
-    monkeypatch.setattr(dealing, "DEALINGS", dealing.FEWEST)
+    monkeypatch.setattr(random_partition, "DEALINGS", random_partition.FEWEST)
 
 
 @pytest.mark.parametrize("order", ["each sorted", pytest.param("globally sorted", marks=pytest.mark.slow)])
@@ -108,8 +108,8 @@ class TestPartsDoNotRepeatEachOther:
     @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
     def test_in_lots(self, order, monkeypatch, few_dealings):
         """Also where a file has lots and another single rows."""
-        monkeypatch.setattr(lots, "MOST", 16)
-        monkeypatch.setattr(lots, "FEWEST", 16)
+        monkeypatch.setattr(row_store, "MOST", 16)
+        monkeypatch.setattr(row_store, "FEWEST", 16)
         rng, batches = np.random.default_rng(7), []
         for _ in range(self.RUNS):
             values = rng.normal(size=89)
@@ -123,8 +123,8 @@ class TestPartsDoNotRepeatEachOther:
 
 def test_the_numbers_never_change():
     """What rows draw is part of the record of every study. (Computed with Python's whole numbers, too.)"""
-    assert [int(key) for key in lots.keys(7, np.array([1]), np.array([5]))] == [16833097866645316574]
-    assert [int(key) for key in lots.keys(7, np.array([1]), np.array([5]), file=3)] == [8232365585862691442]
+    assert [int(key) for key in row_store.keys(7, np.array([1]), np.array([5]))] == [16833097866645316574]
+    assert [int(key) for key in row_store.keys(7, np.array([1]), np.array([5]), file=3)] == [8232365585862691442]
 
 
 class TestKept:
@@ -173,12 +173,12 @@ class TestKept:
             assert self.read({"arm": ["arm 0"] * 9, "outcome": [1] * 9}, noise).lots is None
 
     def test_the_width_depends_on_the_arms(self):
-        assert [lots.width_for(arms) for arms in (2, 64, 65, 1000, 10**6)] == [4096, 4096, 2048, 256, 64]
+        assert [row_store.width_for(arms) for arms in (2, 64, 65, 1000, 10**6)] == [4096, 4096, 2048, 256, 64]
 
     @pytest.mark.parametrize("cut", [1, 2, 7])
     def test_files_are_pooled(self, cut, monkeypatch):
         """Whatever the files: the same rows, and lots where one of them has lots."""
-        monkeypatch.setattr(lots, "MOST", 64)
+        monkeypatch.setattr(row_store, "MOST", 64)
         table = self.rows(400)
         pieces = [
             {
@@ -208,7 +208,7 @@ class TestParts:
             table = {"arm": ["a"] * size, "outcome": np.arange(float(size))}
             for noise in (Gaussian(1.0), Poisson()):
                 found = batch_of([read_results(table, ["a", "b"], noise, parts=4, seed=size)])
-                assert np.array_equal(found.parts.counts[0], cut(np.array([float(size), 0.0]), 4)[0])
+                assert np.array_equal(found.parts.counts[0], split_counts(np.array([float(size), 0.0]), 4)[0])
                 np.testing.assert_allclose(found.parts.totals[:, 0].sum(axis=-1), found.totals[0])
 
     def test_zero_one_sums_are_dealt_as_rows(self):
@@ -244,7 +244,7 @@ class TestParts:
         batch = batch_of([wins, rows])
         assert batch.table.values.tolist() == [0, 0.5, 1]
         assert batch.table.counts.tolist() == [[30, 8, 10], [0, 0, 9]]
-        assert np.array_equal(batch.parts.counts[0], cut(np.array([48.0, 9.0]), 4)[0])
+        assert np.array_equal(batch.parts.counts[0], split_counts(np.array([48.0, 9.0]), 4)[0])
         np.testing.assert_allclose(sum(part.table.counts for part in pieces(batch)), batch.table.counts)
         sums = read_results({"arm": ["a"], "count": [4], "total": [1]}, ["a", "b"], noise, parts=4)
         assert batch_of([wins, sums]).parts is None
@@ -252,7 +252,7 @@ class TestParts:
     def test_items_stay_whole(self):
         items = [f"q{i}" for i in range(20)]
         table = {"q": items * 2, "arm": ["a"] * 20 + ["b"] * 20, "outcome": 2.0 ** np.tile(np.arange(20), 2)}
-        from roundwise.studies.results import Columns
+        from roundwise.ingest import Columns
 
         read = read_results(table, ["a", "b"], Gaussian(1.0), parts=4, seed=4, columns=Columns(item="q"))
         for part in pieces(batch_of([read])):
@@ -278,7 +278,7 @@ class TestLive:
         for day in range(3):
             study.tell(rows(day, a=10, b=10))
         (batch,) = study.state.batches
-        assert np.array_equal(batch.parts.counts[0], cut(np.full(2, 30.0), 4)[0])
+        assert np.array_equal(batch.parts.counts[0], split_counts(np.full(2, 30.0), 4)[0])
         study.ask()
         study.tell(rows(9, a=200, b=200))
         assert study.state.batches[1].parts.number == 12

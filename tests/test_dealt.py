@@ -18,36 +18,38 @@ from roundwise import (
     TopK,
     Wager,
 )
-from roundwise.dealing import GRID, Rows, dealt_rows, dealt_sums
-from roundwise.state import Batch, cut, edges, shares_of_rest
-from roundwise.studies.results import Results, batch_of, read_results
-from roundwise.trial import advance, begin
+from roundwise.ingest import Results, batch_of, read_results
+from roundwise.model.batch import Batch, part_edges, part_shares_of_rest, split_counts
+from roundwise.model.random_partition import GRID, PartitionRows, partition_rows, partition_sums
+from roundwise.model.trial import advance, begin
 
 
-def rows_of(arms, values) -> Rows:
-    return Rows(np.asarray(arms), np.ones(len(arms)), np.asarray(values, dtype=float), np.zeros(len(arms)))
+def rows_of(arms, values) -> PartitionRows:
+    return PartitionRows(np.asarray(arms), np.ones(len(arms)), np.asarray(values, dtype=float), np.zeros(len(arms)))
 
 
 def test_parts_shrink_and_hold_all_rows() -> None:
-    assert edges(12)[[0, 1, 6, 12]].tolist() == [0.0, 1 - (11 / 12) ** 2, 0.75, 1.0]
-    counts = cut(np.array([30.0, 7.0, 1.0, 0.0]), 12)
+    assert part_edges(12)[[0, 1, 6, 12]].tolist() == [0.0, 1 - (11 / 12) ** 2, 0.75, 1.0]
+    counts = split_counts(np.array([30.0, 7.0, 1.0, 0.0]), 12)
     assert counts.shape == (1, 4, 12)
     assert counts.sum(axis=-1).tolist() == [[30.0, 7.0, 1.0, 0.0]]
     assert (counts[0, :3, -1] >= 1).all()  # every arm that is there has a row in the last part
-    np.testing.assert_allclose(shares_of_rest(4), [1 - 9 / 16, 1 - 4 / 9, 3 / 4, 1.0])
+    np.testing.assert_allclose(part_shares_of_rest(4), [1 - 9 / 16, 1 - 4 / 9, 3 / 4, 1.0])
 
 
 def test_rows_are_dealt_without_loss_and_the_same_each_time() -> None:
     rng = np.random.default_rng(1)
     arms = np.repeat([0, 1, 2], [40, 25, 3])
     values = rng.normal(100.0, 1.0, 68)
-    one, again, other = (dealt_rows(rows_of(arms, values), 4, seed, 2, 12) for seed in (5, 5, 6))
+    one, again, other = (partition_rows(rows_of(arms, values), 4, seed, 2, 12) for seed in (5, 5, 6))
     assert one.totals.shape == (256, 4, 12)
     for first, second in zip(one[:3], again[:3], strict=True):
         assert np.array_equal(first, second)
     assert not np.array_equal(one.totals, other.totals)
-    assert not np.array_equal(one.totals, dealt_rows(rows_of(arms, values), 4, 5, 3, 12).totals)
-    assert np.array_equal(one.counts, np.broadcast_to(cut(np.array([40.0, 25.0, 3.0, 0.0]), 12), one.counts.shape))
+    assert not np.array_equal(one.totals, partition_rows(rows_of(arms, values), 4, 5, 3, 12).totals)
+    assert np.array_equal(
+        one.counts, np.broadcast_to(split_counts(np.array([40.0, 25.0, 3.0, 0.0]), 12), one.counts.shape)
+    )
     np.testing.assert_allclose(one.totals.sum(axis=-1), np.tile(np.bincount(arms, values, 4), (256, 1)))
     within = one.scatter.sum(axis=-1) + (one.counts * (one.totals / np.maximum(one.counts, 1) - 100) ** 2).sum(axis=-1)
     around = np.array([((values[arms == arm] - 100) ** 2).sum() for arm in range(4)])
@@ -55,8 +57,8 @@ def test_rows_are_dealt_without_loss_and_the_same_each_time() -> None:
 
 
 def test_lots_of_rows_are_dealt_as_they_are() -> None:
-    lots = Rows(np.zeros(6, dtype=int), np.arange(1.0, 7.0), np.arange(6.0), np.full(6, 0.5))
-    found = dealt_rows(lots, 1, 1, 1, 4)
+    lots = PartitionRows(np.zeros(6, dtype=int), np.arange(1.0, 7.0), np.arange(6.0), np.full(6, 0.5))
+    found = partition_rows(lots, 1, 1, 1, 4)
     assert (found.counts.sum(axis=-1) == 21).all()
     np.testing.assert_allclose(found.totals.sum(axis=-1), 15.0)
     assert len(np.unique(found.counts[:, 0, 0])) > 2
@@ -66,8 +68,10 @@ def test_every_place_is_as_likely_in_every_part_and_so_is_every_pair() -> None:
     size, seeds, labels = 12, (1, 2), []
     for mark in np.eye(size)[:3]:  # the row of one place alone has the value 1
         rows = rows_of(np.zeros(size, dtype=int), mark)
-        labels.append(np.concatenate([dealt_rows(rows, 1, seed, 1, 4).totals[:, 0].argmax(axis=-1) for seed in seeds]))
-    shares = cut(np.array([float(size)]), 4)[0, 0] / size
+        labels.append(
+            np.concatenate([partition_rows(rows, 1, seed, 1, 4).totals[:, 0].argmax(axis=-1) for seed in seeds])
+        )
+    shares = split_counts(np.array([float(size)]), 4)[0, 0] / size
     drawn = len(labels[0])
     for found in labels:
         assert stats.chisquare(np.bincount(found, minlength=4), drawn * shares).pvalue > 1e-4
@@ -78,8 +82,8 @@ def test_every_place_is_as_likely_in_every_part_and_so_is_every_pair() -> None:
 
 def test_items_stay_whole() -> None:
     items = np.tile(np.arange(30, dtype=np.uint64), 2)
-    rows = Rows(np.repeat([0, 1], 30), np.ones(60), np.tile(np.arange(30.0), 2), np.zeros(60), items)
-    found = dealt_rows(rows, 2, 3, 1, 4)
+    rows = PartitionRows(np.repeat([0, 1], 30), np.ones(60), np.tile(np.arange(30.0), 2), np.zeros(60), items)
+    found = partition_rows(rows, 2, 3, 1, 4)
     assert np.array_equal(found.totals[:, 0], found.totals[:, 1])
     assert len(np.unique(found.totals[:, 0, 0])) > 20
 
@@ -87,7 +91,7 @@ def test_items_stay_whole() -> None:
 def test_tables_keep_counts_and_means() -> None:
     values = np.random.default_rng(2).beta(0.4, 0.4, 500)
     rows = rows_of(np.repeat([0, 1], 250), values)
-    found = dealt_rows(rows, 2, 1, 1, 4, (0.0, 1.0))
+    found = partition_rows(rows, 2, 1, 1, 4, (0.0, 1.0))
     assert found.table is not None
     assert found.table.counts.shape[-1] <= GRID
     np.testing.assert_allclose(found.table.counts.sum(axis=-1), found.counts)
@@ -98,7 +102,7 @@ def test_tables_keep_counts_and_means() -> None:
 def test_tables_of_usual_scales_are_exact(steps: int) -> None:
     values = 1 + np.arange(steps + 1) * (7.0 / steps)
     rows = rows_of(np.zeros(40 * (steps + 1), dtype=np.int64), np.tile(values, 40))
-    table = dealt_rows(rows, 1, 1, 1, 4, (1.0, 8.0)).table
+    table = partition_rows(rows, 1, 1, 1, 4, (1.0, 8.0)).table
     assert table is not None
     np.testing.assert_allclose(table.values, values, rtol=1e-12)
     np.testing.assert_array_equal(table.counts.sum(axis=2)[:, 0], 40.0)
@@ -111,7 +115,7 @@ def test_the_table_of_a_part_knows_nothing_of_later_parts() -> None:
     values = rng.choice([0.25, 0.5, 0.75], 300)
 
     def before(changed: object) -> dict[float, list[float]]:
-        table = dealt_rows(rows_of(arms, changed), 2, 1, 1, 4, (0.0, 1.0)).table
+        table = partition_rows(rows_of(arms, changed), 2, 1, 1, 4, (0.0, 1.0)).table
         assert table is not None
         kept = table.counts[dealing][:, :-1]
         return {v: kept[..., i].tolist() for i, v in enumerate(table.values) if kept[..., i].any()}
@@ -123,7 +127,7 @@ def test_the_table_of_a_part_knows_nothing_of_later_parts() -> None:
 
 def _part_of(arms: object, row: int, dealing: int) -> int:
     """Where one row is dealt to: it alone has a value."""
-    found = dealt_rows(rows_of(arms, (np.arange(300) == row).astype(float)), 2, 1, 1, 4)
+    found = partition_rows(rows_of(arms, (np.arange(300) == row).astype(float)), 2, 1, 1, 4)
     return int(found.totals[dealing].sum(axis=0).argmax())
 
 
@@ -138,11 +142,11 @@ def _part_of(arms: object, row: int, dealing: int) -> int:
 )
 def test_sums_dealt_have_the_law_of_parts(law, draw) -> None:
     """Means and covariances of the first two parts of 12 rows, with the sum drawn each time: those of true parts."""
-    rng, sizes = np.random.default_rng(3), cut(np.array([12.0]), 4)[0, 0]
+    rng, sizes = np.random.default_rng(3), split_counts(np.array([12.0]), 4)[0, 0]
     dealt = []
     for seed in range(400):
         total = np.array([float(draw(rng, 12))])
-        found = dealt_sums(law, np.array([12.0]), total, seed, 1, 4)
+        found = partition_sums(law, np.array([12.0]), total, seed, 1, 4)
         assert found is not None
         np.testing.assert_allclose(found.totals.sum(axis=-1), total[0])
         dealt += list(found.totals[:8, 0])
@@ -153,8 +157,8 @@ def test_sums_dealt_have_the_law_of_parts(law, draw) -> None:
 
 
 def test_sums_of_other_laws_are_not_dealt() -> None:
-    assert dealt_sums(SubGaussian(1.0), np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
-    assert dealt_sums(Bounded(0, 1), np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
+    assert partition_sums(SubGaussian(1.0), np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
+    assert partition_sums(Bounded(0, 1), np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
 
 
 @pytest.mark.parametrize("question", [BestArm(), TopK(1), Above(0.33)], ids=lambda each: each.name)
@@ -165,7 +169,7 @@ def test_forty_seeds_give_one_verdict(question) -> None:
     totals = np.array([364.0, 442.0])
     evidence, done = [], set()
     for seed in range(40):
-        parts = dealt_sums(Binary(), counts, totals, seed, 1, plan.plan.parts)
+        parts = partition_sums(Binary(), counts, totals, seed, 1, plan.plan.parts)
         trial = advance(problem, policy, plan, Batch(counts, totals, parts=parts))
         evidence.append(float(np.max(trial.kept.won.above if isinstance(question, Above) else trial.kept.won.gains)))
         done.add(bool(trial.done))
@@ -173,7 +177,7 @@ def test_forty_seeds_give_one_verdict(question) -> None:
     assert np.ptp(evidence) < 1.0  # log: a factor of e; with one dealing they differ by far more
     single = []
     for seed in range(40):
-        parts = dealt_sums(Binary(), counts, totals, seed, 1, plan.plan.parts)
+        parts = partition_sums(Binary(), counts, totals, seed, 1, plan.plan.parts)
         assert parts is not None
         one = parts._replace(totals=parts.totals[:1])
         trial = advance(problem, policy, plan, Batch(counts, totals, parts=one))

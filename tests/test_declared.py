@@ -21,14 +21,14 @@ from roundwise import (
     create_study,
     simulate,
 )
-from roundwise.betting.rule import Betting
+from roundwise.model.batch import Batch, Declaration
 from roundwise.policies.base import everywhere, undeclared
 from roundwise.policies.limited import Limited
-from roundwise.state import Batch, Declaration
-from roundwise.stopping import Declared
-from roundwise.studies import replayed
-from roundwise.studies.keeping import verified
-from roundwise.studies.store import open_store
+from roundwise.rules import Declared
+from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.store import open_store
+from roundwise.study import replayed
+from roundwise.study.audit import verified
 from test_study import World, rechained
 
 ARMS = ("a", "b", "c")
@@ -40,7 +40,7 @@ class TestTrial:
 
     def played(self, policy, change, batches=400):
         """Trials of three runs; `change(number, counts)` makes of what is planned what comes back."""
-        from roundwise.trial import advance, begin
+        from roundwise.model.trial import advance, begin
 
         trial = begin(self.problem, policy, (3,))
         for number in range(batches):
@@ -73,7 +73,7 @@ class TestTrial:
     def test_only_declared_rules_need_exact_batches(self):
         assert Declared().exact_batches
         assert not GLR().exact_batches
-        assert not Betting().exact_batches
+        assert not EProcessRule().exact_batches
 
 
 UNION = Declared(proof="Hoeffding's inequality and a union over arms and rounds")
@@ -300,7 +300,7 @@ class TestStudies:
             log = store.read("s")
         old = replayed(log)
         assert (old.trial.done, old.decided["answer"]) == (False, 1)
-        from roundwise.studies.report import report_of
+        from roundwise.report import report_of
 
         report = report_of(old, intervals=False)
         assert (report.status, report.answer) == ("decided", "b")

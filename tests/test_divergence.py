@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import brentq, linprog, minimize
 
 from roundwise import Above, AnyAbove, BestArm, InputError, Largest, MinimumBelow, Statements, TopK
-from roundwise.questions import divergence
-from roundwise.questions.families import BinaryFamily, ExponentialFamily, NormalFamily, PoissonFamily
 from roundwise.questions.halfspaces import halfspace_complexity
+from roundwise.solvers import divergence
+from roundwise.solvers.families import BinaryFamily, ExponentialFamily, NormalFamily, PoissonFamily
 
 BINARY, POISSON, EXPONENTIAL = BinaryFamily(), PoissonFamily(), ExponentialFamily()
 

@@ -16,7 +16,7 @@ import pytest
 import roundwise
 from roundwise.cli import main
 from roundwise.policies import POLICIES
-from roundwise.stopping import Declared
+from roundwise.rules import Declared
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

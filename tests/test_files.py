@@ -9,7 +9,7 @@ import pytest
 from filing import ARMS, reader, table
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, create_study
 from roundwise.errors import at_the_shell
-from roundwise.studies.results import Columns, Results, read_results
+from roundwise.ingest import Columns, Results, read_results
 
 OWN = Columns(arm="variant", outcome="converted")
 

@@ -8,8 +8,8 @@ import pytest
 
 from filing import ARMS, reader, table
 from roundwise import Binary, DataError
-from roundwise.studies.results import Columns, Results, read_results
-from roundwise.tables.books import excel_sheet
+from roundwise.formats.excel import excel_sheet
+from roundwise.ingest import Columns, Results, read_results
 
 
 @pytest.fixture

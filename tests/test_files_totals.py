@@ -5,7 +5,7 @@ import pytest
 
 from filing import ARMS, reader, table
 from roundwise import BestArm, Binary, DataError, Gaussian, InputError, create_study, load_study
-from roundwise.studies.results import Options
+from roundwise.ingest import Options
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ import make
 
 from roundwise import BestArm, Binary, DataError, create_study, import_study, verify_study
 from roundwise.errors import RoundwiseError
-from roundwise.studies.keeping import imported, verified
-from roundwise.studies.replay import replayed
-from roundwise.studies.report import report_of
-from roundwise.studies.store import write_log
-from roundwise.studies.store.log import Head, extended
+from roundwise.report import report_of
+from roundwise.store import write_log
+from roundwise.store.log import Head, extended
+from roundwise.study.audit import imported, verified
+from roundwise.study.replay import replayed
 
 VALUES = [None, True, False, 0, -1, 1e308, -1000, "x", "", [], {}, [1], ["a"], 2**70, 0.5, "nan", "inf", {"a": 1}]
 

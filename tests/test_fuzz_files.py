@@ -19,16 +19,16 @@ from roundwise import (
     create_study,
 )  # fmt: skip
 from roundwise.cli.study.new import listed_in
+from roundwise.ingest import Columns, Earlier, Options, Results, batch_of, read_results
+from roundwise.planning.request import scenarios
 from roundwise.planning.study_plan import PLAN_FORMAT, read_plan
-from roundwise.planning.wish import scenarios
+from roundwise.report import report_of
 from roundwise.simulation.sweep.grid import read_grid
 from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
-from roundwise.studies.replay import replayed
-from roundwise.studies.report import report_of
-from roundwise.studies.results import Columns, Earlier, Options, Results, batch_of, read_results
-from roundwise.studies.settings import arm_names
-from roundwise.studies.store import read_log, write_log
-from roundwise.studies.store.location import parsed
+from roundwise.store import read_log, write_log
+from roundwise.store.storage_url import parsed
+from roundwise.study.replay import replayed
+from roundwise.study.settings import arm_names
 
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]

@@ -10,17 +10,17 @@ sys.path.insert(0, str(Path(__file__).parent / "golden"))
 import make
 
 from roundwise._version import RULES
-from roundwise.betting.claims import Claiming
-from roundwise.betting.rule import Betting
 from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, Wager
 from roundwise.policies.chances import Chances
-from roundwise.stopping import GLR, Declared
-from roundwise.studies import count
-from roundwise.studies.guarantee import guarantee_of
-from roundwise.studies.keeping import verified
-from roundwise.studies.packing import unpack_array
-from roundwise.studies.replay import replayed
-from roundwise.studies.report import report_of
+from roundwise.report import report_of
+from roundwise.rules import GLR, Declared
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.serialization import unpack_array
+from roundwise.study import fold
+from roundwise.study.audit import verified
+from roundwise.study.guarantee import guarantee_of
+from roundwise.study.replay import replayed
 
 KEPT = sorted(make.HERE.glob("*/*.jsonl.gz"))
 
@@ -90,8 +90,8 @@ def every_plan_differs(monkeypatch):
     for policy in (Wager, PET, OptBBAI, RoundRobin, TrackAndStop, Chances):
         for name in ("first", "next"):
             monkeypatch.setattr(policy, name, one_more(getattr(policy, name)))
-    monkeypatch.setattr("roundwise.studies.count.RULES", 1000)
-    monkeypatch.setattr("roundwise.studies.keeping.RULES", 1000)
+    monkeypatch.setattr("roundwise.study.fold.RULES", 1000)
+    monkeypatch.setattr("roundwise.study.audit.RULES", 1000)
 
 
 def reported(state):
@@ -100,7 +100,7 @@ def reported(state):
 
 
 def won_by(state):
-    return count.evidence(state.settings, state.trial)[0]
+    return fold.evidence(state.settings, state.trial)[0]
 
 
 def test_it_goes_on_in_a_version_whose_every_plan_differs(studies, every_plan_differs):
@@ -133,7 +133,7 @@ def test_a_state_that_cannot_be_read_is_counted_anew(studies, monkeypatch):
         state = study.state
         before = None if state.checkpoint is None else won_by(state)
         with monkeypatch.context() as patch:
-            for rule in (Betting, Claiming, Declared, GLR):
+            for rule in (EProcessRule, ClosedTestingRule, Declared, GLR):
                 patch.setattr(rule, "state_tag", lambda self, problem: "unknown/1")
             state = study.state
             after = won_by(state)

@@ -26,19 +26,19 @@ from roundwise import (
     TriBBAI,
     create_study,
 )
-from roundwise.betting.above import Won as Sets
-from roundwise.betting.candidates import Won
-from roundwise.betting.rule import ledger_of
-from roundwise.studies.guarantee import Guarantee, standing
-from roundwise.studies.keeping import verified
-from roundwise.studies.report import report_of
+from roundwise.report import report_of
+from roundwise.rules.eprocess.above import AboveWealth as Sets
+from roundwise.rules.eprocess.candidates import CandidateWealth
+from roundwise.rules.eprocess.rule import eprocess_for
+from roundwise.study.audit import verified
+from roundwise.study.guarantee import Guarantee, standing
 from test_study import ARMS, World, finished
 
 AB = ("a", "b")
 
 
 def emptied(state):
-    return standing(state).emptied
+    return standing(state).all_rejected
 
 
 @pytest.fixture
@@ -229,21 +229,25 @@ class TestEverythingRuledOut:
         problem = Problem(TopK(1), arms=3)
         answers = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
         both, one = np.ones((2, 2), dtype=bool), np.array([[True, True], [True, False]])
-        assert ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), both, np.zeros(())))
-        assert not ledger_of(problem).emptied(problem, Won(answers, np.zeros((2, 2)), one, np.zeros(())))
+        assert eprocess_for(problem).all_rejected(
+            problem, CandidateWealth(answers, np.zeros((2, 2)), both, np.zeros(()))
+        )
+        assert not eprocess_for(problem).all_rejected(
+            problem, CandidateWealth(answers, np.zeros((2, 2)), one, np.zeros(()))
+        )
 
     def test_candidates_that_may_both_be_right(self):
         problem = Problem(BestArm(0.3), arms=3)
         both = np.ones((2, 2), dtype=bool)
-        assert not ledger_of(problem).emptied(
-            problem, Won(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both, np.zeros(()))
+        assert not eprocess_for(problem).all_rejected(
+            problem, CandidateWealth(np.array([[0.0], [1.0]]), np.zeros((2, 2)), both, np.zeros(()))
         )
 
     def test_statements(self, study):
         control = Statements.against_control(3, 2, 0.1)
         problem, both = Problem(control, arms=3), np.ones((2, 2), dtype=bool)
-        assert ledger_of(problem).emptied(
-            problem, Won(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both, np.zeros(()))
+        assert eprocess_for(problem).all_rejected(
+            problem, CandidateWealth(np.array([[1.0, 1.0], [1.0, 0.0]]), np.zeros((2, 2)), both, np.zeros(()))
         )
         state = study(question=control, arms=("a", "b", "c"), noise=Gaussian(1.0)).state
         assert not emptied(state)

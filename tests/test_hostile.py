@@ -30,11 +30,11 @@ from roundwise import (
     create_study,
     simulate,
 )
-from roundwise.betting.rule import ledger_of
-from roundwise.state import Batch, Table
-from roundwise.studies.report import report_of
-from roundwise.studies.results import read_results
-from roundwise.studies.store import StoreError, open_store
+from roundwise.ingest import read_results
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.report import report_of
+from roundwise.rules.eprocess.rule import eprocess_for
+from roundwise.store import StoreError, open_store
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ class TestTheSameContents:
 def test_a_level_is_a_level_in_any_units(scale):
     """Coefficients of 1e-9 were taken for a comparison of arms, so that shifts of all arms were called harmless."""
     problem = Problem(Statements(scale * np.eye(2), np.zeros(2)), 2, noise=SubGaussian(1.0))
-    assert not ledger_of(problem).shifts
-    assert ledger_of(Problem(Statements(scale * np.array([[1.0, -1.0]]), np.zeros(1)), 2)).shifts
+    assert not eprocess_for(problem).shifts
+    assert eprocess_for(Problem(Statements(scale * np.array([[1.0, -1.0]]), np.zeros(1)), 2)).shifts
     (runs,) = simulate(problem.question, GaussianArms([0.3, 0.3]), [Wager()], runs=50, max_batches=16)
     assert runs.decided.mean() > 0.9
 
@@ -125,7 +125,7 @@ def test_thousands_of_arms_of_bounded_values_agree_with_themselves():
         rng, batches = np.random.default_rng(seed), []
         for _ in range(2):
             ones = rng.binomial(12, 0.5, 2000).astype(float)
-            table = Table(np.array([0.0, 1.0]), np.stack([12 - ones, ones], axis=-1))
+            table = ValueTable(np.array([0.0, 1.0]), np.stack([12 - ones, ones], axis=-1))
             batches.append(Batch(np.full(2000, 12.0), ones, ones * (12 - ones) / 12, table))
         found = disagreement(problem, batches, True)
         flagged += found is not None and found.chance < 1e-3

@@ -26,11 +26,11 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.arrays import mapped
-from roundwise.betting import bounds as intervals
-from roundwise.betting.bounds import _end, _ladder, agreed
-from roundwise.state import Batch, joined
-from roundwise.trial import advance, begin
+from roundwise.arrays import tree_map
+from roundwise.model.batch import Batch, join_parts
+from roundwise.model.trial import advance, begin
+from roundwise.rules.eprocess import bounds as intervals
+from roundwise.rules.eprocess.bounds import _end, _ladder, agreed
 
 
 def mean_intervals(problem, rule, batches):
@@ -40,12 +40,12 @@ def mean_intervals(problem, rule, batches):
 
 def to_spare(problem, rule, batches):
     """By how much each claim holds."""
-    return rule.bounds(problem, None, batches).spare()
+    return rule.bounds(problem, None, batches).margins()
 
 
 def behind_leader(problem, rule, batches, leader):
     """How far each arm is behind the leader, at most."""
-    return rule.replayed(problem, batches).behind(leader)
+    return rule.replayed(problem, batches).gap_to_leader(leader)
 
 
 def studied(problem, environment, policy, seed, most=30):
@@ -58,8 +58,8 @@ def studied(problem, environment, policy, seed, most=30):
         parts = []
         for low, high in pairwise(edges):
             batch, _ = environment.pull(rng, world, (high - low)[None], problem.noise.needs)
-            parts.append(mapped(lambda array: array[0], batch))
-        batches.append(joined(parts) if len(parts) > 1 else parts[0])
+            parts.append(tree_map(lambda array: array[0], batch))
+        batches.append(join_parts(parts) if len(parts) > 1 else parts[0])
         trial = advance(problem, policy, trial, batches[-1])
     return trial, batches
 

@@ -22,13 +22,13 @@ from roundwise import (
     Statements,
     Wager,
 )
-from roundwise.betting.best_arm import BestArmLedger
-from roundwise.betting.bounds import means_of
-from roundwise.betting.extreme import ExtremeLedger
-from roundwise.betting.rule import ledger_of
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin
 from roundwise.questions.base import pairs
-from roundwise.state import Batch
-from roundwise.trial import advance, begin
+from roundwise.rules.eprocess.any_beyond_level import BeyondLevelEProcess
+from roundwise.rules.eprocess.best_arm import BestArmEProcess
+from roundwise.rules.eprocess.bounds import means_of
+from roundwise.rules.eprocess.rule import eprocess_for
 from test_intervals import MEANS, NOISES, behind_leader, mean_intervals, studied, to_spare
 
 RUNS, DELTA = 2000, 0.2
@@ -57,7 +57,7 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
     problem, policy = Problem(asked(mean), 5, DELTA, model), Wager(first_pulls=10, growth=0.6)
     batches = played(problem, policy, (world_of or usual)(means), runs, 10, seed)
     bets = policy.stopping.replayed(problem, batches)
-    ledger = ledger_of(problem)
+    ledger = eprocess_for(problem)
 
     def times(forms, truth):
         values = np.broadcast_to(truth, (runs, *np.shape(truth)))
@@ -66,12 +66,12 @@ def times_ruled_out(noise, asked, runs=RUNS, seed=1, world_of=None):
         return bets.ruled_out(forms, problem.goal, changing)(values).sum(axis=0)
 
     found = {sign: times(spread(means_of(5, sign), runs), sign * means) for sign in (1.0, -1.0)}
-    if isinstance(ledger, BestArmLedger):
+    if isinstance(ledger, BestArmEProcess):
         rivals = [pairs(bet.choice.rivals.pieces.arms[..., 0], np.arange(5)) for bet in bets.placed]
         found["behind the best"] = times(rivals, means.max() - means)
         last = spread(pairs(np.arange(4), np.full(4, 4)), runs)
         found["behind another"] = times(last, means[:4] - means[4])
-    elif isinstance(ledger, ExtremeLedger):
+    elif isinstance(ledger, BeyondLevelEProcess):
         sign = 1.0 if ledger.beyond_is_above else -1.0
         chosen = [spread(means_of(5, sign), runs) for _ in bets.placed]
         chosen = [

@@ -17,10 +17,10 @@ import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, RoundwiseError, UnknownStudy, create_study, load_study
 from roundwise.cli import main
-from roundwise.studies.keeping import verified
-from roundwise.studies.store import open_store
-from roundwise.studies.store.engine import Access
-from roundwise.studies.store.log import read_log, write_log
+from roundwise.store import open_store
+from roundwise.store.engine import Access
+from roundwise.store.log import read_log, write_log
+from roundwise.study.audit import verified
 
 NEW = ["--question", "best-arm", "--arms", "a,b,c", "--binary", "--budget", "900"]
 COMMANDS = {  # the words, what is there before it (None: nothing), and the kinds of entries that it appends

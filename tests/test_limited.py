@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import binom
 
 from roundwise import GLR, BestArm, Bounded, GaussianArms, OptBBAI, Problem, TriBBAI, simulate
+from roundwise.model.batch import Batch, Plan, ValueTable, join_parts
+from roundwise.model.trial import advance, begin, final_answer
 from roundwise.policies.base import everywhere
 from roundwise.policies.limited import Limited
-from roundwise.state import Batch, Plan, Table, joined
-from roundwise.trial import advance, begin, conclusion
 
 ALARM = 1e-4  # of the one test that draws
 
@@ -48,7 +48,7 @@ def plans(problem, policy, means, seed):
                 found[i].append(now)
         after = advance(problem, policy, trial, streams(trial.plan.pulls, live))
         ended = live & after.done
-        answers[ended] = conclusion(problem, policy, after)[ended]
+        answers[ended] = final_answer(problem, policy, after)[ended]
         live &= ~after.done
         trial = after
         if not live.any():
@@ -101,7 +101,7 @@ def told(rng, pulls, values):
     """A batch with scatter and a table of these values."""
     counts = np.array([rng.multinomial(int(n), np.full(len(values), 1 / len(values))) for n in pulls], dtype=float)
     totals, squares = counts @ values, counts @ values**2
-    return Batch(pulls, totals, squares - totals**2 / np.maximum(pulls, 1), Table(values, counts))
+    return Batch(pulls, totals, squares - totals**2 / np.maximum(pulls, 1), ValueTable(values, counts))
 
 
 def test_spreads_and_tables_are_joined():
@@ -113,7 +113,7 @@ def test_spreads_and_tables_are_joined():
         parts.append(told(rng, trial.plan.pulls, values))
         trial = advance(problem, policy, trial, parts[-1])
     for seen, of in ((SEEN[3], parts[:4]), (SEEN[9], parts[4:])):
-        whole = joined(of)
+        whole = join_parts(of)
         np.testing.assert_array_equal(seen.counts, whole.counts)
         np.testing.assert_allclose(seen.totals, whole.totals, rtol=1e-14)
         np.testing.assert_allclose(seen.scatter, whole.scatter, rtol=1e-12)
@@ -137,7 +137,7 @@ def test_tables_of_other_values_are_left_out_and_the_rest_is_joined():
 def test_tables_of_other_values_are_joined_to_one_of_all_values():
     rng = np.random.default_rng(6)
     parts = [told(rng, np.full(3, 12.0), np.array(values)) for values in ([0.9, 0.1], [0.1, 0.5, 0.9], [0.5])]
-    whole = joined(parts)
+    whole = join_parts(parts)
     assert whole.table.values.tolist() == [0.1, 0.5, 0.9]
     np.testing.assert_array_equal(whole.table.counts.sum(axis=-1), whole.counts)
     np.testing.assert_allclose(whole.table.counts @ whole.table.values, whole.totals, rtol=1e-12)

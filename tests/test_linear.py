@@ -39,15 +39,16 @@ from roundwise import (
     create_study,
     simulate,
 )
-from roundwise.betting.rule import ledger_of
 from roundwise.cli import main
-from roundwise.estimates import Past, known_from
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Past, estimate_from
+from roundwise.model.spec import from_spec
 from roundwise.policies.base import best_weights, within_by_own
-from roundwise.questions import divergence, uneven
-from roundwise.questions.design import best_design
-from roundwise.questions.families import BinaryFamily, NormalFamily
-from roundwise.spec import made
-from roundwise.state import Batch
+from roundwise.questions import uneven
+from roundwise.rules.eprocess.rule import eprocess_for
+from roundwise.solvers import divergence
+from roundwise.solvers.design import best_design
+from roundwise.solvers.families import BinaryFamily, NormalFamily
 
 INNER = {
     "best-arm": BestArm(),
@@ -308,10 +309,10 @@ class TestBets:
         rng = np.random.default_rng(4)
         runs, theta = 40_000, np.array([0.0, 0.5, 0.5])  # arms 0 and 1 tie
         problem = Problem(Linear(BestArm(), FEATURES), 5, 0.1)
-        ledger, means = ledger_of(problem), FEATURES @ theta
+        ledger, means = eprocess_for(problem), FEATURES @ theta
         seen = np.tile([20.0, 10.0, 10.0, 10.0, 10.0], (runs, 1))
         one = Batch(seen, seen * (means + np.array([0.5, -0.5, 0, 0, 0])))  # the past says arm 0
-        known = known_from(Past.none((runs, 5)).plus(one), np.ones(runs), False)
+        known = estimate_from(Past.none((runs, 5)).plus(one), np.ones(runs), False)
         won = ledger.start(problem, (runs,))
         choice = ledger.choice(problem, won, known)
         assert (choice.answer == 0).all()
@@ -440,7 +441,7 @@ def test_what_is_not_meant_is_refused():
     with pytest.raises(InputError, match="at least two arms"):
         Deviations((1.0,))
     with pytest.raises(InputError, match="`question` must be a question with its settings"):
-        made("question", {"name": "linear", "question": "best-arm", "features": [[1.0], [2.0]]})
+        from_spec("question", {"name": "linear", "question": "best-arm", "features": [[1.0], [2.0]]})
     with pytest.raises(InputError, match="`sigma` is -1"):
         Deviations((1.0, -1.0))
 

@@ -23,11 +23,11 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.estimates import Past
+from roundwise.ingest import read_results
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Past
+from roundwise.model.spec import from_spec, to_spec
 from roundwise.noise import NOISES, Outcome, doubt, variances
-from roundwise.spec import made, plain
-from roundwise.state import Batch
-from roundwise.studies.results import read_results
 from test_intervals import studied
 from test_spec import MODELS
 
@@ -105,8 +105,8 @@ def test_what_may_be_assumed():
     assert doubt(TrueMarks(4.0), WORLD.noise) is None
     assert doubt(TrueMarks(3.0), WORLD.noise) == "no guarantee: results leave the range assumed"
     assert doubt(SubGaussian(2.0), Marks(4.0)) is doubt(Bounded(0.0, 5.0), Marks(4.0)) is None
-    assert plain(Marks(4.0)) == {"name": "test_noise:Marks", "most": 4.0}
-    assert made("noise", plain(Marks(4.0))) == Marks(4.0)
+    assert to_spec(Marks(4.0)) == {"name": "test_noise:Marks", "most": 4.0}
+    assert from_spec("noise", to_spec(Marks(4.0))) == Marks(4.0)
 
 
 def test_the_range_of_its_means_is_known():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from roundwise.betting import chances
-from roundwise.betting.around import Around
-from roundwise.questions.centred import centre_of
 from roundwise.questions.claims import Claims
+from roundwise.rules.eprocess import conditional_power
+from roundwise.rules.eprocess.claims_to_feed import Around
+from roundwise.solvers.centered import centre_of
 
 CLAIMS = {
     "control": Claims.against_control(14, 0),
@@ -71,16 +71,16 @@ def by_hand(forms, pieces, unshown, need, value, error, spread, left):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_as_one_number_after_the_other(name, seed, monkeypatch):
     given = situation(CLAIMS[name], (60,), seed)
-    quick = chances.outlook(*given)
-    monkeypatch.setattr(chances, "_FEW", 10**9)
-    for ours, whole in zip(quick, chances.outlook(*given), strict=True):
+    quick = conditional_power.forecast_power(*given)
+    monkeypatch.setattr(conditional_power, "_FEW", 10**9)
+    for ours, whole in zip(quick, conditional_power.forecast_power(*given), strict=True):
         np.testing.assert_array_equal(ours, whole)
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_the_sum_is_the_largest_of_all_numbers(name):
     given = situation(CLAIMS[name], (12,), 5)
-    found = chances.outlook(*given)
+    found = conditional_power.forecast_power(*given)
     forms, pieces, *rest = given
     for run in range(12):
         sums, ranked = by_hand(forms, pieces, *(each[run] for each in rest))
@@ -95,10 +95,10 @@ def test_the_sum_is_the_largest_of_all_numbers(name):
 def test_one_run_is_as_it_is_among_others():
     question = CLAIMS["control"]
     given = situation(question, (20,), 9)
-    together = chances.outlook(*given)
+    together = conditional_power.forecast_power(*given)
     for run in range(20):
         forms, pieces, *rest = given
-        alone = chances.outlook(forms, pieces, *(each[run] for each in rest))
+        alone = conditional_power.forecast_power(forms, pieces, *(each[run] for each in rest))
         for ours, one in zip(together, alone, strict=True):
             np.testing.assert_array_equal(ours[run], one)
 
@@ -113,7 +113,7 @@ def test_few_numbers_are_looked_at(monkeypatch):
         return found
 
     monkeypatch.setattr(Around, "likely", spied)
-    chances.outlook(*situation(Claims.against_control(41, 0), (50,), 1))
+    conditional_power.forecast_power(*situation(Claims.against_control(41, 0), (50,), 1))
     assert 1.0 <= seen[0] < 5.0  # of 32 or so
 
 

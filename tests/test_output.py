@@ -34,8 +34,8 @@ from roundwise import (
 from roundwise.cli import loaded, main
 from roundwise.cli.output import check_output, file_name, write_file
 from roundwise.errors import StoreError, at_the_shell, said, visible
-from roundwise.studies.report.files import MARK
-from roundwise.studies.store.location import parsed, sentences
+from roundwise.report.export import MARK
+from roundwise.store.storage_url import parsed, sentences
 
 GRID = """
 runs = 5

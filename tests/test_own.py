@@ -28,12 +28,12 @@ from roundwise import (
     simulate,
 )
 from roundwise.cli import main
+from roundwise.model.spec import from_spec, to_spec
 from roundwise.planning import plan
 from roundwise.policies.limited import Limited
 from roundwise.simulation.sweep import read_grid
-from roundwise.spec import made, plain
-from roundwise.studies import replayed
-from roundwise.studies.store import open_store, write_log
+from roundwise.store import open_store, write_log
+from roundwise.study import replayed
 from test_docs import ROOT, files_in
 from test_study import rechained
 
@@ -109,11 +109,11 @@ def test_plain_data_and_back(recipes):
             },
         ),
     ):
-        assert plain(thing) == spec
-        again = made(kind, json.loads(json.dumps(spec)))
+        assert to_spec(thing) == spec
+        again = from_spec(kind, json.loads(json.dumps(spec)))
         assert again == thing
         assert type(again) is type(thing)
-    assert made("policy", "my_policy:Doubling:start=20,threshold=my_threshold:Stricter:times=2") == rule
+    assert from_spec("policy", "my_policy:Doubling:start=20,threshold=my_threshold:Stricter:times=2") == rule
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_plain_data_and_back(recipes):
 def test_mistakes(here, words, message):
     (here / "broken.py").write_text("def")
     with pytest.raises(InputError, match=message):
-        made("policy", words, trusted=True)
+        from_spec("policy", words, trusted=True)
 
 
 def test_what_cannot_be_found_again_is_refused(here, monkeypatch):
@@ -150,10 +150,10 @@ def test_what_cannot_be_found_again_is_refused(here, monkeypatch):
         create_study("s", question=BestArm(), arms=NAMES, noise=Gaussian(1.0), policy=Inner(), storage="sqlite:///s.db")
     script = dataclass(frozen=True)(type("Script", (Mixture,), {"__module__": "__main__", "name": "script"}))
     with pytest.raises(InputError, match="The class '__main__:Script' cannot be found again .* put it into a module"):
-        plain(PET(stopping=GLR(script())))
+        to_spec(PET(stopping=GLR(script())))
     gone = dataclass(frozen=True)(type("Gone", (RoundRobin,), {"__module__": "test_own", "name": "gone"}))
     with pytest.raises(InputError, match="The class 'test_own:Gone' cannot be found again"):
-        plain(gone())
+        to_spec(gone())
     assert not (here / "s.db").exists()
 
 
@@ -167,7 +167,7 @@ class Holds(RoundRobin):
 
 def test_settings_are_plain_data():
     with pytest.raises(InputError, match="`within` of 'holds' is a object, which cannot be written down: use numbers"):
-        plain(Holds())
+        to_spec(Holds())
 
 
 # --- simulations -----------------------------------------------------------------------------------------------------
@@ -318,7 +318,9 @@ def test_a_study_from_the_command_line(roundwise, here):
     assert "with one of --binary" in err
 
 
-@pytest.mark.parametrize("name", ["evil:Run", "subprocess:Popen", "os:system", "pathlib:Path", "roundwise.spec:Room"])
+@pytest.mark.parametrize(
+    "name", ["evil:Run", "subprocess:Popen", "os:system", "pathlib:Path", "roundwise.model.spec:Registry"]
+)
 @pytest.mark.parametrize("kind", ["question", "noise", "policy"])
 def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):
     """The chain of digests is right, as somebody who forges a record would have it."""

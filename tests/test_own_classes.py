@@ -33,14 +33,14 @@ from roundwise import (
     simulate,
 )
 from roundwise.contract import check_noise, check_policy, check_question, check_threshold
+from roundwise.model.batch import Batch
+from roundwise.model.problem import Problem
 from roundwise.planning import plan
 from roundwise.policies import POLICIES
 from roundwise.policies.base import everywhere
-from roundwise.problem import Problem
 from roundwise.questions import Pieces
+from roundwise.rules import THRESHOLDS
 from roundwise.simulation.environments import World
-from roundwise.state import Batch
-from roundwise.stopping import THRESHOLDS
 from test_own import RECIPES, here, roundwise  # noqa: F401 - fixtures
 
 WORLD = GaussianArms([1.0, 0.5, 0.0])

@@ -19,14 +19,14 @@ from roundwise import (
     TriBBAI,
     Wager,
 )
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.trial import advance, begin
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies.limited import Limited
 from roundwise.questions import Largest, Statements
-from roundwise.state import Batch, Table
-from roundwise.studies import count
-from roundwise.studies.packing import Unreadable, pack, unpack
-from roundwise.studies.settings import Settings
-from roundwise.trial import advance, begin
+from roundwise.serialization import Unreadable, pack, unpack
+from roundwise.study import fold
+from roundwise.study.settings import Settings
 
 ARMS = ("a", "b", "c", "d")
 QUESTIONS = [
@@ -111,7 +111,7 @@ def batch_of(pulls, noise, rng):
     rates = np.array([0.3, 0.45, 0.5, 0.7])
     if noise.needs == "rows":
         ones = rng.binomial(n, rates).astype(float)
-        table = Table(np.array([0.0, 1.0]), np.stack([pulls - ones, ones], axis=-1))
+        table = ValueTable(np.array([0.0, 1.0]), np.stack([pulls - ones, ones], axis=-1))
         return Batch(pulls, ones, pulls * 0.0 + ones * (1 - ones / np.maximum(pulls, 1)), table)
     if isinstance(noise, Binary):
         return Batch(pulls, rng.binomial(n, rates).astype(float))
@@ -134,7 +134,7 @@ def folded(question, noise, policy, batches=22, seed=0):
 
 
 def checkpoint(settings, trial, rules=None):
-    found = count.entry(settings, trial, count.begun(settings), {"through": 1})
+    found = fold.entry(settings, trial, fold.begun(settings), {"through": 1})
     return json.loads(json.dumps(found | ({} if rules is None else {"rules": rules}), allow_nan=False))
 
 
@@ -146,7 +146,7 @@ def test_the_state_of_wager_goes_on_as_if_nothing_had_happened(question, noise):
     policy = Wager(first_pulls=5, growth=0.4, max_batch=40)
     seen = 0
     for settings, trial in folded(question, noise, policy):
-        again = count.restored(settings, checkpoint(settings, trial))
+        again = fold.restored(settings, checkpoint(settings, trial))
         for field in ("record", "kept", "plan", "done"):
             same(getattr(again, field), getattr(trial, field), field)
         seen += 1
@@ -160,7 +160,7 @@ def test_the_state_of_wager_goes_on_as_if_nothing_had_happened(question, noise):
 )
 def test_the_state_of_other_policies(policy):
     for settings, trial in folded(BestArm(), Gaussian(0.5), policy, batches=6):
-        again = count.restored(settings, checkpoint(settings, trial))
+        again = fold.restored(settings, checkpoint(settings, trial))
         for field in ("record", "kept", "plan", "done"):
             same(getattr(again, field), getattr(trial, field), field)
 
@@ -171,7 +171,7 @@ def test_the_state_of_other_policies(policy):
 def test_other_rules_carry_what_was_won(question):
     """Wealth, past, record and plan are taken over; what is bet on next is chosen anew, here by the same rules."""
     for settings, trial in folded(question, Gaussian(0.5), Wager(first_pulls=5, growth=0.4), batches=4):
-        again = count.restored(settings, checkpoint(settings, trial, rules=0))
+        again = fold.restored(settings, checkpoint(settings, trial, rules=0))
         same(again.kept.won, trial.kept.won)
         same(again.kept.known.past, trial.kept.known.past)
         same(again.plan.pulls, trial.plan.pulls)
@@ -205,7 +205,7 @@ class TestWhatCannotBeRead:
         settings, payload = case
         spoil(payload["state"]["rule"])
         with pytest.raises(Unreadable):
-            count.restored(settings, payload | ({} if rules is None else {"rules": rules}))
+            fold.restored(settings, payload | ({} if rules is None else {"rules": rules}))
 
     def test_a_record_names_no_python_class(self, case):
         assert "roundwise" not in json.dumps(case[1])

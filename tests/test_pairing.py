@@ -22,21 +22,21 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.betting import bounds
-from roundwise.betting.above import AboveLedger, Won
-from roundwise.betting.above_shared import SharedAboveLedger
-from roundwise.betting.rule import ledger_of
-from roundwise.dealing import Rows
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past
+from roundwise.model.batch import Batch
+from roundwise.model.crossed import pair_sums, partition_pairs, sum_pairs
+from roundwise.model.estimates import Estimates, FormEstimate, Past
+from roundwise.model.problem import Problem
+from roundwise.model.random_partition import PartitionRows
+from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded, PairedNormal, items_of, with_items, without_items
-from roundwise.noise.horizon import binomial_horizon_bet
-from roundwise.pairing import dealt_pairs, pair_sums, pairs_of
-from roundwise.problem import Problem
+from roundwise.noise.budget_bets import binomial_horizon_bet
 from roundwise.questions.base import Halfspaces, pairs
+from roundwise.rules.eprocess import bounds
+from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth
+from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
+from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, NormalItems
-from roundwise.state import Batch
-from roundwise.trial import advance, begin
 
 PAIR = pairs(np.array([0]), np.array([1]))
 
@@ -48,24 +48,24 @@ def batch_of(values, used=None, table=False):
     items, arms = np.nonzero(used)
     order = np.lexsort((items, arms))
     items, arms = items[order], arms[order]
-    rows = Rows(arms, np.ones(len(arms)), values[items, arms], np.zeros(len(arms)), items.astype(np.uint64))
+    rows = PartitionRows(arms, np.ones(len(arms)), values[items, arms], np.zeros(len(arms)), items.astype(np.uint64))
     size = values.shape[1]
     counts, totals = np.bincount(arms, minlength=size).astype(float), np.bincount(arms, rows.totals, size)
     squares = np.bincount(arms, rows.totals**2, size) - totals**2 / np.maximum(counts, 1)
-    return Batch(counts, totals, squares, pairs=pairs_of(rows, size, (0.0, 1.0) if table else None))
+    return Batch(counts, totals, squares, pairs=sum_pairs(rows, size, (0.0, 1.0) if table else None))
 
 
 def known_of(noise, *batches):
     past = Past.none((2,))
     for each in batches:
         past = past.plus(each)
-    return Known(past, past.means, noise.variance(past))
+    return Estimates(past, past.means, noise.variance(past))
 
 
 def log_bet(noise, past, values, margin=0.0, need=3.0, table=False):
     """log e for "the first arm exceeds the second by the margin", after one batch of the past."""
     known, pieces = known_of(noise, batch_of(past, table=table)), PAIR._replace(offsets=np.array([margin]))
-    forecast = Forecast(pieces, np.zeros(1), np.ones(1))
+    forecast = FormEstimate(pieces, np.zeros(1), np.ones(1))
     return float(noise.form(known, batch_of(values, table=table), forecast, np.array([need]))[0])
 
 
@@ -85,8 +85,8 @@ def test_parts_of_pairs_add_up_and_keep_items_together():
     rng = np.random.default_rng(1)
     values = rng.integers(0, 4, (60, 3)).astype(float)
     arms, items = np.repeat(np.arange(3), 60), np.tile(np.arange(60), 3).astype(np.uint64)
-    rows = Rows(arms, np.ones(180), values.T.reshape(-1), np.zeros(180), items)
-    whole, parts = pairs_of(rows, 3, (0.0, 3.0)), dealt_pairs(rows, 3, 7, 2, 5, 4, (0.0, 3.0))
+    rows = PartitionRows(arms, np.ones(180), values.T.reshape(-1), np.zeros(180), items)
+    whole, parts = sum_pairs(rows, 3, (0.0, 3.0)), partition_pairs(rows, 3, 7, 2, 5, 4, (0.0, 3.0))
     assert parts.totals.shape == (4, 9, 5)
     np.testing.assert_allclose(parts.totals.sum(axis=-1), np.broadcast_to(whole.totals, (4, 9)))
     np.testing.assert_allclose(parts.table.counts.sum(axis=2), np.broadcast_to(whole.table.counts, (4, 9, 7)))
@@ -95,9 +95,9 @@ def test_parts_of_pairs_add_up_and_keep_items_together():
 
 
 def test_an_item_tried_twice_by_an_arm_counts_for_no_pair():
-    rows = Rows(np.array([0, 0, 0, 1, 1]), np.ones(5), np.array([1.0, 0, 1, 0, 1]), np.zeros(5),
+    rows = PartitionRows(np.array([0, 0, 0, 1, 1]), np.ones(5), np.array([1.0, 0, 1, 0, 1]), np.zeros(5),
                 np.array([1, 1, 2, 1, 2], dtype=np.uint64))  # fmt: skip
-    assert pairs_of(rows, 2).counts.reshape(2, 2)[0, 1] == 1
+    assert sum_pairs(rows, 2).counts.reshape(2, 2)[0, 1] == 1
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.2, -0.3])
@@ -142,7 +142,7 @@ def test_normal_differences_are_one_sample():
     apart = [Batch(*(np.array([x]) for x in (float(len(d)), d.sum(), ((d - d.mean()) ** 2).sum())))
              for d in (past[:, 0] - past[:, 1], new[:, 0] - new[:, 1])]  # fmt: skip
     before = Past.none((1,)).plus(apart[0])
-    known = Known(before, before.means, noise.variance(before))
+    known = Estimates(before, before.means, noise.variance(before))
     expected = noise.level(known, apart[1], 0.1, np.array([True]), np.array([3.0]))
     assert log_bet(PairedNormal(), past, new, 0.1) == pytest.approx(float(expected[0]))
 
@@ -210,7 +210,7 @@ def struck(world, question, runs, batches, delta=0.1, seed=5):
         pulls = np.clip(trial.plan.pulls, 1, 300)
         batch, state = world.pull_items(rng, state, pulls, trial.plan.parts, 1)
         trial = advance(problem, policy, trial._replace(plan=trial.plan._replace(pulls=pulls)), batch)
-        ever |= ledger_of(problem).false_rejection(problem, trial.kept.won, means)
+        ever |= eprocess_for(problem).false_rejection(problem, trial.kept.won, means)
     return ever.mean()
 
 
@@ -267,16 +267,16 @@ def test_a_level_needs_no_independence_of_arms():
     world = ItemReplay(np.repeat(column[:, None], 8, axis=1))
     rate = struck(world, Above(0.5), runs=100, batches=4)
     assert rate <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / 100)
-    assert not isinstance(ledger_of(Problem(Above(0.5), 8, 0.1, Binary())), type(ledger_of(
+    assert not isinstance(eprocess_for(Problem(Above(0.5), 8, 0.1, Binary())), type(eprocess_for(
         Problem(Above(0.5), 8, 0.1, PairedBinary()))))  # fmt: skip
-    assert type(ledger_of(Problem(Above(0.5), 8, 0.1, Binary()))) is AboveLedger
+    assert type(eprocess_for(Problem(Above(0.5), 8, 0.1, Binary()))) is AboveEProcess
 
 
 def test_arms_that_leave_or_join_do_not_raise_the_mean_over_true_nulls():
-    rng, ledger = np.random.default_rng(0), SharedAboveLedger(0.5)
+    rng, ledger = np.random.default_rng(0), CrossedAboveEProcess(0.5)
     problem = Problem(Above(0.5), 4, 0.1, PairedBinary())
     for _ in range(200):
-        won = Won(rng.normal(size=4), rng.normal(size=4), np.zeros(4, dtype=bool))
+        won = AboveWealth(rng.normal(size=4), rng.normal(size=4), np.zeros(4, dtype=bool))
         side = rng.integers(0, 2, 5)  # of each arm which side is the true null; the last is the one that joins
         arm = int(rng.integers(0, 4))
 
@@ -284,8 +284,8 @@ def test_arms_that_leave_or_join_do_not_raise_the_mean_over_true_nulls():
             return np.exp(np.where(side == 0, won.above, won.below)).mean()
 
         assert mean(ledger.without(problem, won, arm), np.delete(side[:4], arm)) <= mean(won, side[:4]) + 1e-12
-        assert mean(ledger.with_one_more(won), side) <= max(mean(won, side[:4]), 1.0) + 1e-12
-    shown = Won(np.array([9.0, 0.0]), np.array([-1.0, -3.0]), np.array([True, False]))
+        assert mean(ledger.with_arm(won), side) <= max(mean(won, side[:4]), 1.0) + 1e-12
+    shown = AboveWealth(np.array([9.0, 0.0]), np.array([-1.0, -3.0]), np.array([True, False]))
     left = ledger.without(Problem(Above(0.5), 2, 0.1, PairedBinary()), shown, 1)
     assert left.settled.tolist() == [True]
     assert left.above[0] > left.below[0]
@@ -320,6 +320,6 @@ def test_the_items_of_the_leader_serve_all():
     trial = begin(problem, policy, (1,))
     batch, _ = world.pull_items(rng, world.world(rng, 1), trial.plan.pulls, trial.plan.parts, 1)
     trial = advance(problem, policy, trial, batch)
-    wanted = ledger_of(problem).wanted(problem, trial.kept.won, trial.kept.choice, trial.kept.known).pulls[0]
+    wanted = eprocess_for(problem).required_pulls(problem, trial.kept.won, trial.kept.choice, trial.kept.known).pulls[0]
     leader = int(trial.kept.choice.leader[0])
     assert wanted[leader] == pytest.approx(np.delete(wanted, leader).max())

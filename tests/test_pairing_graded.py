@@ -20,18 +20,18 @@ from roundwise import (
     create_study,
     simulate,
 )
-from roundwise.betting import changes
-from roundwise.betting.claim_bounds import Step
-from roundwise.betting.grown import grown
-from roundwise.betting.rule import ledger_of
-from roundwise.estimates import Forecast, Known, Past
+from roundwise.model.batch import Batch, Parts, ValueTable
+from roundwise.model.estimates import Estimates, FormEstimate, Past
+from roundwise.model.problem import Problem
+from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary, PairedBounded
-from roundwise.noise.parts import seen
-from roundwise.problem import Problem
+from roundwise.noise.parts import parts_data
 from roundwise.questions.base import Halfspaces
+from roundwise.rules.eprocess import claim_amendments
+from roundwise.rules.eprocess.claim_bounds import ClaimStep
+from roundwise.rules.eprocess.padded_claims import pad_to_claims
+from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.items import ItemReplay, StickItems
-from roundwise.state import Batch, Parts, Table
-from roundwise.trial import advance, begin
 
 
 def differences_of(grades):
@@ -86,7 +86,7 @@ def batch_of(values, counts, table):
         of_pairs = np.zeros((runs, 4, len(every)))
         of_pairs[:, 1, np.searchsorted(every, values)] = counts
         of_pairs[:, 2, np.searchsorted(every, -values)] = counts
-        told = Table(np.broadcast_to(every, (runs, len(every))), of_pairs)
+        told = ValueTable(np.broadcast_to(every, (runs, len(every))), of_pairs)
     alone = np.repeat(number[:, None], 2, axis=1)
     return Batch(alone, alone / 2, alone / 12, pairs=Batch(*pairs, told))
 
@@ -110,7 +110,7 @@ def in_one_part(batch):
         return values[:, None, :, None]
 
     pairs, table = batch.pairs, batch.pairs.table
-    told = None if table is None else Table(table.values, table.counts[:, None, :, None, :])
+    told = None if table is None else ValueTable(table.values, table.counts[:, None, :, None, :])
     both = Parts(of(pairs.counts), of(pairs.totals), of(pairs.scatter), told)
     return Parts(of(batch.counts), of(batch.totals), of(batch.scatter), pairs=both)
 
@@ -118,7 +118,7 @@ def in_one_part(batch):
 def tilted(noise, past, batch, size):
     """The bet of one size on a part."""
     runs = len(batch.counts)
-    tilts = noise.tilts(seen(past, in_one_part(batch)))
+    tilts = noise.tilts(parts_data(past, in_one_part(batch)))
     places = np.arange(runs)[None], runs + np.arange(runs)[None]
     per_row = 1.0 / batch.counts[:, 0][None]
     tilt = tilts.pairs(lambda: places, np.zeros((1, runs)), 2 * per_row, 0.0)
@@ -127,14 +127,14 @@ def tilted(noise, past, batch, size):
 
 def formed(noise, past, batch):
     runs = len(batch.counts)
-    known = Known(past, past.means, noise.variance(past))
-    forecast = Forecast(pieces_of(runs), np.zeros((runs, 1)), np.ones((runs, 1)))
+    known = Estimates(past, past.means, noise.variance(past))
+    forecast = FormEstimate(pieces_of(runs), np.zeros((runs, 1)), np.ones((runs, 1)))
     return noise.form(known, batch, forecast, np.full((runs, 1), 3.0))[:, 0]
 
 
 def towards(noise, past, batch, share):
     runs = len(batch.counts)
-    known = Known(past, past.means, noise.variance(past))
+    known = Estimates(past, past.means, noise.variance(past))
     need, rho = np.full((runs, 1), 3.0), np.full((runs, 1), share)
     return noise.horizon(known, batch, pieces_of(runs), need, rho, 0.2)[:, 0]
 
@@ -197,16 +197,16 @@ def test_batches_before_an_arm_was_added_are_bet_on_as_they_were(table):
     for counts in outcomes_of(values, items)[::20]:
         batch = batch_of(values, counts[None], table)
         arms, pairs = (each[0] for each in batch[:3]), batch.pairs
-        told = None if pairs.table is None else Table(pairs.table.values[0], pairs.table.counts[0])
+        told = None if pairs.table is None else ValueTable(pairs.table.values[0], pairs.table.counts[0])
         one = np.zeros(1)
-        step = Step(*arms, np.ones(()), one, one, one > 0, Batch(*(each[0] for each in pairs[:3]), told))
-        wide = grown([step], 3, 2, 2).steps[0]
+        step = ClaimStep(*arms, np.ones(()), one, one, one > 0, Batch(*(each[0] for each in pairs[:3]), told))
+        wide = pad_to_claims([step], 3, 2, 2).steps[0]
         pieces = Halfspaces(np.array([[0, 1]]), None, np.zeros(1), True)
         before, after = (
             noise.steady(known, each.batch, pieces, np.full(size, 50.0), np.full((1, 1), 2.0))(np.zeros(1))
             for each, known, size in (
                 (step, one_run(past), 2),
-                (wide, changes._widened(one_run(past), 3), 3),
+                (wide, claim_amendments._widened(one_run(past), 3), 3),
             )
         )
         np.testing.assert_allclose(after, before, atol=1e-12)
@@ -249,7 +249,7 @@ def struck(name, runs, batches, delta=0.05, seed=11):
         pulls = np.clip(trial.plan.pulls, 1, 120)
         batch, state = world.pull_items(rng, state, pulls, trial.plan.parts, 1)
         trial = advance(problem, policy, trial._replace(plan=trial.plan._replace(pulls=pulls)), batch)
-        ever |= ledger_of(problem).false_rejection(problem, trial.kept.won, means)
+        ever |= eprocess_for(problem).false_rejection(problem, trial.kept.won, means)
     return int(ever.sum())
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from roundwise import BestArm, Binary, Bounded, Columns, create_study
 from roundwise.errors import InputError, RoundwiseError
+from roundwise.ingest import read_results
 from roundwise.noise import PairedBinary, with_items
-from roundwise.studies.guarantee import guarantee_of
-from roundwise.studies.keeping import verified
-from roundwise.studies.results import read_results
+from roundwise.study.audit import verified
+from roundwise.study.guarantee import guarantee_of
 
 ITEM = Columns(item="question_id")
 

@@ -18,11 +18,11 @@ from roundwise import (
     TriBBAI,
     simulate,
 )
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin, final_answer
 from roundwise.policies.base import filled
 from roundwise.policies.pet import _sufficient
-from roundwise.state import Batch
-from roundwise.stopping import Mixture
-from roundwise.trial import advance, begin, conclusion
+from roundwise.rules import Mixture
 from test_policies import played
 
 
@@ -183,7 +183,7 @@ class TestBBAI:
             trial = advance(problem, OptBBAI(), trial, Batch(trial.plan.pulls, trial.plan.pulls * means))
         # eps_1 = 1/8 drops the third arm; 1/16 keeps the second, 1/32 drops it
         assert [list(pulls > 0) for pulls in seen[2:]] == [[True] * 3, [True, True, False], [True, True, False]]
-        assert conclusion(problem, OptBBAI(), trial) == 0
+        assert final_answer(problem, OptBBAI(), trial) == 0
 
     def test_the_check_declares_an_arm_that_was_dropped_by_bad_luck(self):
         """The best arm is dropped in round 1 by a wrong batch; after many rounds on a near tie the check finds it."""
@@ -199,7 +199,7 @@ class TestBBAI:
                 break
             checked |= bool(trial.plan.memory.stage == 5)
         assert checked
-        assert conclusion(problem, policy, trial) == 0
+        assert final_answer(problem, policy, trial) == 0
 
     @pytest.mark.parametrize("policy", [TriBBAI(), OptBBAI()])
     def test_for_best_arm_only(self, policy):

@@ -24,25 +24,25 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.betting import slopes
-from roundwise.betting.parts import cells, largest, settled
+from roundwise.model.batch import Batch, Parts, ValueTable, part_shares_of_rest, split_counts
+from roundwise.model.trial import advance, begin
 from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
-from roundwise.noise.parts import Before, Form, Rows, Seen, tilts_of
-from roundwise.state import Batch, Parts, Table, cut, shares_of_rest
-from roundwise.trial import advance, begin
+from roundwise.noise.parts import EarlierSums, PartForm, PartsData, ValueRows, part_bets_of
+from roundwise.rules.eprocess import bet_sizes
+from roundwise.rules.eprocess.part_bets import first_largest, settle_parts, table_cells
 
 # ------------------------------------------------------------------------------------------------------------ the table
 
 
 def test_the_table_that_is_shipped_is_the_one_that_is_made() -> None:
-    for shipped, jump in zip(slopes.shipped(), slopes.JUMPS.values(), strict=True):
-        assert np.abs(shipped.astype(int) - slopes.nodes(jump).astype(int)).max() <= 1
+    for shipped, jump in zip(bet_sizes.shipped(), bet_sizes.JUMPS.values(), strict=True):
+        assert np.abs(shipped.astype(int) - bet_sizes.nodes(jump).astype(int)).max() <= 1
 
 
-@pytest.mark.parametrize("jump", slopes.JUMPS)
+@pytest.mark.parametrize("jump", bet_sizes.JUMPS)
 def test_stakes_and_slopes_are_allowed(jump: int) -> None:
-    table = slopes.slopes(jump)
-    assert table.slope.size == table.stake.size == math.prod(slopes.SHAPE)
+    table = bet_sizes.slopes(jump)
+    assert table.slope.size == table.stake.size == math.prod(bet_sizes.SHAPE)
     assert (table.slope >= 0).all()
     assert (table.stake >= np.float32(0.001)).all()
     assert (table.stake <= np.float32(0.999)).all()
@@ -65,7 +65,7 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump
     weights = (x[1] - x[0]) * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
     cash, scale = cash_and_scale(np.array([z]))
     stakes = np.array([cash[0], *(math.exp(log_stake(k, np.array([z]))[0] + scale[0]) for k in range(DRIFTS.size))])
-    q = np.array([0.0, *np.minimum(DRIFTS * math.sqrt(ratio), slopes.SUREST)])
+    q = np.array([0.0, *np.minimum(DRIFTS * math.sqrt(ratio), bet_sizes.SUREST)])
 
     def mixture(at):
         return (stakes[:, None] * np.exp(q[:, None] * at - q[:, None] ** 2 / 2)).sum(axis=0)
@@ -80,7 +80,7 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump
         low, high = (y, high) if jump * level(y) * mixture(np.array([y]))[0] < math.exp(need) else (low, y)
     payoff = np.where(x >= y, math.exp(need), level(y) * mixture(x))
     assert (payoff * weights).sum() == pytest.approx(1.0, abs=1e-3)  # it jumps, between points of the grid
-    lam, pi = slopes.replicated(np.array([z]), np.array([ratio]), np.array([need]), jump)
+    lam, pi = bet_sizes.replicated(np.array([z]), np.array([ratio]), np.array([need]), jump)
     first, second = (payoff * weights * x).sum(), (payoff * weights * (x * x - 1)).sum()
     assert lam[0] == pytest.approx(first, abs=0.005)
     assert pi[0] == pytest.approx(min(first**2 / second, 1.0) if second > first**2 else 1.0, abs=0.005)
@@ -88,22 +88,24 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump
 
 def test_the_nearest_entry_is_found() -> None:
     z, ratio = np.array([-9.0, -3.0, 0.06, 0.07, 10.0, 50.0]), np.array([1e-9, 2.0**-8, 1.0, 1.12, 1.13, 1e9])
-    place = cells(z.copy(), ratio.copy()) // slopes.SHAPE[2]
-    assert (place // slopes.SHAPE[1]).tolist() == [0, 0, 24, 25, 104, 104]
-    assert (place % slopes.SHAPE[1]).tolist() == [0, 0, 32, 32, 33, 52]
+    place = table_cells(z.copy(), ratio.copy()) // bet_sizes.SHAPE[2]
+    assert (place // bet_sizes.SHAPE[1]).tolist() == [0, 0, 24, 25, 104, 104]
+    assert (place % bet_sizes.SHAPE[1]).tolist() == [0, 0, 32, 32, 33, 52]
 
 
 # --------------------------------------------------------------------------------------- bets of one size at their null
 
 
-def seen_of(past_counts, past_totals, counts, totals, scatter=None, past_scatter=0.0, rows=None) -> Seen:
+def seen_of(past_counts, past_totals, counts, totals, scatter=None, past_scatter=0.0, rows=None) -> PartsData:
     """One part of two arms, with one column for each result that is possible."""
     n = np.shape(totals)[-1]
     wide = [np.broadcast_to(np.asarray(each, dtype=float)[:, None], (2, n)) for each in (past_counts, past_totals)]
     freedom = np.maximum(wide[0] - 1.0, 0.0)
-    before = Before(wide[0], wide[1], np.full((2, n), float(past_scatter)), freedom)
+    before = EarlierSums(wide[0], wide[1], np.full((2, n), float(past_scatter)), freedom)
     part = np.broadcast_to(np.asarray(counts, dtype=float)[:, None], (2, n))[None].copy()
-    return Seen(before, part, np.asarray(totals, dtype=float)[None], None if scatter is None else scatter[None], rows)
+    return PartsData(
+        before, part, np.asarray(totals, dtype=float)[None], None if scatter is None else scatter[None], rows
+    )
 
 
 def both(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +122,7 @@ def test_zeros_and_ones(size: float, margin: float) -> None:
     won_a, won_b = (each.reshape(-1) for each in np.meshgrid(np.arange(n_a + 1), np.arange(n_b + 1), indexing="ij"))
     seen = seen_of((40, 30), (9, 3), (n_a, n_b), np.stack([won_a, won_b]))
     places = both(won_a.size)
-    tilts = tilts_of(Binary(), seen)
+    tilts = part_bets_of(Binary(), seen)
     factor = np.exp(
         tilts.pairs(lambda: places, np.zeros((1, won_a.size)), np.full((1, won_a.size), 1 / 7 + 1 / 5), margin)(
             0, np.full(won_a.size, size)
@@ -145,10 +147,10 @@ def test_counts_of_events(size: float, margin: float) -> None:
     won_a, won_b = (each.reshape(-1) for each in np.meshgrid(np.arange(most), np.arange(most), indexing="ij"))
     seen = seen_of((40, 30), (50, 30), (n_a, n_b), np.stack([won_a, won_b]))
     places, leverage = both(won_a.size), np.full((1, won_a.size), 1 / 3 + 1 / 4)
-    tilts, q = tilts_of(Poisson(), seen), np.full(won_a.size, size)
+    tilts, q = part_bets_of(Poisson(), seen), np.full(won_a.size, size)
     pair = np.exp(tilts.pairs(lambda: places, np.zeros((1, won_a.size)), leverage, margin)(0, q))
     factors = [np.full((1, won_a.size), 2.0), np.full((1, won_a.size), -1.0)]
-    form = Form(list(places), factors, np.full((1, won_a.size), margin))
+    form = PartForm(list(places), factors, np.full((1, won_a.size), margin))
     other = np.exp(tilts.forms(form, np.zeros((1, won_a.size)), leverage)(0, q))
     for rate in (0.3, 0.6, 1.1):
         law = stats.poisson.pmf(won_a, n_a * (rate + margin)) * stats.poisson.pmf(won_b, n_b * rate)
@@ -170,10 +172,10 @@ def test_values_in_a_range(size: float, margin: float) -> None:
     every = np.array(list(itertools.product(range(3), repeat=4)))  # two of a, two of b
     table = np.stack([[(every[:, :2] == v).sum(axis=1), (every[:, 2:] == v).sum(axis=1)] for v in range(3)])
     totals = np.stack([values[every[:, :2]].sum(axis=1), values[every[:, 2:]].sum(axis=1)])
-    rows = Rows(values, table[:, None].astype(float))
+    rows = ValueRows(values, table[:, None].astype(float))
     seen = seen_of((40, 30), (70, 50), (2, 2), totals, np.zeros_like(totals), 20.0, rows)
     places, n = both(len(every)), len(every)
-    tilts = tilts_of(Bounded(1, 3), seen)
+    tilts = part_bets_of(Bounded(1, 3), seen)
     mean = values @ chances
     # of a the same law moved towards an end so that it lies the margin above
     target, end = mean + margin, 3.0 if margin > 0 else 1.0
@@ -200,7 +202,7 @@ def test_t(size: float, dof: int) -> None:
     scatter = np.stack([grid_s / 2, grid_s / 2])
     seen = seen_of((40, 30), (0, 0), (dof + 1, dof + 1), np.zeros_like(scatter), scatter, 40.0)
     leverage = np.full((1, z.size * 400), 2 / (dof + 1))
-    tilt = tilts_of(UnknownVariance(), seen).pairs(
+    tilt = part_bets_of(UnknownVariance(), seen).pairs(
         lambda: both(grid_z.size), (grid_z * np.sqrt(leverage[0]))[None], leverage, 0.0
     )
     mean = (law * np.exp(tilt(0, np.full(grid_z.size, size)))).sum()
@@ -216,7 +218,7 @@ def one_bet(goal: float, gain: float, z: float, ratio: float, share: float, new:
     need = goal - gain
     if need <= 0:
         return gain
-    table = slopes.slopes()
+    table = bet_sizes.slopes()
     i = int(np.clip(round_half_up(8 * z + 24), 0, 104))
     mantissa, exponent = math.frexp(ratio / share)
     j = int(np.clip(round_half_up(4 * (exponent - 1 + 2 * mantissa - 1 + 8)), 0, 52))
@@ -233,7 +235,7 @@ def round_half_up(x: float) -> int:
 
 
 def batches_of(rng, trial, means, dealings=1):
-    counts = cut(trial.plan.pulls, trial.plan.parts)
+    counts = split_counts(trial.plan.pulls, trial.plan.parts)
     totals = rng.normal(counts * means[:, None], np.sqrt(counts), (dealings, *counts.shape[1:]))
     whole = totals[0].sum(axis=-1)
     totals[1:] += (counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)) * (whole - totals[1:].sum(axis=-1))[
@@ -252,7 +254,7 @@ def test_best_arm_as_a_plain_loop() -> None:
         batch = batches_of(rng, trial, means)
         assert batch.parts is not None
         lost = gains >= problem.goal
-        share = shares_of_rest(batch.parts.number)
+        share = part_shares_of_rest(batch.parts.number)
         c, t = np.zeros(4), np.zeros(4)
         for p in range(batch.parts.number):
             rows, sums = batch.parts.counts[0, :, p], batch.parts.totals[0, :, p]
@@ -295,7 +297,7 @@ def test_extremes_and_levels_as_a_plain_loop() -> None:
         trial = advance(problem, Wager(), trial, batches_of(rng, trial, means)._replace(parts=None))
         batch = batches_of(rng, trial, means)
         assert batch.parts is not None
-        share, N, T = shares_of_rest(12), trial.record.counts, trial.record.totals
+        share, N, T = part_shares_of_rest(12), trial.record.counts, trial.record.totals
         side = -1.0 if isinstance(question, MinimumBelow) else 1.0
         none, each = 0.0, np.zeros(arms)
         plus, minus = np.zeros(arms), np.zeros(arms)
@@ -352,7 +354,7 @@ NOISES = {
 
 def rows_in_parts(rng, noise, pulls, parts, dealings, shift=0.0) -> Batch:
     """Rows of arms with these means, dealt at random: every model sees what it asks for."""
-    counts = cut(pulls, parts)
+    counts = split_counts(pulls, parts)
     ends = np.cumsum(counts[0], axis=-1).astype(int)
     means = np.array([0.55, 0.5, 0.35, 0.3])
     values = np.array([0.0, 1.0])
@@ -372,8 +374,8 @@ def rows_in_parts(rng, noise, pulls, parts, dealings, shift=0.0) -> Batch:
                 scatter[m, arm, p] = piece.var() * len(piece) if len(piece) else 0.0
                 table[m, arm, p] = [(piece == v).sum() for v in values]
     bounded = isinstance(noise, Bounded)
-    of_values = Table(values, np.stack([pulls - whole, whole], axis=-1)) if bounded else None
-    inside = Parts(counts, totals, scatter, Table(values, table) if bounded else None)
+    of_values = ValueTable(values, np.stack([pulls - whole, whole], axis=-1)) if bounded else None
+    inside = Parts(counts, totals, scatter, ValueTable(values, table) if bounded else None)
     return Batch(pulls, whole, spread, of_values, inside)
 
 
@@ -397,7 +399,7 @@ def test_dealings_that_are_alike_count_as_one_and_runs_do_not_see_each_other(que
             inside.counts,
             times(inside.totals),
             None if inside.scatter is None else times(inside.scatter),
-            None if table is None else Table(table.values, times(table.counts)),
+            None if table is None else ValueTable(table.values, times(table.counts)),
         )
         several = advance(problem, policy, several, batch._replace(parts=alike))
 
@@ -406,9 +408,10 @@ def test_dealings_that_are_alike_count_as_one_and_runs_do_not_see_each_other(que
 
         wide = Batch(
             *(runs(each) for each in batch[:3]),
-            None if batch.table is None else Table(*(runs(each) for each in batch.table)),
+            None if batch.table is None else ValueTable(*(runs(each) for each in batch.table)),
             Parts(
-                *(runs(each) for each in inside[:3]), None if table is None else Table(*(runs(each) for each in table))
+                *(runs(each) for each in inside[:3]),
+                None if table is None else ValueTable(*(runs(each) for each in table)),
             ),
         )
         many = advance(problem, policy, many, wide)
@@ -453,10 +456,10 @@ def test_a_shift_of_a_whole_batch_changes_nothing(question) -> None:
 
 def test_settling_stops_at_the_goal_and_takes_no_bet_where_there_is_none() -> None:
     z, ratio = np.full((3, 2), 9.0), np.full((3, 2), 1.0)
-    won = settled(1.0, np.zeros(2), z, ratio, lambda p, q: 5.0 * q, np.array([[True, False]] * 3))
+    won = settle_parts(1.0, np.zeros(2), z, ratio, lambda p, q: 5.0 * q, np.array([[True, False]] * 3))
     assert won[0] >= 1.0
     assert won[1] == 0.0
-    again = settled(1.0, won, np.full((3, 2), 9.0), np.full((3, 2), 1.0), lambda p, q: 5.0 * q, None)
+    again = settle_parts(1.0, won, np.full((3, 2), 9.0), np.full((3, 2), 1.0), lambda p, q: 5.0 * q, None)
     assert again[0] == won[0]
     assert again[1] >= 1.0
 
@@ -466,4 +469,4 @@ def test_the_first_of_the_largest_leads():
     for shape in ((4, 10, 50), (3, 2, 40), (2, 40, 50), (12, 10, 1)):
         values = rng.integers(0, 4, shape).astype(float)
         values[0, :, 0] = -np.inf
-        np.testing.assert_array_equal(largest(values), values.argmax(axis=1))
+        np.testing.assert_array_equal(first_largest(values), values.argmax(axis=1))

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from roundwise import estimates
-from roundwise.arrays import take
-from roundwise.estimates import FEW, MeansOfArms, Past, ShiftsOfBatches, known_from
+from roundwise.arrays import tree_take
+from roundwise.model import estimates
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import FEW, ArmMeanFit, BatchShiftFit, Past, estimate_from
 from roundwise.questions.base import Halfspaces, pairs
-from roundwise.state import Batch
 
 RUNS = 3
 SIZES = [
@@ -59,8 +59,8 @@ def least_squares(every, run, form):
 @pytest.mark.parametrize(("arms", "batches"), SIZES)
 def test_forms_are_those_of_least_squares(arms, batches):
     every = drawn(arms, batches)
-    known = known_from(seen(every), np.ones(RUNS), shifts=True)
-    assert isinstance(known.fit, MeansOfArms if batches > max(FEW, arms) else ShiftsOfBatches)
+    known = estimate_from(seen(every), np.ones(RUNS), shifts=True)
+    assert isinstance(known.fit, ArmMeanFit if batches > max(FEW, arms) else BatchShiftFit)
     first = np.ones((RUNS, arms), dtype=np.intp)
     differences = known.forecast(pairs(first, None, 0.25))
     for run in range(RUNS):
@@ -81,11 +81,11 @@ def test_an_arm_without_results_is_not_known(arms, batches):
     every = drawn(arms, batches)
     past, none = seen(every), np.zeros((RUNS, 1))
     hidden = [Batch(np.append(counts, none, axis=-1), np.append(totals, none, axis=-1)) for counts, totals, *_ in every]
-    known = known_from(seen(hidden), np.ones(RUNS), shifts=True)
+    known = estimate_from(seen(hidden), np.ones(RUNS), shifts=True)
     forecast = known.forecast(pairs(np.zeros((RUNS, arms + 1), dtype=np.intp), None))
     assert (forecast.leverage[:, -1] == np.inf).all()
     assert np.isfinite(forecast.value).all()
-    alone = known_from(past, np.ones(RUNS), shifts=True).forecast(pairs(np.zeros((RUNS, arms), dtype=np.intp), None))
+    alone = estimate_from(past, np.ones(RUNS), shifts=True).forecast(pairs(np.zeros((RUNS, arms), dtype=np.intp), None))
     np.testing.assert_allclose(forecast.leverage[:, 1:-1], alone.leverage[:, 1:], rtol=1e-9)
 
 
@@ -93,10 +93,10 @@ def test_an_arm_without_results_is_not_known(arms, batches):
 def test_one_run_or_many_the_same_bits(arms, batches):
     past = seen(drawn(arms, batches))
     pieces = pairs(np.zeros((RUNS, arms), dtype=np.intp), None)
-    many = known_from(past, np.ones(RUNS), shifts=True).forecast(pieces)
+    many = estimate_from(past, np.ones(RUNS), shifts=True).forecast(pieces)
     for run in range(RUNS):
         index = np.array([run])
-        one = known_from(take(past, index), np.ones(1), shifts=True).forecast(
+        one = estimate_from(tree_take(past, index), np.ones(1), shifts=True).forecast(
             pieces._replace(arms=pieces.arms[index], offsets=pieces.offsets[index])
         )
         np.testing.assert_array_equal(one.value[0], many.value[run])
@@ -124,14 +124,14 @@ def test_parts_of_a_batch_are_one_batch(arms, batches):
         half = np.floor(counts / 2)
         parts = parts.plus(Batch(half, totals / 4)).plus(Batch(counts - half, totals * 3 / 4), same_batch=True)
     assert parts.batches == batches
-    one, other = (known_from(each, np.ones(RUNS), True) for each in (parts, whole))
+    one, other = (estimate_from(each, np.ones(RUNS), True) for each in (parts, whole))
     np.testing.assert_allclose(one.means, other.means, rtol=1e-9, atol=1e-12)
 
 
 def test_a_very_uneven_past_keeps_its_digits():
     """A batch of a million among many of ten: differences are still those of least squares."""
     every = [Batch(batch.counts * 1e5, batch.totals * 1e5) if r == 3 else batch for r, batch in enumerate(drawn(4, 40))]
-    found = known_from(seen(every), np.ones(RUNS), True).forecast(pairs(np.ones((RUNS, 4), dtype=np.intp), None))
+    found = estimate_from(seen(every), np.ones(RUNS), True).forecast(pairs(np.ones((RUNS, 4), dtype=np.intp), None))
     value, variance = least_squares(every, 0, np.array([-1.0, 1.0, 0.0, 0.0]))
     np.testing.assert_allclose([found.value[0, 0], found.leverage[0, 0]], [value, variance], rtol=1e-6)
 
@@ -142,8 +142,8 @@ def test_few_numbers_are_worked_on_together_to_the_same_bits(monkeypatch):
     for _ in range(8):
         counts = rng.integers(0, 9, (6, 5)).astype(float)
         past = past.plus(Batch(counts, counts * rng.normal(size=(6, 5))))
-    together = known_from(past, np.ones(6), True)
+    together = estimate_from(past, np.ones(6), True)
     monkeypatch.setattr(estimates, "_SMALL", 0)
-    one_by_one = known_from(past, np.ones(6), True)
+    one_by_one = estimate_from(past, np.ones(6), True)
     np.testing.assert_array_equal(together.means, one_by_one.means)
     np.testing.assert_array_equal(together.fit.covariance, one_by_one.fit.covariance)

@@ -28,11 +28,11 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.planning.front import policy_words
+from roundwise.model.spec import quantity
 from roundwise.planning.quantities import Costs, one_for_each
-from roundwise.planning.wish import ladder
+from roundwise.planning.request import ladder
+from roundwise.planning.tradeoff import policy_words
 from roundwise.questions.besides import against
-from roundwise.spec import quantity
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000
 NAMES = ("control", "short", "big", "guest")

@@ -25,8 +25,8 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.planning.ahead import ahead, dealings_for, without_budget
-from roundwise.planning.worlds import (
+from roundwise.planning.forecast import ahead, dealings_for, without_budget
+from roundwise.planning.scenarios import (
     Data,
     TableArms,
     Unreliable,

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from roundwise import Above, BestArm, Binary, Bounded, Claims, Gaussian, Poisson, Problem, TopK, UnknownVariance
-from roundwise.planning.fixed import lower_bound
+from roundwise.planning.fixed_designs import lower_bound
 
 
 def divergence(noise, x, y):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from roundwise.cli import main
-from roundwise.studies import load_study
+from roundwise.study import load_study
 
 PLAN = ("plan", "checkout", "--question", "best-arm", "--arms", "red,green,blue", "--binary", "--around", "30%")
 FEW = ("--leads", "10%,20%", "--runs", "60")

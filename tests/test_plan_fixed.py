@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from roundwise import Above, BestArm, Binary, Claims, Gaussian, Poisson, Problem, Statements, TopK, UnknownVariance
-from roundwise.planning.fixed import dunnett, fixed_design, obrien_fleming
+from roundwise.planning.fixed_designs import dunnett, fixed_design, obrien_fleming
 
 
 class TestOneComparison:

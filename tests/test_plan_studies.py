@@ -22,13 +22,13 @@ from roundwise import (
     create_study,
     plan,
 )
-from roundwise.arrays import mapped
+from roundwise.arrays import tree_map
+from roundwise.ingest import Columns
+from roundwise.model.trial import advance, begin
 from roundwise.planning import first_line, outlook_line, replan
-from roundwise.planning.ahead import Start, ahead
-from roundwise.planning.worlds import Data, allowed_world
+from roundwise.planning.forecast import Start, ahead
+from roundwise.planning.scenarios import Data, allowed_world
 from roundwise.simulation.environments import drawn
-from roundwise.studies.results import Columns
-from roundwise.trial import advance, begin
 
 FALSE_ALARM = 1e-5
 RATES = (0.6, 0.45, 0.35)
@@ -113,7 +113,7 @@ def covered(noise, number, runs, seed=1, arms=4):
             scatter=scatter if freedom.any() else None,
             freedom=freedom if freedom.any() else None,
         )
-        start = Start(mapped(lambda array: array[0], trial))
+        start = Start(tree_map(lambda array: array[0], trial))
         ends = ahead(problem, policy, allowed_world(noise, data, i), runs=runs, seed=i, start=start, most_rounds=40)
         rounds = 0
         before = trial.record.samples[0]

@@ -23,7 +23,9 @@ from roundwise import (
     TriBBAI,
     Wager,
 )
-from roundwise.arrays import take
+from roundwise.arrays import tree_take
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin, final_answer
 from roundwise.policies import (
     LUCB,
     Agarwal,
@@ -36,8 +38,6 @@ from roundwise.policies import (
     TopTwo,
 )
 from roundwise.policies.limited import Limited
-from roundwise.state import Batch
-from roundwise.trial import advance, begin, conclusion
 
 GENERAL = {
     "pet": PET(),
@@ -100,7 +100,7 @@ def played(problem, policy, means, seeds, batches=6):
         noise = np.array([rng.standard_normal(problem.arms) for rng in rngs]).reshape(flat.shape)
         totals = (flat * means.reshape(flat.shape) + np.sqrt(flat) * noise).reshape(pulls.shape)
         trial = advance(problem, policy, trial, Batch(pulls, totals))
-        history.append((pulls, trial.plan.may_stop, trial.done, conclusion(problem, policy, trial)))
+        history.append((pulls, trial.plan.may_stop, trial.done, final_answer(problem, policy, trial)))
     return history, trial
 
 
@@ -264,6 +264,6 @@ def test_limits_without_room(policy):
 
 def test_taking_runs_from_a_trial():
     trial = begin(Problem(BestArm(), arms=3), OptBBAI(), (6,))
-    part = take(trial, np.array([4, 1]))
+    part = tree_take(trial, np.array([4, 1]))
     assert part.plan.pulls.shape == (2, 3)
     assert part.plan.memory.spent.shape[0] == 2

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from roundwise.questions import program
-from roundwise.questions.program import Allocation, bipartite, general
+from roundwise.solvers import program
+from roundwise.solvers.program import Allocation, bipartite, general
 
 TOLERANCE = 1e-9  # promised by the module
 

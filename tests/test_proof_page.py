@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager, dealing
-from roundwise import estimates as past
-from roundwise.betting import above, aims, best_arm, candidates_parts, lined_up, slopes
-from roundwise.betting import bounds as intervals
-from roundwise.betting.closed import newly_shown
-from roundwise.betting.extreme import ExtremeLedger
-from roundwise.betting.rule import ledger_of
+from roundwise import Above, BestArm, Largest, MinimumBelow, Statements, TopK, Wager
+from roundwise.ingest import batch_of, read_results
+from roundwise.model import estimates as past
+from roundwise.model import random_partition
+from roundwise.model.batch import FIRST_PARTS, PARTS, Batch, ValueTable, split_counts
+from roundwise.model.problem import Problem
+from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise import (
     Binary,
     Bounded,
@@ -38,13 +38,14 @@ from roundwise.noise import (
 from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
 from roundwise.policies import wager
 from roundwise.policies.base import whole
-from roundwise.problem import Problem
 from roundwise.questions.base import pairs
+from roundwise.rules.eprocess import above, best_arm, bet_sizes, bound_bets, candidate_wealth, parts_as_batches
+from roundwise.rules.eprocess import bounds as intervals
+from roundwise.rules.eprocess.any_beyond_level import BeyondLevelEProcess
+from roundwise.rules.eprocess.closed_testing import reject_closed
+from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation import environments
-from roundwise.state import FIRST_PARTS, PARTS, Batch, Table, cut
-from roundwise.studies import opening
-from roundwise.studies.results import batch_of, read_results
-from roundwise.trial import advance, begin, conclusion
+from roundwise.study import api
 
 PAGE = (Path(__file__).parents[1] / "docs" / "why-the-guarantee-holds.md").read_text()
 LADDER = intervals._ladder(3.0)  # B = e^3
@@ -59,7 +60,7 @@ BETS = {name for module in MODELS for name in vars(module) if name.endswith("_be
 
 def _slopes_at_ten() -> np.ndarray:
     """At the largest past z of the table, for every need and ratio of variances."""
-    return np.stack([slopes.slopes(jump).slope.reshape(slopes.SHAPE)[-1] for jump in slopes.JUMPS])
+    return np.stack([bet_sizes.slopes(jump).slope.reshape(bet_sizes.SHAPE)[-1] for jump in bet_sizes.JUMPS])
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def _slopes_at_ten() -> np.ndarray:
             (best_arm.CLEAR, best_arm.SURE),
             (3, 0.2),
         ),
-        ("and $0.55$ of that for minimum and any above", ExtremeLedger.worth, 0.55),
+        ("and $0.55$ of that for minimum and any above", BeyondLevelEProcess.batch_value, 0.55),
         (
             "4 parts of the first batch, 12 of every later one (8 for t bets),",
             (FIRST_PARTS, PARTS, UnknownVariance.most_parts),
@@ -95,15 +96,15 @@ def _slopes_at_ten() -> np.ndarray:
         ),
         (
             "batch 2048 times and later ones 256 times (fewer, but at least 8,",
-            (dealing.FIRST_DEALINGS, dealing.DEALINGS, dealing.FEWEST),
+            (random_partition.FIRST_DEALINGS, random_partition.DEALINGS, random_partition.FEWEST),
             (2048, 256, 8),
         ),
         ("4 times in the first batch and once later", (environments.FIRST_DEALINGS, environments.DEALINGS), (4, 1)),
-        (r"$\pi\in[0.001,0.999]$", slopes.LEAST, 0.001),
-        (r"$0\le q\le30$ predictable", slopes.BOLDEST_PART, 30),
+        (r"$\pi\in[0.001,0.999]$", bet_sizes.LEAST, 0.001),
+        (r"$0\le q\le30$ predictable", bet_sizes.BOLDEST_PART, 30),
         ("every slope of the tables is at least 0.02", _slopes_at_ten().min() >= 0.02, True),
-        (r"the least ratio of variances in it, $2^{-8}$", slopes.LEAST_RATIO, 2**-8),
-        ("who is new gets 0.8 of what is in it", candidates_parts.OPENING, 0.8),
+        (r"the least ratio of variances in it, $2^{-8}$", bet_sizes.LEAST_RATIO, 2**-8),
+        ("who is new gets 0.8 of what is in it", candidate_wealth.OPENING, 0.8),
         (
             "from 0.5 standard errors off the level on, in a first batch from 2",
             (above.GATE, above.FIRST_GATE),
@@ -120,16 +121,20 @@ def _slopes_at_ten() -> np.ndarray:
         (r"$q_k\le1.4\sqrt{\nu+1}$", unknown_variance.BOLD, 1.4),
         ("Gauss rule of $N=8$ points", unknown_variance.NODES, 8),
         ("lowered by $10^{-10}$", gaussian._SLACK, 1e-10),
-        ("A *seed* of 53 bits", opening.SEED_BITS, 53),
+        ("A *seed* of 53 bits", api.SEED_BITS, 53),
         ("of 30 sizes of bets", LADDER[0].size, 30),
         (r"$1.2\sqrt{2\log B}\,e^{-0.4(k-1)}$", LADDER[0].tolist(), pytest.approx(STEPS.tolist())),
         (r"$w_k\propto(1+(k-1)/5)^{-2}$", LADDER[1].tolist(), pytest.approx(SHARES.tolist())),
-        (r"at least $0.0004(\log B)^3$ times", aims.RESERVE, 0.0004),
-        ("(up to 16 dealings in 6 parts;", (lined_up.DEALINGS, lined_up.PARTS), (16, 6)),
-        ("if earlier ones had rows of more than 32 values", aims.VALUES, 32),
-        ("or if it adds less than 15 % to what is known", aims.SMALL, 0.15),
-        (r"$z(a)=\sqrt{2\,\textit{need}(a)}-0.4$", aims.SHORT, 0.4),
-        ("than 5 % times the number of batches before it, and 30 % at most", (aims.SOONER, aims.BOLD), (0.05, 0.3)),
+        (r"at least $0.0004(\log B)^3$ times", bound_bets.RESERVE, 0.0004),
+        ("(up to 16 dealings in 6 parts;", (parts_as_batches.DEALINGS, parts_as_batches.PARTS), (16, 6)),
+        ("if earlier ones had rows of more than 32 values", bound_bets.VALUES, 32),
+        ("or if it adds less than 15 % to what is known", bound_bets.SMALL, 0.15),
+        (r"$z(a)=\sqrt{2\,\textit{need}(a)}-0.4$", bound_bets.SHORT, 0.4),
+        (
+            "than 5 % times the number of batches before it, and 30 % at most",
+            (bound_bets.SOONER, bound_bets.BOLD),
+            (0.05, 0.3),
+        ),
         (r"10^{-9}\sum_s(1+n_s)t_s^2", past._weight(np.array([3.0, 4.0])) - 7.0, pytest.approx(8e-9, rel=1e-6)),
         ("Rounding up forgives $10^{-6}$", whole(np.array([2.0 + 0.9e-6, 2.0 + 1.1e-6])).tolist(), [2.0, 3.0]),
     ],
@@ -258,7 +263,7 @@ def test_means_that_move_must_all_lie_in_one_cell() -> None:
         trial = advance(problem, policy, trial, Batch(pulls, rng.normal(pulls * means, np.sqrt(pulls))))
     assert trial.kept.won.arms_lost.all()
     assert trial.done
-    assert not conclusion(problem, policy, trial)
+    assert not final_answer(problem, policy, trial)
 
 
 def test_the_product_of_maxima_is_no_purse() -> None:
@@ -290,7 +295,7 @@ def test_a_permutation_for_each_file_of_a_sorted_list_makes_the_parts_repeat_eac
 
 def test_rows_of_several_files_are_dealt_as_those_of_one(monkeypatch) -> None:
     """The first part of a sorted list in 40 files has as many ones as chance has it. (Seeds are fixed.)"""
-    monkeypatch.setattr(dealing, "DEALINGS", dealing.FEWEST)
+    monkeypatch.setattr(random_partition, "DEALINGS", random_partition.FEWEST)
     files, size, ones = 40, 20, 400
     rows, found = np.repeat([0.0, 1.0], ones).reshape(files, size), []
     for seed in range(150):
@@ -301,7 +306,7 @@ def test_rows_of_several_files_are_dealt_as_those_of_one(monkeypatch) -> None:
             for i, each in enumerate(rows, 1)
         ]
         found.append(batch_of(read).parts.totals[0, 0, 0])
-    first = cut(np.array([2.0 * ones]), 4)[0, 0, 0]
+    first = split_counts(np.array([2.0 * ones]), 4)[0, 0, 0]
     variance = stats.hypergeom(2 * ones, ones, int(first)).var()
     assert np.mean(found) == pytest.approx(first / 2, abs=4 * math.sqrt(variance / 150))
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 149) / 149
@@ -341,7 +346,7 @@ def test_plans_are_as_large_and_as_spread_as_theorem_9_needs(
         pulls, before, trial_before = trial.plan.pulls, float(trial.record.samples), trial
         if r:
             kept = trial_before.kept
-            unfinished = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known).unfinished
+            unfinished = eprocess_for(problem).required_pulls(problem, kept.won, kept.choice, kept.known).unfinished
             assert (smallest - 1e-6) * before <= pulls.sum() <= (2.1 * growth + 2.1 + least) * before  # (W1)
             assert unfinished.any()
             assert (pulls[unfinished] >= 0.3 * smallest * before / 4 - 1e-6).all()  # (W2)
@@ -361,7 +366,7 @@ def test_with_a_limit_of_five_an_arm_every_unfinished_arm_is_in_every_batch(ques
     for _ in range(150):
         pulls, kept = trial.plan.pulls, trial.kept
         if trial.record.samples >= 30 * 4:
-            wanted = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known)
+            wanted = eprocess_for(problem).required_pulls(problem, kept.won, kept.choice, kept.known)
             assert pulls.sum() == 20
             assert (pulls[wanted.unfinished] >= 1).all()
             checked += 1
@@ -395,7 +400,7 @@ def test_estimates_with_shifts_are_as_near_as_the_proof_says(batches: int) -> No
             xi = rng.normal(size=arms) / np.sqrt(np.maximum(n, 1.0))
             square += float((n * xi**2).sum())
             seen = seen.plus(Batch(n, n * (mu + xi)))
-        known = past.known_from(seen, np.asarray(1.0), True)
+        known = past.estimate_from(seen, np.asarray(1.0), True)
         for a, i in itertools.combinations(range(arms), 2):
             together = np.minimum(counts[:, a], counts[:, i]).max()
             forecast = known.forecast(pairs(np.array([a]), np.array([i])))
@@ -471,7 +476,7 @@ def test_what_ends_at_the_end_of_the_range_and_what_never_does(question: Above, 
     for _ in range(8):
         pulls = trial.plan.pulls
         ones = np.floor(pulls * mean * np.array([1.0, 0.5]))
-        table = Table(np.array([0.0, 1.0]), np.stack([pulls - ones, ones], axis=-1))
+        table = ValueTable(np.array([0.0, 1.0]), np.stack([pulls - ones, ones], axis=-1))
         trial = advance(problem, policy, trial, Batch(pulls, ones, None, table if isinstance(noise, Bounded) else None))
     won = trial.kept.won
     assert trial.done == (not isinstance(noise, UnknownVariance))
@@ -499,7 +504,7 @@ def _needed(others: list[float], delta: float) -> float:
     need = sum(1.0 / delta - each for each in others) + 1.0 / delta
     for money, shown in ((need, True), (need * (1 - 1e-6), False)):
         purses = np.array([[*others, money]])
-        assert newly_shown(purses * delta, np.zeros(purses.shape, dtype=bool), np.ones(purses.size))[0, -1] == shown
+        assert reject_closed(purses * delta, np.zeros(purses.shape, dtype=bool), np.ones(purses.size))[0, -1] == shown
     return need
 
 
@@ -520,8 +525,8 @@ def test_a_claim_that_is_taken_out_of_the_sum_would_break_the_promise() -> None:
 
 def test_the_code_refers_to_the_rules_of_change() -> None:
     root = Path(__file__).parents[1] / "src" / "roundwise"
-    for number, file in ((21, "betting/rule.py"), (22, "studies/change.py"), (23, "studies/change.py")):
+    for number, file in ((21, "rules/eprocess/rule.py"), (22, "study/arm_changes.py"), (23, "study/arm_changes.py")):
         assert f"**Proposition {number} " in PAGE
         assert re.search(rf"Propositions? (\d+ and )?{number}\b", (root / file).read_text())
-    assert "Proposition 24)" in (root / "studies/count.py").read_text()
+    assert "Proposition 24)" in (root / "study/fold.py").read_text()
     assert "**Proposition 24 " in PAGE

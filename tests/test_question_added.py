@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from roundwise import PET, BestArm, Gaussian, GaussianArms, Problem, Statements, TopK, Wager, simulate
-from roundwise.betting.candidates import CandidateLedger
-from roundwise.betting.rule import ledger_of
+from roundwise.calibration.live import Nowhere, Remembered
+from roundwise.model.trial import begin
 from roundwise.questions import Complexity, Pieces
 from roundwise.questions.base import Halfspaces, finite, form_words, pairs, quiet, spread_over
 from roundwise.questions.besides import cells_of
 from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
-from roundwise.studies.settings import Settings
-from roundwise.studies.state import State
-from roundwise.studies.study import Study
+from roundwise.rules.eprocess.candidates import CandidateEProcess
+from roundwise.rules.eprocess.rule import eprocess_for
+from roundwise.study.settings import Settings
+from roundwise.study.state import State
+from roundwise.study.study import Study
 from roundwise.theory.bounds import centre, hardest_corner, overview, scaling_error
-from roundwise.theory.calibration.live import Nowhere, Remembered
-from roundwise.trial import begin
 from test_study import World
 
 
@@ -95,8 +95,8 @@ def test_it_is_simulated_with_bets_and_with_the_papers_rule():
 
 def test_its_ledger_is_that_of_candidates():
     assert cells_of(Podium()) == "candidates"
-    ledger = ledger_of(Problem(Podium(), 4))
-    assert isinstance(ledger, CandidateLedger)
+    ledger = eprocess_for(Problem(Podium(), 4))
+    assert isinstance(ledger, CandidateEProcess)
     assert ledger.shifts  # it compares arms
 
 
@@ -132,7 +132,7 @@ def test_it_has_a_live_study_and_a_report(policy):
         report = study.report()
         if isinstance(policy, Wager):
             assert len(report.claim_rows) == 3
-            assert [claim.shown for claim in report.claim_rows] == [claim.spare > 0 for claim in report.claim_rows]
+            assert [claim.shown for claim in report.claim_rows] == [claim.margins > 0 for claim in report.claim_rows]
         assert all(arm.lower <= arm.mean <= arm.upper for arm in report.arm_rows)
     assert (report.status, report.answer, report.headline) == ("decided", ["b", "d"], "b is first and d second")
     assert report.guarantee == "kept"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from roundwise.errors import InputError
+from roundwise.model.problem import Problem
 from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
-from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
 from strategies import (
     HALF_SPACES,

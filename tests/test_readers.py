@@ -16,11 +16,11 @@ import roundwise.planning
 from roundwise import Binary, InputError, Poisson, TopK, load_study
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, check_deadline, held
 from roundwise.errors import unknown
+from roundwise.model.problem import Problem
 from roundwise.planning import outlook_line, plan
-from roundwise.planning.fixed import fixed_design
-from roundwise.problem import Problem
-from roundwise.studies.keeping import verified
-from roundwise.studies.study import Study
+from roundwise.planning.fixed_designs import fixed_design
+from roundwise.study.audit import verified
+from roundwise.study.study import Study
 from roundwise.web import reports
 from roundwise.web.forms import Form
 from roundwise.web.lab import MOST_ARMS, LabForm, _parts
@@ -176,7 +176,7 @@ class TestLab:
             LabForm(**words).job()
 
     def test_it_ends_within_its_budget(self, monkeypatch):
-        monkeypatch.setattr("roundwise.web.threads.JOB", 0.05)
+        monkeypatch.setattr("roundwise.web.workers.JOB", 0.05)
         job = LabForm(means="1, 0.999", runs="5000", most="1e12").job()
         job.run()
         assert job.state == "failed"

@@ -7,9 +7,9 @@ import pytest
 
 from roundwise import BestArm, Binary, DataError, InputError, create_study, verify_study
 from roundwise.cli import main
-from roundwise.studies import load_study
-from roundwise.studies.guarantee import gathered
-from roundwise.studies.so_far import MOST, with_notes
+from roundwise.study import load_study
+from roundwise.study.guarantee import gathered
+from roundwise.study.summary import MOST, with_notes
 
 ARMS = ["a", "b", "c"]
 
@@ -143,7 +143,7 @@ class TestTheSplit:
         assert self.told(split, [1020, 470, 510] if split else [640, 700, 660], round=2000).dangers == ()
 
     def test_it_warns_as_rarely_as_it_says(self):
-        from roundwise.studies.drift import Splits
+        from roundwise.study.diagnostics import Splits
 
         rng, shares = np.random.default_rng(1), [np.array([2.0, 1, 1]), np.array([1.0, 1, 4])]
         found = []
@@ -203,6 +203,6 @@ class TestNotes:
 
 
 def _by_user():
-    from roundwise.studies.results import Columns
+    from roundwise.ingest import Columns
 
     return Columns(id="user")

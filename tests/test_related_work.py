@@ -20,6 +20,8 @@ from roundwise import (
     TopK,
     simulate,
 )
+from roundwise.model.batch import Batch
+from roundwise.model.trial import advance, begin, final_answer
 from roundwise.policies import (
     LUCB,
     POLICIES,
@@ -33,10 +35,8 @@ from roundwise.policies import (
     TopTwo,
 )
 from roundwise.policies.agarwal import repeated_log
-from roundwise.questions import divergence
-from roundwise.questions.families import BinaryFamily
-from roundwise.state import Batch
-from roundwise.trial import advance, begin, conclusion
+from roundwise.solvers import divergence
+from roundwise.solvers.families import BinaryFamily
 
 LONG = 60_000
 
@@ -68,7 +68,7 @@ def played(problem, policy, walks):
         arms = np.arange(walks.arms)
         totals = walks.sums[arms, after] - walks.sums[arms, before]
         trial = advance(problem, policy, trial, Batch(trial.plan.pulls, totals))
-    found = conclusion(problem, policy, trial)
+    found = final_answer(problem, policy, trial)
     answer = set(np.flatnonzero(found).tolist()) if found.ndim else {int(found)}
     return int(trial.record.samples), int(trial.record.batches), answer
 
@@ -349,7 +349,7 @@ def test_errors_stay_below_delta_where_they_are_likely(policy, delta):
         pulls = trial.plan.pulls
         totals = pulls * means + np.sqrt(pulls) * rng.standard_normal((runs, 4))
         trial = advance(problem, policy, trial, Batch(pulls, totals))
-    wrong = trial.done & (conclusion(problem, policy, trial) != 0)
+    wrong = trial.done & (final_answer(problem, policy, trial) != 0)
     assert wrong.mean() <= delta + 3 * math.sqrt(delta * (1 - delta) / runs)
 
 

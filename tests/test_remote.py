@@ -36,9 +36,9 @@ from roundwise import (
     verify_study,
 )
 from roundwise.cli import main
-from roundwise.studies.opening import RemoteStudy
-from roundwise.studies.store import Untimely, open_store, server
-from roundwise.studies.study import Study
+from roundwise.store import Untimely, client, open_store
+from roundwise.study.api import RemoteStudy
+from roundwise.study.study import Study
 
 ARMS = ["red", "green", "blue/1"]
 FIRST = {"arm": ARMS, "count": [30, 30, 30], "successes": [12, 21, 3]}
@@ -171,7 +171,7 @@ def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
 def test_every_verb_of_a_study_is_a_request_or_looks_only(both, tmp_path):
     """What `Study` records by itself, `RemoteStudy` must have a request for."""
     records = {name for name, each in vars(Study).items() if callable(each) and "_record" in each.__code__.co_names}
-    from roundwise.studies.changing import Changing
+    from roundwise.study.amendments import Changing
 
     records |= {name for name, each in vars(Changing).items() if callable(each) and "_record" in each.__code__.co_names}
     records -= {"_arms"}  # of drop and add
@@ -286,7 +286,7 @@ def cut_once(monkeypatch, when):
     sent = http.client.HTTPConnection.request
     monkeypatch.setattr(http.client.HTTPConnection, "request", request)
     monkeypatch.setattr(http.client.HTTPConnection, "getresponse", lost)
-    monkeypatch.setattr(server, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(client, "WAITS", (0.0, 0.0))
     return left
 
 
@@ -333,7 +333,7 @@ class TestLost:
 
     def test_a_connection_that_stays_lost_is_said(self, server_at, monkeypatch):
         study = create_study("gone", question=BestArm(), arms=ARMS, noise=Binary(), storage=server_at)
-        monkeypatch.setattr(server, "WAITS", (0.0,))
+        monkeypatch.setattr(client, "WAITS", (0.0,))
 
         def never(self):
             raise http.client.RemoteDisconnected("Remote end closed connection without response")
@@ -348,7 +348,7 @@ class TestLost:
         (tmp_path / "sitecustomize.py").write_text(
             "import os, signal\n"
             "if os.environ.get('DIES'):\n"
-            "    import roundwise.studies.store.database as database\n"
+            "    import roundwise.store.database as database\n"
             "    real = database.Store.append\n"
             "    def append(self, name, new, *rest, **words):\n"
             "        found = real(self, name, new, *rest, **words)\n"
@@ -359,7 +359,7 @@ class TestLost:
         )
         path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
         back = threading.Event()  # nothing here depends on the clock: the client tries again when the other is up
-        monkeypatch.setattr(server, "time", SimpleNamespace(sleep=lambda _: back.wait(300)))
+        monkeypatch.setattr(client, "time", SimpleNamespace(sleep=lambda _: back.wait(300)))
         with serving.process(storage, PYTHONPATH=path, DIES="1") as (first, url):
             study = create_study("killed", question=BestArm(), arms=ARMS, noise=Binary(), storage=url)
             study.ask()
@@ -484,7 +484,7 @@ class TestCommandLine:
         return call
 
     def test_every_command_prints_the_same(self, both, roundwise, tmp_path, monkeypatch):
-        monkeypatch.setattr("roundwise.studies.opening.secrets.randbits", lambda _: 5)
+        monkeypatch.setattr("roundwise.study.api.secrets.randbits", lambda _: 5)
         rows = [(arm, int(i % 7 < 4)) for i in range(40) for arm in ("red", "green")]
         table(tmp_path / "1.csv", *rows)
         table(tmp_path / "2.csv", *rows[::-1])

@@ -39,14 +39,14 @@ from roundwise import (
     Wager,
     advance,
     begin,
-    conclusion,
     create_study,
+    final_answer,
 )
-from roundwise.betting.rule import Betting
-from roundwise.studies.report import report_of
-from roundwise.studies.report.files import BROWSERS
-from roundwise.studies.report.text import arm_table, claim_table, file_table, round_table
-from roundwise.studies.words import odds, per_cent
+from roundwise.report import report_of
+from roundwise.report.export import BROWSERS
+from roundwise.report.terminal import arm_table, claim_table, file_table, round_table
+from roundwise.report.wording import odds, per_cent
+from roundwise.rules.eprocess.rule import EProcessRule
 from test_study import ARMS, QUESTIONS, World, finished
 
 ODD = ('<b>"x"&', "a|b", "`c`*d*", "[e](http://f) \\g", "\N{SNOWMAN}", "x" * 60)
@@ -245,7 +245,7 @@ class TestForms:
         assert len(found) > 10_000
 
     def test_pdf_without_a_browser(self, odd, monkeypatch):
-        monkeypatch.setattr("roundwise.studies.report.files.BROWSERS", ("no-such-browser",))
+        monkeypatch.setattr("roundwise.report.export.BROWSERS", ("no-such-browser",))
         with pytest.raises(InputError, match=r"neither Chromium, Chrome nor Edge was found.*write the report as .html"):
             odd.pdf()
 
@@ -284,7 +284,7 @@ class TestTheFirstLine:
             r"Guest checkout is best: 62.8 %, ahead of Big button by at least ([\d.]+) points", report.headline
         )
         assert report.answer == "Guest checkout"
-        behind = next(each.behind for each in report.arm_rows if each.name == "Big button")
+        behind = next(each.gap_to_leader for each in report.arm_rows if each.name == "Big button")
         assert 0 <= 100 * behind - float(found[1]) < 0.1  # rounded away from what it bounds
         assert report.text().splitlines()[0] == f"{report.headline}."
         (row,) = [line for line in report.text().splitlines() if line.startswith("Guest checkout ") and "430" in line]
@@ -467,8 +467,8 @@ class TestIntervals:
             live.tell(world(asked.pulls))
             report = live.report()
             for arm, claim in zip(report.arm_rows, report.claim_rows, strict=True):
-                assert bool(arm.behind) == claim.shown  # behind the best just when it is ruled out
-                assert arm.behind == claim.spare
+                assert bool(arm.gap_to_leader) == claim.shown  # behind the best just when it is ruled out
+                assert arm.gap_to_leader == claim.margins
                 assert arm.lower is None or arm.lower <= arm.mean
                 assert arm.upper is None or arm.mean <= arm.upper
         best = next(arm for arm in report.arm_rows if arm.name == report.answer)
@@ -528,12 +528,12 @@ class TestIntervals:
 def test_the_bets_are_folded_once(study, monkeypatch, question, means, answer):
     live, times = study(question=question), []
     live.tell(World(Gaussian(1.0), means)(live.ask().pulls))
-    fold = Betting.replayed
-    monkeypatch.setattr(Betting, "replayed", lambda *given: times.append(1) or fold(*given))
+    fold = EProcessRule.replayed
+    monkeypatch.setattr(EProcessRule, "replayed", lambda *given: times.append(1) or fold(*given))
     report = live.report()
     assert len(times) == 1
     assert live.report() == report  # the same study, the same report
-    assert all(claim.spare is not None for claim in report.claim_rows)
+    assert all(claim.margins is not None for claim in report.claim_rows)
     assert all(arm.lower is not None for arm in report.arm_rows)
 
 
@@ -601,7 +601,7 @@ def test_a_decided_study_shows_the_claims_of_the_candidate_that_won():
         trial = advance(problem, policy, trial, Batch(counts, rng.normal(means * counts, np.sqrt(counts))))
     found = policy.stopping.claims(problem, trial, "abcd")
     assert all(each.shown for each in found)
-    assert found[0].words.startswith("abcd"[int(conclusion(problem, policy, trial))])
+    assert found[0].words.startswith("abcd"[int(final_answer(problem, policy, trial))])
 
 
 def test_what_is_missing_stands_with_its_arm(study):

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 from expectations import row_table
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
+from roundwise.formats import delimited, detect
+from roundwise.ingest import Results, batch_of, read_results, row_store
 from roundwise.noise import bounded
-from roundwise.studies.packing import packed_numbers, unpacked_numbers
-from roundwise.studies.results import Results, batch_of, lots, read_results
-from roundwise.tables import opening, text
+from roundwise.serialization import packed_numbers, unpacked_numbers
 
 ARMS = ["red", "blue", "green"]
 NOISE = Gaussian(1.0)
@@ -356,7 +356,7 @@ def test_refusals(tell, noise, contents, message):
 
 
 def test_lines_are_right_far_into_a_file(tell, monkeypatch):
-    monkeypatch.setattr(text, "BLOCK", 1000)
+    monkeypatch.setattr(delimited, "BLOCK", 1000)
     for quote in ("", '"'):
         body = "arm,outcome\n" + f"{quote}red{quote},1\n" * 7000
         with pytest.raises(DataError, match="line 7002: 2 names are no arms of this study: 'x', 'arm'"):
@@ -370,8 +370,8 @@ def test_lines_are_right_far_into_a_file(tell, monkeypatch):
 
 
 def test_a_line_without_end(tell, monkeypatch):
-    monkeypatch.setattr(text, "_LONGEST", 10_000)
-    monkeypatch.setattr(text, "BLOCK", 1000)
+    monkeypatch.setattr(delimited, "_LONGEST", 10_000)
+    monkeypatch.setattr(delimited, "BLOCK", 1000)
     with pytest.raises(DataError, match="line 2: a line of over 0 MB is not part of a table"):
         tell("arm,outcome\nred," + "1" * 20_000)
 
@@ -404,7 +404,7 @@ def test_a_disk_that_fails(tell, monkeypatch):
         def write(self, data):
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(lots.tempfile, "SpooledTemporaryFile", lambda max_size: Full())
+    monkeypatch.setattr(row_store.tempfile, "SpooledTemporaryFile", lambda max_size: Full())
     with pytest.raises(DataError, match=r"results.csv: cannot be read \(No space left on device\)"):
         tell(ROWS, parts=4)
 
@@ -424,7 +424,7 @@ def test_parquet_with_texts_that_come_back_and_columns_that_are_no_cells(tmp_pat
         monkeypatch.setitem(sys.modules, "duckdb", None)
     assert read_results(path, ARMS, NOISE).totals.tolist() == [2.0, 2.0, 0]
     with ExitStack() as stack:
-        sheet = opening.sheet_of(path, str(path), "r", set(), stack)
+        sheet = detect.sheet_of(path, str(path), "r", set(), stack)
         (chunk,) = sheet.chunks(range(4))
     assert list(sheet.header) == list(table)
     assert [list(column) for column in chunk.columns[2:]] == [["(nested)"] * 3] * 2
@@ -462,7 +462,7 @@ def test_an_arm_among_very_many_that_is_not_there(tell):
 
 def test_import_stays_light():
     heavy = "[m for m in ('pandas', 'duckdb', 'openpyxl') if m in sys.modules]"
-    code = f"import sys, roundwise.studies.results; print({heavy})"
+    code = f"import sys, roundwise.ingest; print({heavy})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
@@ -508,9 +508,9 @@ def test_fast_and_slow_reading_give_the_same_bits_in_blocks_of_any_size(tmp_path
     noise = Bounded(-1e6, 1e6)
     whole = read_results(tmp_path / "plain.csv", ARMS, noise, parts=4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "BLOCK", block)
-        patch.setattr(text, "ROWS", 7)
-        patch.setattr(opening, "ROWS", 3)
+        patch.setattr(delimited, "BLOCK", block)
+        patch.setattr(delimited, "ROWS", 7)
+        patch.setattr(detect, "ROWS", 3)
         same(whole, read_results(tmp_path / "plain.csv", ARMS, noise, parts=4))
         same(whole, read_results(tmp_path / "quoted.csv", ARMS, noise, parts=4))
         frame = pd.DataFrame(table, columns=["arm", "outcome"])
@@ -721,7 +721,7 @@ def _large(path, megabytes):
 MEASURED = """
 import json, resource, sys
 from roundwise import Gaussian
-from roundwise.studies.results import read_results
+from roundwise.ingest import read_results
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = read_results(sys.argv[1], [f"arm{i}" for i in range(10)], Gaussian(1.0), parts=4)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roundwise.arrays import merged, take, total, zeros
+from roundwise.arrays import total, tree_take, tree_where, zeros
 from strategies import law
 
 
@@ -67,24 +67,24 @@ def test_take(order):
     per_arm = np.arange(12.0).reshape(4, 3).copy(order)
     per_run = np.array([10, 11, 12, 13])
     index = np.array([3, 0, 0])
-    found = take(Pair(per_arm, (per_run, None)), index)
+    found = tree_take(Pair(per_arm, (per_run, None)), index)
     assert isinstance(found, Pair)
     np.testing.assert_array_equal(found.first, per_arm[index])
     np.testing.assert_array_equal(found.second[0], per_run[index])
     assert found.second[1] is None
-    assert take(None, index) is None
-    np.testing.assert_array_equal(take(per_run, np.array([], dtype=np.intp)), [])
+    assert tree_take(None, index) is None
+    np.testing.assert_array_equal(tree_take(per_run, np.array([], dtype=np.intp)), [])
 
 
 def test_merged():
     mask = np.array([True, False, True])
     one, other = np.zeros((3, 2)), np.ones((3, 2))
-    found = merged(mask, Pair(one, mask), Pair(other, ~mask))
+    found = tree_where(mask, Pair(one, mask), Pair(other, ~mask))
     assert isinstance(found, Pair)
     np.testing.assert_array_equal(found.first, [[0, 0], [1, 1], [0, 0]])
     np.testing.assert_array_equal(found.second, [True, True, True])
-    assert merged(mask, None, None) is None
-    cube = merged(np.array([[True], [False]]), np.zeros((2, 1, 3)), np.ones((2, 1, 3)))
+    assert tree_where(mask, None, None) is None
+    cube = tree_where(np.array([[True], [False]]), np.zeros((2, 1, 3)), np.ones((2, 1, 3)))
     np.testing.assert_array_equal(cube[:, 0, 0], [0, 1])
-    single = merged(np.array(True), Pair(np.zeros(2)), Pair(np.ones(2)))
+    single = tree_where(np.array(True), Pair(np.zeros(2)), Pair(np.ones(2)))
     np.testing.assert_array_equal(single.first, [0, 0])

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from roundwise.errors import RoundwiseError, at_the_shell, said
-from roundwise.studies.store import open_store
-from roundwise.studies.store.location import parsed, sentences
-from roundwise.studies.store.log import read_log
-from roundwise.studies.store.server import Server
+from roundwise.store import open_store
+from roundwise.store.client import Server
+from roundwise.store.log import read_log
+from roundwise.store.storage_url import parsed, sentences
 
 PACKAGE = Path(__file__).parents[1] / "src" / "roundwise"
 SHELL = "`roundwise "  # how a command is written
-SPEAKS_SHELL = ("cli", "web/said.py")  # the command line itself, and the words of it that the page replaces
+SPEAKS_SHELL = ("cli", "web/messages.py")  # the command line itself, and the words of it that the page replaces
 
 
 def documentation(tree):

@@ -7,7 +7,7 @@ import pytest
 
 import serving
 from roundwise import StoreError
-from roundwise.studies.store import open_store
+from roundwise.store import open_store
 from serving import ask
 
 NEW = {"question": {"name": "best-arm"}, "arms": ["a", "b"], "noise": {"name": "binary"}}

@@ -31,9 +31,9 @@ from roundwise import (
 from roundwise.cli import main
 from roundwise.noise import Binary
 from roundwise.policies import LUCB, Elimination
-from roundwise.questions import divergence
 from roundwise.questions import several as sets
-from roundwise.questions.families import BinaryFamily
+from roundwise.solvers import divergence
+from roundwise.solvers.families import BinaryFamily
 from roundwise.theory.bounds import centre, lower_bound_at, sample_lower_bound, scaling_error, shared_lower_bound
 from strategies import assert_optimal
 

@@ -34,10 +34,10 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
+from roundwise.model.spec import from_spec, to_spec
 from roundwise.noise import NOISES, with_items
 from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, TopTwo
 from roundwise.questions import QUESTIONS
-from roundwise.spec import made, plain
 
 
 def through_json(spec):
@@ -67,9 +67,9 @@ ASKED = [
 
 @pytest.mark.parametrize("question", ASKED, ids=lambda question: question.name)
 def test_questions(question):
-    again = made("question", through_json(plain(question)))
+    again = from_spec("question", through_json(to_spec(question)))
     assert type(again) is type(question)
-    assert plain(again) == plain(question)
+    assert to_spec(again) == to_spec(question)
     means = np.array([0.3, 0.9, 0.1])
     if not isinstance(question, TopK):
         assert np.array_equal(again.answer(means), question.answer(means))
@@ -88,7 +88,7 @@ MODELS += [Deviations((1.0, 0.5, 2.0))]
 
 @pytest.mark.parametrize("noise", MODELS, ids=lambda noise: type(noise).__name__)
 def test_noise_models(noise):
-    assert made("noise", through_json(plain(noise))) == noise
+    assert from_spec("noise", through_json(to_spec(noise))) == noise
 
 
 RULES = [
@@ -108,7 +108,7 @@ RULES = [
 
 @pytest.mark.parametrize("policy", RULES, ids=lambda policy: policy.name)
 def test_policies(policy):
-    again = made("policy", through_json(plain(policy)))
+    again = from_spec("policy", through_json(to_spec(policy)))
     assert again == policy
     assert again.stopping == policy.stopping
 
@@ -150,7 +150,7 @@ CLAIM = {"name": "claims", "forms": [[1, -1]], "levels": [0]}
 )
 def test_mistakes(kind, spec, message):
     with pytest.raises(InputError, match=message):
-        made(kind, spec)
+        from_spec(kind, spec)
 
 
 @pytest.mark.parametrize(
@@ -168,4 +168,4 @@ def test_mistakes(kind, spec, message):
     ],
 )
 def test_words_of_the_command_line(kind, words, thing):
-    assert made(kind, words) == thing
+    assert from_spec(kind, words) == thing

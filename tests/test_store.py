@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import postgres
 import roundwise
 from roundwise import DataError, InputError
-from roundwise.studies.store import (
+from roundwise.store import (
     Conflict,
     Damaged,
     StoreError,
@@ -34,7 +34,7 @@ from roundwise.studies.store import (
     schema,
     write_log,
 )
-from roundwise.studies.store.log import Head, extended, written
+from roundwise.store.log import Head, extended, written
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -532,7 +532,7 @@ class TestOpening:
 
     def test_import_is_light(self):
         heavy = "[name for name in ('sqlalchemy', 'psycopg') if name in sys.modules]"
-        code = f"import sys, roundwise.studies.store; print({heavy})"
+        code = f"import sys, roundwise.store; print({heavy})"
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
@@ -582,7 +582,7 @@ class TestAddresses:
             os.chmod(folder, 0o555)
             code = f"""
 import os, tempfile
-from roundwise.studies.store import StoreError, open_store
+from roundwise.store import StoreError, open_store
 with tempfile.TemporaryDirectory() as elsewhere:  # imports all it needs
     open_store(f"sqlite:///{{elsewhere}}/x.db").close()
 if os.geteuid() == 0:

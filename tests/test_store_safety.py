@@ -21,8 +21,8 @@ import pytest
 import postgres
 from processes import child, ended
 from roundwise import RoundwiseError
-from roundwise.studies.keeping import list_studies
-from roundwise.studies.store import Conflict, StoreError, open_store
+from roundwise.store import Conflict, StoreError, open_store
+from roundwise.study.audit import list_studies
 
 KILLS = 25  # a thousand of every command: test_kills, behind the marker
 PARTS = 3
@@ -435,7 +435,7 @@ def test_messages_have_no_traceback_on_the_way_out(tmp_path):
     """The driver's error, which holds SQL and payload, is not chained to ours."""
     path = tmp_path / "x.db"
     path.write_text("not a database" * 1000)
-    code = f"from roundwise.studies.store import open_store\nopen_store('sqlite:///{path}')"
+    code = f"from roundwise.store import open_store\nopen_store('sqlite:///{path}')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "sqlite3" not in done.stderr
     assert "is not an SQLite database" in done.stderr

@@ -24,7 +24,7 @@ from sqlalchemy import event
 import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.studies.store import Conflict, StoreError, engine, location, open_store, read_log, sharing, write_log
+from roundwise.store import Conflict, StoreError, engine, engine_registry, open_store, read_log, storage_url, write_log
 
 ARMS = ("a", "b")
 
@@ -93,7 +93,7 @@ def listed(url):
 
 SEEN = """
 import sys
-from roundwise.studies.store import open_store
+from roundwise.store import open_store
 with open_store(sys.argv[1], create=False) as store:
     print(*(len(store.read(each.name)) for each in store.studies()))
 """
@@ -174,7 +174,7 @@ def hook(name, words):
 
 sys.addaudithook(hook)
 from roundwise import BestArm, Binary, create_study, load_study
-from roundwise.studies.store import open_store, read_log, write_log
+from roundwise.store import open_store, read_log, write_log
 url = f"sqlite:///{path}"
 with create_study("s", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=url) as study:
     study.ask()
@@ -242,7 +242,7 @@ class TestOneEngine:
             assert store._head(connection, "s")[1].entries == 1
             assert connected(access)
         assert not connected(access)
-        assert sharing.registry().accesses == {}
+        assert engine_registry.registry().accesses == {}
 
     def test_another_file_has_another(self, file, tmp_path):
         with open_store(file) as one, open_store(f"sqlite:///{tmp_path}/other.db") as other:
@@ -262,7 +262,7 @@ class TestOneEngine:
         for _ in range(2):
             with pytest.raises(DataError, match="is not an SQLite database"):
                 open_store(file)
-        assert sharing.registry().accesses == {}
+        assert engine_registry.registry().accesses == {}
         assert descriptors(path) == []
 
     def test_nothing_stays_open(self, path, file):
@@ -296,7 +296,7 @@ class TestOneEngine:
         for thread in threads:
             thread.join()
         assert failures == []
-        assert sharing.registry().accesses == {}
+        assert engine_registry.registry().accesses == {}
         assert descriptors(path) == []
         with open_store(url) as store:
             found = [(entry.payload["who"], entry.payload["i"]) for entry in store.read("s", after=0)]
@@ -356,7 +356,7 @@ class TestFork:
         """Also one that ends as programs do, with all that Python clears away."""
         code = """
 import gc, os, sys
-from roundwise.studies.store import open_store
+from roundwise.store import open_store
 url = sys.argv[1]
 store, second = open_store(url), open_store(url)
 store.create("s", {})
@@ -386,7 +386,7 @@ sys.stdin.readline()
     def test_a_fork_waits_for_the_transactions_of_other_threads(self, url):
         with open_store(url) as store:
             store.create("s", {})
-            inside, forking = threading.Event(), sharing.registry().gate
+            inside, forking = threading.Event(), engine_registry.registry().gate
             order = []
 
             def transaction():
@@ -426,7 +426,7 @@ sys.stdin.readline()
         """As C programs do that carry an interpreter: nothing was closed, so the child is refused."""
         code = """
 import ctypes, os, sys
-from roundwise.studies.store import StoreError, open_store
+from roundwise.store import StoreError, open_store
 store = open_store(sys.argv[1])
 store.create("s", {})
 pid = ctypes.PyDLL(None).fork()
@@ -444,7 +444,7 @@ os.waitpid(pid, 0)
     def test_processes_of_multiprocessing(self, url):
         code = """
 import multiprocessing, sys
-from roundwise.studies.store import Conflict, open_store
+from roundwise.store import Conflict, open_store
 store = open_store(sys.argv[1])
 store.create("s", {})
 
@@ -530,7 +530,7 @@ class TestFileInUse:
 
     CUT_OFF = """
 import subprocess, sys
-from roundwise.studies.store import StoreError, open_store
+from roundwise.store import StoreError, open_store
 path, how = sys.argv[1:]
 url = f"sqlite:///{path}"
 store, second = open_store(url), open_store(url)
@@ -540,7 +540,7 @@ if how == "log deleted":
 else:
     open(path, "rb").close()  # what a backup in this process would do
     subprocess.run([sys.executable, "-m", "roundwise", "list", "--storage", url], check=True, capture_output=True)
-other = "from roundwise.studies.store import open_store; open_store({!r}).append('s', [('other', {{}})], 1)".format(url)
+other = "from roundwise.store import open_store; open_store({!r}).append('s', [('other', {{}})], 1)".format(url)
 subprocess.run([sys.executable, "-c", other], check=True)
 for each in (store, second):
     for act in (lambda: each.append("s", [("told", {})], 1), each.studies, lambda: each.create("t", {})):
@@ -680,7 +680,7 @@ class TestMounts:
             lines = [self.LINE.format(where="/", kind="ext4"), "nonsense\n"]
             lines += [self.LINE.format(where=str(where).replace(" ", "\\040"), kind=kind) for where, kind in mounts]
             (tmp_path / "mountinfo").write_text("".join(lines))
-            monkeypatch.setattr(location, "MOUNTS", tmp_path / "mountinfo")
+            monkeypatch.setattr(storage_url, "MOUNTS", tmp_path / "mountinfo")
 
         return pretend
 
@@ -728,12 +728,12 @@ class TestMounts:
             open_store(f"sqlite:///{tmp_path}/x.db")
 
     def test_a_system_that_does_not_say(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(location, "MOUNTS", tmp_path / "none")
+        monkeypatch.setattr(storage_url, "MOUNTS", tmp_path / "none")
         open_store(f"sqlite:///{tmp_path}/x.db").close()
 
     @pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="Linux says what is mounted in /proc")
     def test_this_system_does_say(self, tmp_path):
-        assert all(location.mount(tmp_path))
+        assert all(storage_url.mount(tmp_path))
 
     def test_a_single_file(self, path, file, tmp_path, mounted):
         """As containers are given one: its log would stay in the container, and go with it."""

@@ -35,18 +35,18 @@ from roundwise import (
     Wager,
     advance,
     begin,
-    conclusion,
     create_study,
+    final_answer,
     load_study,
 )
-from roundwise.betting.rule import Betting
 from roundwise.policies.limited import Limited
-from roundwise.studies import replayed
-from roundwise.studies.keeping import verified
-from roundwise.studies.replay import apply
-from roundwise.studies.report.headline import answer_by_name
-from roundwise.studies.store import StudyExists, UnknownStudy, open_store
-from roundwise.studies.store.log import Head, extended
+from roundwise.report.headline import answer_by_name
+from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.store import StudyExists, UnknownStudy, open_store
+from roundwise.store.log import Head, extended
+from roundwise.study import replayed
+from roundwise.study.audit import verified
+from roundwise.study.replay import apply
 
 ARMS = ("a", "b", "c", "d")
 
@@ -114,7 +114,7 @@ def plain_trial(settings, batches):
     for batch in batches:
         trial = advance(problem, policy, trial, batch)
         plans.append(trial.plan.pulls)
-    return plans, settings.question.plain(conclusion(problem, policy, trial)) if trial.done else None
+    return plans, settings.question.plain(final_answer(problem, policy, trial)) if trial.done else None
 
 
 def same_as_a_plain_trial(study):
@@ -442,8 +442,8 @@ class TestWhatIsRefused:
             ({"min_per_arm": -1}, "`min_per_arm` is -1"),
             ({"question": TopK(2)}, "."),
             ({"policy": PET(), "noise": Poisson()}, "Poisson counts have no sigma"),
-            ({"policy": Wager(stopping=Betting(shifts=False))}, "settings that cannot be recorded"),
-            ({"policy": TrackAndStop(stopping=Betting())}, "settings that cannot be recorded"),
+            ({"policy": Wager(stopping=EProcessRule(shifts=False))}, "settings that cannot be recorded"),
+            ({"policy": TrackAndStop(stopping=EProcessRule())}, "settings that cannot be recorded"),
             ({"name": ""}, "cannot be called"),
         ],
     )
@@ -702,8 +702,8 @@ class TestAmendments:
 @pytest.mark.parametrize("limits", [{}, {"max_batch": 500.0, "min_per_arm": 5.0}])
 @pytest.mark.parametrize("policy", [Wager(), PET(guess=4), TrackAndStop(stopping=GLR(Heuristic())), OptBBAI(c=4.0)])
 def test_settings_survive_json(policy, limits):
-    from roundwise.studies import Settings
-    from roundwise.studies.settings import within_limits
+    from roundwise.study import Settings
+    from roundwise.study.settings import within_limits
 
     settings = Settings(
         BestArm(),
@@ -718,7 +718,7 @@ def test_settings_survive_json(policy, limits):
 
 
 def test_limits_of_the_policy_stay_beside_others():
-    from roundwise.studies.settings import within_limits
+    from roundwise.study.settings import within_limits
 
     assert within_limits(Wager(max_batch=500), None, 5) == Wager(max_batch=500, min_per_arm=5)
     assert within_limits(Wager(min_per_arm=5), np.int64(500), 0) == Wager(max_batch=500, min_per_arm=5)

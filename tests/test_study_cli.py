@@ -9,8 +9,8 @@ import pytest
 
 import postgres
 from roundwise.cli import app, main
-from roundwise.studies import load_study
-from roundwise.studies.store import open_store
+from roundwise.store import open_store
+from roundwise.study import load_study
 
 NEW = ("new", "checkout", "--question", "best-arm", "--arms", "red,green,blue")
 
@@ -298,8 +298,8 @@ class TestCommands:
             assert works(command, "checkout", "--json")["guarantee"] == "kept"
         code, out, _ = roundwise("verify", "checkout")
         assert (code, "'checkout' is NOT sound" in out) == (2, True)  # the same rules should plan the same
-        monkeypatch.setattr("roundwise.studies.keeping.RULES", 9)
-        monkeypatch.setattr("roundwise.studies.count.RULES", 9)
+        monkeypatch.setattr("roundwise.study.audit.RULES", 9)
+        monkeypatch.setattr("roundwise.study.fold.RULES", 9)
         assert "All of these were recorded by other rules" in works("verify", "checkout")
 
     def test_reports(self, works, decided, tmp_path):

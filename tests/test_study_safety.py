@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import postgres
-import roundwise.studies.store.database
+import roundwise.store.database
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.studies import replayed
-from roundwise.studies.results import Columns
+from roundwise.ingest import Columns
+from roundwise.study import replayed
 
 KILLS = 21  # on each store, in `tell` alone; a thousand of every command: test_kills, behind the marker
 ARMS = ("a", "b", "c")
@@ -254,7 +254,7 @@ def test_a_clock_that_goes_back(study, tmp_path, monkeypatch):
             return datetime.now(UTC) - timedelta(days=1)
 
     last = study.store.read("s")[-1].at
-    monkeypatch.setattr(roundwise.studies.store.database, "datetime", Yesterday)
+    monkeypatch.setattr(roundwise.store.database, "datetime", Yesterday)
     study.tell(results(tmp_path, 0))
     study.tell(results(tmp_path, 1))
     entries = study.store.read("s")

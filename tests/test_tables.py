@@ -13,9 +13,9 @@ import fuzz
 from roundwise import DataError
 from roundwise.arena.contests import replayed
 from roundwise.arena.run import Times
-from roundwise.planning.wish import scenarios
+from roundwise.formats.small_table import read_rows
+from roundwise.planning.request import scenarios
 from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
-from roundwise.tables.rows import read_rows
 
 ARMS = ("red", "blue")
 FORMS = {"name": ["x", "y"], "red": [1, 0.25], "blue": [-1.5, 1e-3], "above": [0.5, 0]}

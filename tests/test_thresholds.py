@@ -11,12 +11,12 @@ from scipy.special import lambertw, zeta
 from scipy.stats import binom
 
 from roundwise.errors import InputError
+from roundwise.model.batch import Batch, Plan, Record, Trial
+from roundwise.model.problem import Problem
 from roundwise.noise import Binary, Bounded, Gaussian, SubGaussian
-from roundwise.problem import Problem
 from roundwise.questions import Above, AnyAbove, BestArm, Largest, MinimumBelow, Statements, TopK
-from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping import GLR, Counts, Heuristic, Mixture, Pairwise, Sum
-from roundwise.stopping.thresholds import THRESHOLDS, gaussian_calibration, wbar
+from roundwise.rules import GLR, Counts, Heuristic, Mixture, Pairwise, Sum
+from roundwise.rules.thresholds import THRESHOLDS, gaussian_calibration, wbar
 from strategies import law
 
 EVERY = [Mixture(), Counts(), Pairwise(), Sum(), Heuristic()]

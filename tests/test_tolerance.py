@@ -14,8 +14,8 @@ from scipy.stats import binom, norm
 from roundwise import PET, BestArm, GaussianArms, Problem, RandomGaps, RoundRobin, TrackAndStop, simulate
 from roundwise.cli import complexity as _complexity_command  # noqa: F401 - registers the command
 from roundwise.errors import InputError
-from roundwise.state import Batch, Plan, Record, Trial
-from roundwise.stopping import GLR
+from roundwise.model.batch import Batch, Plan, Record, Trial
+from roundwise.rules import GLR
 from roundwise.theory.bounds import (
     centre,
     instances,

@@ -8,9 +8,9 @@ import pytest
 
 from changing import studies
 from roundwise import Bounded, Columns
-from roundwise.studies.guarantee import CONDITIONAL
-from roundwise.studies.keeping import verified
-from roundwise.studies.results.undeclared import unit_kind
+from roundwise.ingest.shared_items import unit_kind
+from roundwise.study.audit import verified
+from roundwise.study.guarantee import CONDITIONAL
 
 pd = pytest.importorskip("pandas")
 

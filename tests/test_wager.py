@@ -43,18 +43,17 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.arrays import mapped, take
-from roundwise.betting.rule import Betting, ledger_of
-from roundwise.betting.slopes import slopes
-from roundwise.estimates import Past, known_from
+from roundwise.arrays import tree_map, tree_take
+from roundwise.model.batch import Batch, Parts, Plan, ValueTable, join_parts
+from roundwise.model.batch import split_counts as cut_counts
+from roundwise.model.estimates import Past, estimate_from, signal_share
+from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise import gaussian
-from roundwise.noise.gaussian import GaussianTilts
-from roundwise.policies.wager import apart
+from roundwise.noise.gaussian import GaussianPartBets
 from roundwise.questions.base import pairs
 from roundwise.questions.lower_bounds import sample_lower_bound
-from roundwise.state import Batch, Parts, Plan, Table, joined
-from roundwise.state import cut as cut_counts
-from roundwise.trial import advance, begin, conclusion
+from roundwise.rules.eprocess.bet_sizes import slopes
+from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 
 # ---------------------------------------------------------------------------------------------- worlds and a driver
 
@@ -69,7 +68,7 @@ def cut(plan):
 def told(plan, draw):
     """The batch that comes back for a plan: `draw(pulls)` for each of its parts, which share the batch's conditions."""
     parts = [draw(pulls) for pulls in cut(plan)]
-    return parts[0] if len(parts) == 1 else joined(parts)
+    return parts[0] if len(parts) == 1 else join_parts(parts)
 
 
 def play(problem, policy, world, runs, batches, seed, event=None, start=None):
@@ -84,7 +83,7 @@ def play(problem, policy, world, runs, batches, seed, event=None, start=None):
     samples, count, answer = np.full(runs, np.nan), np.full(runs, np.nan), None
     for r in range(batches):
         trial = advance(problem, policy, trial, world(rng, trial.plan, r))
-        now = conclusion(problem, policy, trial)
+        now = final_answer(problem, policy, trial)
         new = trial.done & ~done
         answer = now.copy() if answer is None else np.where(new.reshape((-1,) + (1,) * (now.ndim - 1)), now, answer)
         samples[new], count[new] = trial.record.samples[new], r + 1
@@ -132,7 +131,7 @@ def bounded(arms):
         totals = table @ VALUES
         scatter = np.maximum(table @ VALUES**2 - totals**2 / np.maximum(pulls, 1.0), 0.0)
         values = np.broadcast_to(VALUES, (*pulls.shape[:-1], len(VALUES)))
-        return Batch(pulls, totals, scatter, Table(values, table))
+        return Batch(pulls, totals, scatter, ValueTable(values, table))
 
     return drawn(draw)
 
@@ -334,13 +333,13 @@ class TestControls:
         assert not kept(int(ended.happened.sum()), 400, 0.1)
 
     def test_inflated_bets_are_caught(self, monkeypatch):
-        honest = GaussianTilts._tilt
+        honest = GaussianPartBets._tilt
 
         def inflated(*known):
             tilt = honest(*known)
             return lambda p, q: tilt(p, q) + 0.1 * (q > 0)
 
-        monkeypatch.setattr(GaussianTilts, "_tilt", inflated)
+        monkeypatch.setattr(GaussianPartBets, "_tilt", inflated)
         for boundary in ("best arm, tie", "above, on the level", "minimum on the level: yes"):
             times = at_boundary(boundary, "sub-Gaussian, normal", 3, 8, 0.1, runs=400, batches=10, seed=1)
             assert not kept(times, 400, 0.1)
@@ -350,11 +349,11 @@ class TestControls:
 
         def peeking(self, problem, kept, plan, batch):
             seen = honest(self, problem, kept, plan, batch)
-            won = ledger_of(problem).in_parts(problem, kept.won, seen.known, seen.choice, batch.parts, True)
+            won = eprocess_for(problem).in_parts(problem, kept.won, seen.known, seen.choice, batch.parts, True)
             return seen._replace(won=won)
 
-        honest = Betting.fold
-        monkeypatch.setattr(Betting, "fold", peeking)
+        honest = EProcessRule.fold
+        monkeypatch.setattr(EProcessRule, "fold", peeking)
         times = at_boundary("best arm, tie", "sub-Gaussian, normal", 5, 8, 0.1, runs=400, batches=8, seed=1)
         assert not kept(times, 400, 0.1)
 
@@ -366,7 +365,7 @@ def repeated(batch, times):
         return [None if each is None else each * times for each in one[:3]]
 
     def tables(one):
-        return None if one.table is None else Table(one.table.values, one.table.counts * times)
+        return None if one.table is None else ValueTable(one.table.values, one.table.counts * times)
 
     return Batch(*more(batch), tables(batch), Parts(*more(batch.parts), tables(batch.parts)))
 
@@ -541,7 +540,7 @@ class TestFront:
         means = NormalDist(0, math.sqrt(1 / 30)).inv_cdf
         batch = Batch(counts, counts * [means((i + 0.5) / 64) for i in range(64)])
         trial = advance(problem, Wager(), begin(problem, Wager()), batch)
-        assert apart(trial.kept.known) < 0.05
+        assert signal_share(trial.kept.known) < 0.05
         assert trial.plan.pulls.sum() < 2.3 * counts.sum()  # 3 sqrt(120 sqrt(64) / 1920)
 
     def test_an_arm_that_was_left_behind_gets_twice_its_floor(self):
@@ -568,15 +567,15 @@ class TestFront:
     @pytest.mark.parametrize("jump", [-1, 0, 1])
     def test_a_jump_is_the_table_that_bets_are_read_from(self, jump, monkeypatch):
         problem = Problem(BestArm(), 2, noise=SIGMA_1)
-        kept = Betting().start(problem, ())
+        kept = EProcessRule().start(problem, ())
         first = Batch(np.full(2, 50.0), np.array([30.0, 10.0]))
-        kept = Betting().fold(problem, kept, Plan(first.counts, np.asarray(True)), first)
+        kept = EProcessRule().fold(problem, kept, Plan(first.counts, np.asarray(True)), first)
         parts = Parts(np.full((1, 2, 2), 25.0), np.array([[[20.0, 12.0], [3.0, 9.0]]]))
         batch = Batch(np.full(2, 50.0), np.array([32.0, 12.0]), parts=parts)
         plan = Plan(batch.counts, np.asarray(True), jump=jump)
-        found = Betting().fold(problem, kept, plan, batch).won.gains
-        monkeypatch.setattr("roundwise.betting.parts.slopes", lambda other, own=slopes: own(jump))
-        expected = Betting().fold(problem, kept, plan._replace(jump=0), batch).won.gains
+        found = EProcessRule().fold(problem, kept, plan, batch).won.gains
+        monkeypatch.setattr("roundwise.rules.eprocess.part_bets.slopes", lambda other, own=slopes: own(jump))
+        expected = EProcessRule().fold(problem, kept, plan._replace(jump=0), batch).won.gains
         assert found.tolist() == expected.tolist()
         assert (found != 0).any()
 
@@ -602,7 +601,7 @@ def same(one, other):
         np.testing.assert_array_equal(a, b)
         return a
 
-    mapped(compared, one, other)
+    tree_map(compared, one, other)
 
 
 class TestPredictability:
@@ -619,7 +618,7 @@ class TestPredictability:
     def test_the_bets_are_those_fixed_before_the_batch(self, question, noise):
         problem, trial = self.after(question, 2, noise)
         batch = normal(self.MEANS)(np.random.default_rng(9), trial.plan, 2)
-        ledger = ledger_of(problem)
+        ledger = eprocess_for(problem)
         fixed = {"choice": trial.kept.choice, "known": trial.kept.known}
         settled = ledger.in_parts(problem, trial.kept.won, parts=batch.parts, shifts=ledger.shifts, **fixed)
         same(advance(problem, Wager(), trial, batch).kept.won, settled)
@@ -630,7 +629,7 @@ class TestPredictability:
     @pytest.mark.parametrize("question", SEVEN.values(), ids=SEVEN)
     def test_the_next_outcomes_change_the_next_plan_but_not_this_one(self, question):
         problem, trial = self.after(question, 2)
-        before = mapped(np.copy, trial.plan)
+        before = tree_map(np.copy, trial.plan)
         pulls = trial.plan.pulls
         one = advance(problem, Wager(), trial, Batch(pulls, pulls * self.MEANS))
         other = advance(problem, Wager(), trial, Batch(pulls, pulls * self.MEANS[::-1]))
@@ -663,7 +662,7 @@ class TestPredictability:
         problem = Problem(BestArm(), 3, 0.1, SIGMA_1)
         plan = Wager().first(problem, ())
         parts = [Batch(n, n * 9.0 * (np.arange(3) == 0) * (i == 0)) for i, n in enumerate(cut(plan))]
-        kept = Betting().fold(problem, Betting().start(problem, ()), plan, joined(parts[:1]))
+        kept = EProcessRule().fold(problem, EProcessRule().start(problem, ()), plan, join_parts(parts[:1]))
         assert (kept.won.gains == 0).all()
 
     @pytest.mark.parametrize("question", SEVEN.values(), ids=SEVEN)
@@ -672,8 +671,8 @@ class TestPredictability:
         order = np.random.default_rng(1).permutation(40)
         batch = normal(self.MEANS)(np.random.default_rng(9), trial.plan, 2)
         same(
-            take(advance(problem, Wager(), trial, batch), order),
-            advance(problem, Wager(), take(trial, order), take(batch, order)),
+            tree_take(advance(problem, Wager(), trial, batch), order),
+            advance(problem, Wager(), tree_take(trial, order), tree_take(batch, order)),
         )
 
     def test_replaying_the_batches_gives_the_same_trial(self):
@@ -709,7 +708,7 @@ class TestLimits:
             if trial.done:
                 break
         assert trial.done
-        assert conclusion(problem, policy, trial) == 0
+        assert final_answer(problem, policy, trial) == 0
 
     def test_the_minimum_is_rounded_up_before_room_is_looked_for(self):
         with pytest.raises(InputError, match="2 arms need at least 4 results a round"):
@@ -819,8 +818,8 @@ class TestAbove:
     def test_a_side_that_had_won_is_overtaken_in_one_batch(self):
         """The cap leaves room for what the side bet on needs, not the other one, which has won by mistake."""
         problem = Problem(Above(0.0), 2, 0.05, Gaussian(1.0))
-        ledger, batch = ledger_of(problem), Batch(np.full(2, 1000.0), np.full(2, 500.0))
-        known = known_from(Past.none((2,)).plus(batch), np.asarray(1.0), False)
+        ledger, batch = eprocess_for(problem), Batch(np.full(2, 1000.0), np.full(2, 500.0))
+        known = estimate_from(Past.none((2,)).plus(batch), np.asarray(1.0), False)
         start = ledger.start(problem, ())
         won = start._replace(above=np.array([-1.5, 5.0]), below=np.array([2.9, 0.0]), settled=np.array([False, True]))
         choice = ledger.choice(problem, won, known)
@@ -833,12 +832,15 @@ class TestAnySampling:
     def test_the_rule_keeps_its_promise_with_other_policies(self):
         """It is the stopping rule that promises: Round Robin and Track-and-Stop may sample for it."""
         problem = Problem(BestArm(), 3, 0.2, SIGMA_1)
-        for policy in (RoundRobin(stopping=Betting(), first_time=30), TrackAndStop(stopping=Betting(), first_time=30)):
+        for policy in (
+            RoundRobin(stopping=EProcessRule(), first_time=30),
+            TrackAndStop(stopping=EProcessRule(), first_time=30),
+        ):
             ended = play(problem, policy, two_point(np.zeros(3)), 500, 10, 1, arm_0_rejected(problem))
             assert kept(int(ended.happened.sum()), 500, 0.2)
 
     def test_with_round_robin_it_needs_a_fraction_of_the_samples(self):
-        rules = {"glr": RoundRobin(), "bets": RoundRobin(stopping=Betting())}
+        rules = {"glr": RoundRobin(), "bets": RoundRobin(stopping=EProcessRule())}
         glr, betting = simulate(BestArm(), PAPER, rules, runs=300, noise=SIGMA_1)
         assert betting.samples.mean() < glr.samples.mean() / 8
 

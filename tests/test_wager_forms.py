@@ -20,14 +20,14 @@ from roundwise import (
     Wager,
     simulate,
 )
-from roundwise.arrays import mapped
-from roundwise.betting.rule import Betting
-from roundwise.estimates import Past, known_from
+from roundwise.arrays import tree_map
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Past, estimate_from
+from roundwise.model.trial import advance, begin
 from roundwise.noise import gaussian, unknown_variance
 from roundwise.noise.binary import bernoulli_difference_bet
 from roundwise.questions.base import Halfspaces
-from roundwise.state import Batch
-from roundwise.trial import advance, begin
+from roundwise.rules.eprocess.rule import EProcessRule
 from test_wager import binary, bounded, kept, normal, play, poisson, same
 
 DELTA = 0.05
@@ -113,7 +113,7 @@ class TestCounts:
 
     def test_a_form_needs_no_rows_of_the_arms_that_do_not_count(self):
         problem = Problem(Statements([[1, 1, 0], [1, 0, 0]], [1.0, 1.0]), 3, DELTA, Poisson())
-        rule, some = Betting(), Batch(np.array([40.0, 40.0, 0.0]), np.array([80.0, 60.0, 0.0]))
+        rule, some = EProcessRule(), Batch(np.array([40.0, 40.0, 0.0]), np.array([80.0, 60.0, 0.0]))
         kept_after = rule.fold(problem, rule.start(problem, ()), Wager().first(problem, ()), some)
         kept_after = rule.fold(problem, kept_after, Wager().first(problem, ()), some)
         assert kept_after.won.lost[0].all()
@@ -140,7 +140,7 @@ class TestUnknownVariance:
         def pooled(self, form, value, leverage):
             return self._tilt(value, leverage, *self._pooled(form.places[0][0] % self.seen.counts.shape[-1]))
 
-        monkeypatch.setattr(unknown_variance.StudentTilts, "forms", pooled)
+        monkeypatch.setattr(unknown_variance.StudentPartBets, "forms", pooled)
         with pytest.raises(AssertionError):
             self.test_levels_and_unequal_deviations(30)
 
@@ -157,7 +157,7 @@ class TestUnknownVariance:
         past = Batch(np.full(4, 20.0), np.array([4.0, 3.0, 9.0, 1.0]), np.array([20.0, 10.0, 5.0, 30.0]))
         batch = Batch(np.array([9.0, 8.0, 5.0, 7.0]), np.array([4.0, 1.0, 2.0, 2.0]), np.array([9.0, 3.0, 0.5, 6.0]))
         seen = Past.none((4,)).plus(past)
-        known = known_from(seen, problem.noise.variance(seen), False)
+        known = estimate_from(seen, problem.noise.variance(seen), False)
         pieces = MIXED.halfspaces(np.ones(4, dtype=bool), 4)
         forecast = known.forecast(pieces)
         logs = problem.noise.form(known, batch, forecast, np.full(4, 3.0))
@@ -192,23 +192,23 @@ class TestAlone:
             batch = world(rng, together.plan, r)
             together = advance(problem, policy, together, batch)
             alone = [
-                advance(problem, policy, trial, mapped(lambda array, i=i: array[i], batch))
+                advance(problem, policy, trial, tree_map(lambda array, i=i: array[i], batch))
                 for i, trial in enumerate(alone)
             ]
         if question is OVERLAPPING:
             assert len(np.unique(together.kept.choice.answer)) > 1
         for i, trial in enumerate(alone):
             many = trial.kept.won.gains.shape[0]
-            won = mapped(lambda array, i=i: array[i], together.kept.won)
-            same(mapped(lambda array, many=many: array[:many] if array.ndim else array, won), trial.kept.won)
-            same(mapped(lambda array, i=i: array[i], together.plan.pulls), trial.plan.pulls)
+            won = tree_map(lambda array, i=i: array[i], together.kept.won)
+            same(tree_map(lambda array, many=many: array[:many] if array.ndim else array, won), trial.kept.won)
+            same(tree_map(lambda array, i=i: array[i], together.plan.pulls), trial.plan.pulls)
 
     def test_pairs_are_bet_on_as_pairs_in_any_company(self):
         """0/1 outcomes: the pair among other forms has the bet on two rates, not the sub-Gaussian one."""
         problem = Problem(MIXED, 4, DELTA, Binary())
         counts, won = np.full(4, 200.0), np.array([30.0, 8.0, 20.0, 15.0])
         seen = Past.none((4,)).plus(Batch(counts, won))
-        known = known_from(seen, problem.noise.variance(seen), False)
+        known = estimate_from(seen, problem.noise.variance(seen), False)
         forecast = known.forecast(MIXED.halfspaces(np.ones(4, dtype=bool), 4))
         logs = problem.noise.form(known, Batch(counts, won), forecast, np.full(4, 9.0))
         assert logs[0] == bernoulli_difference_bet(30, 200, 8, 200, 30, 200, 8, 200, 0.1)

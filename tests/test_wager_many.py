@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from roundwise import BestArm, GaussianArms, SubGaussian, Wager, simulate
-from roundwise.betting.rule import ledger_of
-from roundwise.problem import Problem
+from roundwise.model.batch import PARTS, Batch
+from roundwise.model.problem import Problem
+from roundwise.model.trial import advance, begin
+from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.simulation.environments import pulled_in_parts
-from roundwise.state import PARTS, Batch
-from roundwise.trial import advance, begin
 
 SIGMA_1 = SubGaussian(1.0)
 
@@ -55,7 +55,7 @@ class TestWidth:
         means = crowd(arms, near)
         problem, trial = after(Wager(), means, *counts)
         kept = trial.kept
-        wanted = ledger_of(problem).wanted(problem, kept.won, kept.choice, kept.known).pulls
+        wanted = eprocess_for(problem).required_pulls(problem, kept.won, kept.choice, kept.known).pulls
         if widest is None:
             widest = 6 * wanted.sum() ** 2 / (wanted**2).sum() / 25
             assert 8 < widest < 20

@@ -27,11 +27,11 @@ from roundwise import (
     UnknownVariance,
     Wager,
 )
-from roundwise.betting.rule import Betting
+from roundwise.model.batch import Batch, ValueTable, join_parts
+from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise import gaussian
 from roundwise.noise.binary import hypergeometric
-from roundwise.state import Batch, Table, joined
-from roundwise.trial import advance, begin, conclusion
+from roundwise.rules.eprocess.rule import EProcessRule
 from test_wager import (
     SIGMA_1,
     a_piece_rejected,
@@ -129,7 +129,7 @@ class TestCounts:
         trial = play(problem, Wager(), normal(np.array([0.4, 0.0, 0.1])), 20, 2, 1).trial
         nothing = np.zeros_like(trial.plan.pulls)
         after = advance(problem, Wager(), trial, Batch(nothing, nothing))
-        assert (conclusion(problem, Wager(), after) == conclusion(problem, Wager(), trial)).all()
+        assert (final_answer(problem, Wager(), after) == final_answer(problem, Wager(), trial)).all()
         assert (after.done == trial.done).all()
         if question.name == "best-arm":
             same(after.kept.won, trial.kept.won)
@@ -179,7 +179,7 @@ class TestFirstBatch:
                 if not in_order:  # dealt at random
                     drawn = hypergeometric(rng, np.stack(cut(plan))[:, :, None], wins[:, None], 1)[:, :, 0]
                     before = np.cumsum(np.concatenate([np.zeros((1, *wins.shape)), drawn]), axis=0)
-                return joined([Batch(n, won) for n, won in zip(cut(plan), np.diff(before, axis=0), strict=True)])
+                return join_parts([Batch(n, won) for n, won in zip(cut(plan), np.diff(before, axis=0), strict=True)])
 
             return pulled
 
@@ -190,7 +190,7 @@ class TestFirstBatch:
 
 def whole(files):
     """One batch of several files, as it is when they are held until all are there."""
-    return joined(files)._replace(parts=None)
+    return join_parts(files)._replace(parts=None)
 
 
 class TestSeveralFiles:
@@ -210,7 +210,7 @@ class TestSeveralFiles:
         assert kept(self.outcome(lambda files: [whole(files)]), RUNS, DELTA)
 
     def test_in_the_order_in_which_they_came_they_are_parts(self):
-        assert kept(self.outcome(lambda files: [joined(files)]), RUNS, DELTA)
+        assert kept(self.outcome(lambda files: [join_parts(files)]), RUNS, DELTA)
 
     def test_one_after_the_other_they_are_batches(self):
         assert kept(self.outcome(lambda files: files), RUNS, DELTA)
@@ -254,8 +254,8 @@ class TestCommonShift:
         """With estimates from within batches five sigma change nothing; with pooled means they ruin it."""
         problem = Problem(question, 6, DELTA, SIGMA_1)
         calm, rough = (play(problem, Wager(), shifting(size, INSTANCE), 300, 25, 1) for size in (0.0, 5.0))
-        pooled = play(problem, Wager(stopping=Betting(shifts=False)), shifting(5.0, INSTANCE), 300, 25, 1)
-        calm_pooled = play(problem, Wager(stopping=Betting(shifts=False)), shifting(0.0, INSTANCE), 300, 25, 1)
+        pooled = play(problem, Wager(stopping=EProcessRule(shifts=False)), shifting(5.0, INSTANCE), 300, 25, 1)
+        calm_pooled = play(problem, Wager(stopping=EProcessRule(shifts=False)), shifting(0.0, INSTANCE), 300, 25, 1)
         assert rough.done.all()
         assert np.mean(rough.samples) == pytest.approx(np.mean(calm.samples), rel=1e-3)
         assert np.mean(calm.samples) == pytest.approx(np.mean(calm_pooled.samples), rel=0.05)  # protection is free
@@ -376,7 +376,7 @@ class TestNoiseModels:
 
     def test_a_range_that_is_too_small_is_refused(self):
         problem = Problem(BestArm(), 2, DELTA, Bounded(0.0, 1.0))
-        table = Table(np.array([0.0, 1.5]), np.array([[10.0, 20.0], [20.0, 10.0]]))
+        table = ValueTable(np.array([0.0, 1.5]), np.array([[10.0, 20.0], [20.0, 10.0]]))
         batch = Batch(np.full(2, 30.0), np.array([30.0, 15.0]), np.full(2, 15.0), table)
         with pytest.raises(ValueError, match="the true range"):
             advance(problem, Wager(), begin(problem, Wager()), batch)

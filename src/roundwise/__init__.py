@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
+from roundwise.model.batch import Batch, Plan, Trial
+from roundwise.model.problem import Problem
+from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise import (
     Binary,
     Bounded,
@@ -25,7 +28,6 @@ from roundwise.noise import (
     with_items,
 )
 from roundwise.policies import PET, Chances, OptBBAI, Policy, Rage, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
-from roundwise.problem import Problem
 from roundwise.questions import (
     Above,
     AnyAbove,
@@ -38,31 +40,29 @@ from roundwise.questions import (
     Statements,
     TopK,
 )
+from roundwise.rules import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, StoppingRule, Sum, Volume
 from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps
 from roundwise.simulation.items import ItemReplay, NormalItems
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
-from roundwise.state import Batch, Plan, Trial
-from roundwise.stopping import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, StoppingRule, Sum, Volume
-from roundwise.trial import advance, begin, conclusion
 
 if TYPE_CHECKING:
+    from roundwise.ingest import Columns
     from roundwise.planning import StudyPlan, plan
-    from roundwise.studies import Study, create_study, load_study
-    from roundwise.studies.keeping import export_study, import_study, list_studies, study_log, verify_study
-    from roundwise.studies.report import Report
-    from roundwise.studies.results import Columns
-    from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
+    from roundwise.report import Report
+    from roundwise.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
+    from roundwise.study import Study, create_study, load_study
+    from roundwise.study.audit import export_study, import_study, list_studies, study_log, verify_study
     from roundwise.theory.bounds import overview
 else:
     _LATER = {  # imported when they are first used: studies and the bounds of the paper
         "roundwise.planning": ("StudyPlan", "plan"),
-        "roundwise.studies": ("Study", "create_study", "load_study"),
-        "roundwise.studies.keeping": ("export_study", "import_study", "list_studies", "study_log", "verify_study"),
-        "roundwise.studies.report": ("Report",),
-        "roundwise.studies.results": ("Columns",),
-        "roundwise.studies.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy", "Untimely"),
+        "roundwise.study": ("Study", "create_study", "load_study"),
+        "roundwise.study.audit": ("export_study", "import_study", "list_studies", "study_log", "verify_study"),
+        "roundwise.report": ("Report",),
+        "roundwise.ingest": ("Columns",),
+        "roundwise.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy", "Untimely"),
         "roundwise.theory.bounds": ("overview",),
     }
 
@@ -144,9 +144,9 @@ __all__ = [
     "__version__",
     "advance",
     "begin",
-    "conclusion",
     "create_study",
     "export_study",
+    "final_answer",
     "import_study",
     "list_studies",
     "load_study",

@@ -42,13 +42,13 @@ def zeros(shape: tuple[int, ...]) -> Floats:
     return np.zeros(shape[::-1]).transpose()
 
 
-def marked(index: NDArray[np.intp], size: int) -> Bools:
+def one_hot(index: NDArray[np.intp], size: int) -> Bools:
     """True at the index of each run, False elsewhere, runs contiguous. ()->(K)"""
     places = np.arange(size).reshape((size,) + (1,) * index.ndim)
     return np.asarray(places == index.transpose()).transpose()
 
 
-def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
+def tree_take(tree: Tree, index: NDArray[np.intp]) -> Tree:
     """The runs at `index` of an array, or of every array in a (named) tuple; None stays None."""
     done: dict[int, Array] = {}  # an array that occurs twice is taken once
 
@@ -66,41 +66,41 @@ def take(tree: Tree, index: NDArray[np.intp]) -> Tree:
     return cast(Tree, taken(tree))
 
 
-def stacked(trees: Sequence[Tree]) -> Tree:
+def tree_concat(trees: Sequence[Tree]) -> Tree:
     """The runs of several arrays, or of (named) tuples of arrays, one after the other, runs contiguous."""
     if len(trees) == 1:
         return trees[0]
-    return mapped(lambda *arrays: np.concatenate([a.transpose() for a in arrays], axis=-1).transpose(), *trees)
+    return tree_map(lambda *arrays: np.concatenate([a.transpose() for a in arrays], axis=-1).transpose(), *trees)
 
 
-def merged(mask: Bools, one: Tree, other: Tree) -> Tree:
+def tree_where(mask: Bools, one: Tree, other: Tree) -> Tree:
     """`one` in the runs where `mask` holds and `other` elsewhere, through every array of a (named) tuple."""
-    return mapped(lambda a, b: np.where(mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim)), a, b), one, other)
+    return tree_map(lambda a, b: np.where(mask.reshape(mask.shape + (1,) * (a.ndim - mask.ndim)), a, b), one, other)
 
 
-def mapped(function: Callable[..., Any], *trees: Any) -> Any:
+def tree_map(function: Callable[..., Any], *trees: Any) -> Any:
     """A function applied to every array of a (named) tuple, or to the arrays at the same place of several."""
     first = trees[0]
     if first is None or isinstance(first, int):
         return first
     if not isinstance(first, tuple):
         return function(*trees)
-    fields = [mapped(function, *parts) for parts in zip(*trees, strict=True)]
+    fields = [tree_map(function, *parts) for parts in zip(*trees, strict=True)]
     return type(first)(*fields) if hasattr(first, "_fields") else tuple(fields)
 
 
-def added(rows: Floats) -> Floats:
+def sum_rows(rows: Floats) -> Floats:
     """The sum over the first axis, row by row: in the same order however many elements there are."""
     if rows[0].size == 1:  # NumPy would add in pairs
         return np.asarray(rows.cumsum(axis=0)[-1])
     return np.asarray(np.add.reduce(np.ascontiguousarray(rows), axis=0))
 
 
-def log_total(rows: Floats) -> Floats:
+def log_sum_exp(rows: Floats) -> Floats:
     """log sum exp over the first axis."""
     top: Floats = rows.max(axis=0)
     rows -= top
     np.maximum(rows, -700.0, out=rows)  # exp is slow where it underflows; exp(-700) beside 1 is nothing
     np.exp(rows, out=rows)
-    top += np.log(added(rows))
+    top += np.log(sum_rows(rows))
     return top

@@ -14,18 +14,18 @@ import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, at
+from roundwise.model.batch import Batch, Plan, Record, ValueTable
+from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values
+from roundwise.model.problem import Problem
+from roundwise.model.spec import ROOMS, Kind, missing_from
+from roundwise.model.trial import begin
 from roundwise.noise import Noise, items_of, known_sigma, range_of_means
 from roundwise.policies import Policy
 from roundwise.policies.limited import without_limits
-from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.questions.base import Answer, Halfspaces, pairs
 from roundwise.questions.besides import answer_names, cells_of, features_of, level_of
-from roundwise.spec import ROOMS, Kind, missing_from
-from roundwise.state import Batch, Plan, Record, Table
-from roundwise.stopping import GLR, Threshold
-from roundwise.trial import begin
+from roundwise.rules import GLR, Threshold
 
 _MOST_ARMS = 30  # of questions whose half-spaces are checked: their number may grow with the square of it
 _CROSSED = 40  # instances of which every answer is checked at every other
@@ -273,7 +273,7 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
     chances = np.array([math.comb(_ROWS, int(k)) for k in successes.reshape(-1)]).reshape(runs, 2)
     chances = (chances * rate**successes * (1.0 - rate) ** (rows - successes)).prod(axis=-1)
     totals, scatter = _sums(low, width, rows, successes)
-    table = Table(np.broadcast_to([low, low + width], (runs, 2)), np.stack([rows - successes, successes], axis=-1))
+    table = ValueTable(np.broadcast_to([low, low + width], (runs, 2)), np.stack([rows - successes, successes], axis=-1))
     batch = Batch(rows, totals, scatter, table if noise.needs == "rows" else None)
     many = np.full(rows.shape, 40.0)
     earlier = many * (rate + np.array([lead, -lead]) / 2)
@@ -281,10 +281,10 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
     variance = _of_runs(what, "variance", noise.variance(past), (runs,))
     if not ((variance > 0) & np.isfinite(variance)).all():
         refuse(what, f"`variance` is {variance.min():g} after 40 results an arm", "it must be a number above 0")
-    known = Known(past, past.means, variance)
+    known = Estimates(past, past.means, variance)
     one = pairs(np.zeros((runs, 1), dtype=np.intp), np.ones((runs, 1), dtype=np.intp))
     need, level = np.full((runs, 1), 3.0), low + rate * width
-    forecast = Forecast(one, at(past.means, one), np.full((runs, 1), 0.05))
+    forecast = FormEstimate(one, form_values(past.means, one), np.full((runs, 1), 0.05))
     drifts = np.full((1, 1, 1), 2.0)
     bets: dict[str, tuple[Floats, Floats]] = {
         "form": (noise.form(known, batch, forecast, need), noise.form(known, batch, forecast, 0 * need)),

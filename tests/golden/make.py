@@ -20,10 +20,10 @@ from roundwise._version import RULES, __version__
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
 from roundwise.policies import usual_policy
 from roundwise.questions import Claims, Largest, Statements
-from roundwise.studies.settings import Settings, within_limits
-from roundwise.studies.store import lines, read_log
-from roundwise.studies.store.log import Head, extended, keys, written
-from roundwise.studies.study import Study
+from roundwise.store import lines, read_log
+from roundwise.store.log import Head, extended, keys, written
+from roundwise.study.settings import Settings, within_limits
+from roundwise.study.study import Study
 
 HERE = Path(__file__).parent
 ARMS = ("a", "b", "c")

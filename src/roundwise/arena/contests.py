@@ -13,6 +13,9 @@ import numpy as np
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
+from roundwise.formats.small_table import read_rows
+from roundwise.model.problem import Problem
+from roundwise.model.spec import from_spec, to_spec
 from roundwise.noise.base import family_of
 from roundwise.policies import (
     LUCB,
@@ -33,12 +36,9 @@ from roundwise.policies import (
     TriBBAI,
     Wager,
 )
-from roundwise.problem import Problem
 from roundwise.questions import Claims, Question
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.sweep.instances import Instance, instances
-from roundwise.spec import made, plain
-from roundwise.tables.rows import read_rows
 
 FIXED = "fixed"  # where a contest is from, if not from data
 LISTED = "instances.csv"  # of a folder of data
@@ -65,12 +65,12 @@ class Contest:
     @property
     def question(self) -> str:
         """What kind of question it is."""
-        return str(plain(self.problem.question)["name"])
+        return str(to_spec(self.problem.question)["name"])
 
     @property
     def true_claims(self) -> int | None:
         """How many claims could be shown, if the question is of claims."""
-        asked = plain(self.problem.question)
+        asked = to_spec(self.problem.question)
         if self.question != "claims":
             return None
         return int((np.array(asked["forms"]) @ _drawn(self.instance)[0] > np.array(asked["levels"])).sum())
@@ -156,7 +156,7 @@ def _asked(words: str, param: str) -> Question:
             fields[SETTING[name]] = int(float(param)) if name == "top-k" else float(param)
         except ValueError:
             raise InputError(f"The parameter '{param}' of '{words}' is not a number.") from None
-    return made("question", fields)
+    return from_spec("question", fields)
 
 
 def _read(found: Plain, path: Path, source: str, delta: float) -> list[Contest]:
@@ -171,7 +171,7 @@ def _each(found: Plain, path: Path, source: str, delta: float) -> Iterator[Conte
         try:
             if not isinstance(table, dict) or not {"question", "instance"} <= {*table} <= KEYS:
                 raise InputError(f"it needs `question` and `instance`, and may have {' and '.join(sorted(MORE))}.")
-            question, (world,) = made("question", table["question"], trusted=True), _one(table["instance"], path)
+            question, (world,) = from_spec("question", table["question"], trusted=True), _one(table["instance"], path)
             yield _contest(str(table.get("name", world.name)), source, question, world, delta, table.get("budget"))
         except RoundwiseError as error:
             raise DataError(f"{path}, [[contest]] {number}: {error}") from None
@@ -272,4 +272,4 @@ BUILT_IN: tuple[Entrant, ...] = (
 
 def entrants(own: Sequence[str] = ()) -> tuple[Entrant, ...]:
     """All that are built in, and a user's own, written as on the command line."""
-    return (*BUILT_IN, *(Entrant(words, _always(made("policy", words, trusted=True))) for words in own))
+    return (*BUILT_IN, *(Entrant(words, _always(from_spec("policy", words, trusted=True))) for words in own))

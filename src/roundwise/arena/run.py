@@ -11,11 +11,11 @@ from pathlib import Path
 from roundwise.arena.contests import Contest, Entrant
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
+from roundwise.formats.small_table import read_rows
 from roundwise.policies import Policy
 from roundwise.simulation.run import simulate
 from roundwise.simulation.sweep import Cell, is_finished, run_cells, summary_row
 from roundwise.simulation.sweep.grid import question_words
-from roundwise.tables.rows import read_rows
 
 MANY_ARMS = 100.0  # beyond it the runs are fewer in proportion
 FEWER = 10  # times fewer runs of sequential yardsticks, which take long

@@ -82,10 +82,10 @@ def root(
         os.environ["ROUNDWISE_TOKEN_FILE"] = str(token_file)
         os.environ.pop("ROUNDWISE_TOKEN", None)  # what is said here goes before
     if own:
-        from roundwise.spec import imported
+        from roundwise.model.spec import import_module
 
         for module in own:
-            imported(module)
+            import_module(module)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Delta, Json
 from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.errors import InputError
-from roundwise.problem import whole_number
+from roundwise.model.problem import check_whole_number
 
 
 @app.command(rich_help_panel=RESEARCH)
@@ -66,14 +66,16 @@ def arena(
     for folder, name in ((out, "arena.html"), (out, "arena.parquet"), (docs, "arena.md")):
         if folder is not None:
             check_output(folder / name, theirs=False)
-    workers = (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1)
+    workers = (os.cpu_count() or 1) if workers is None else check_whole_number("workers", workers, 1)
     every = fixed(delta)
     every += [] if contests is None else own(contests, delta)
-    every += [] if data is None else replayed(data, delta, whole_number("most-arms", most_arms, 2))
+    every += [] if data is None else replayed(data, delta, check_whole_number("most-arms", most_arms, 2))
     every = [each for each in every if only is None or only in each.name]
     if not every:
         raise InputError(f"No contest has '{only}' in its name. `roundwise arena --json --runs 1` lists them.")
-    draw = drawn(every, entrants(policy or ()), whole_number("runs", runs, 1), whole_number("seed", seed, 0))
+    draw = drawn(
+        every, entrants(policy or ()), check_whole_number("runs", runs, 1), check_whole_number("seed", seed, 0)
+    )
     try:
         with progress(sum(each.cell.runs for each in draw.entries), "in the arena") as advance:
             rows = fought(draw, out, workers=workers, progress=advance)

@@ -13,9 +13,9 @@ from roundwise.cli import RESEARCH, app, grouped
 from roundwise.cli.options import Asked, Delta, Json, Means, QuestionName, Sigma, numbers, question_from
 from roundwise.cli.output import check_output, number, print_json, print_table, progress
 from roundwise.errors import InputError, unknown
+from roundwise.model.problem import Problem
 from roundwise.noise import Gaussian
 from roundwise.policies import PET
-from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
 from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate

@@ -14,7 +14,7 @@ from roundwise.cli import RESEARCH, app
 from roundwise.cli.options import Json
 from roundwise.cli.output import check_output, print_json, print_table, progress
 from roundwise.errors import InputError
-from roundwise.problem import whole_number
+from roundwise.model.problem import check_whole_number
 
 
 @app.command(rich_help_panel=RESEARCH)
@@ -46,11 +46,11 @@ def calibrate(
     catch twice that with probability .99. With --runs every combination of question, noise, rule and live path is
     counted, too. Exit code 1 if a rule breaks its promise, a broken copy is not caught, or a cell cannot be counted.
     """
-    from roundwise.theory.calibration.measure import grid, measured, short, sizes_of
-    from roundwise.theory.calibration.page import draw, overview, page, plain, rule_rows, wrong
+    from roundwise.calibration.measure import grid, measured, short, sizes_of
+    from roundwise.calibration.page import draw, overview, page, plain, rule_rows, wrong
 
-    number = None if runs is None else whole_number("runs", runs, 1)
-    workers = (os.cpu_count() or 1) if workers is None else whole_number("workers", workers, 1)
+    number = None if runs is None else check_whole_number("runs", runs, 1)
+    workers = (os.cpu_count() or 1) if workers is None else check_whole_number("workers", workers, 1)
     if out is not None:
         check_output(out / "calibration.md")
     cells, refused = grid() if number is not None else (short(), ())
@@ -62,7 +62,7 @@ def calibrate(
     try:
         with progress(sum(sizes_of(cells, number).values()), "calibrating") as advance:
             counted = measured(
-                cells, number, out, seed=whole_number("seed", seed, 0), workers=workers, progress=advance
+                cells, number, out, seed=check_whole_number("seed", seed, 0), workers=workers, progress=advance
             )
     except KeyboardInterrupt:
         kept = "run the same command to go on" if out is not None else "with --out it could go on where it was"

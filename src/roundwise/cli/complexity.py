@@ -28,14 +28,15 @@ from roundwise.cli.options import (
 )
 from roundwise.cli.output import number, print_json, print_table
 from roundwise.errors import InputError
+from roundwise.model.problem import Problem
 from roundwise.noise import Deviations, SubGaussian
 from roundwise.policies.rounds import shares
-from roundwise.problem import Problem
-from roundwise.questions import Complexity, Question, divergence
+from roundwise.questions import Complexity, Question
 from roundwise.questions.besides import check_means, one_by_one, several_right
-from roundwise.questions.families import BinaryFamily, ExponentialFamily, Family, PoissonFamily
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import numbered
+from roundwise.solvers import divergence
+from roundwise.solvers.families import BinaryFamily, ExponentialFamily, Family, PoissonFamily
 
 Radius = Annotated[float, typer.Option("--radius", help="Worst case over all means within this distance of --means.")]
 

@@ -12,11 +12,11 @@ import typer
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
+from roundwise.model.spec import find_class, from_spec, parameters_of, parse_spec, quantity
 from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claim_lines import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
-from roundwise.spec import kind_of, made, quantity, settings, worded
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets
 
@@ -210,7 +210,7 @@ def question_from(
     """The question that the words and the options describe."""
     if features is not None:
         return Linear(question_from(text, asked, against, arms), read_features(features, arms))
-    said = worded("question", text)
+    said = parse_spec("question", text)
     if against is not None and against.given and said["name"] != Claims.name:
         raise InputError(f"--control, --margin, --futility and --two-sided go with --question claims, not '{text}'.")
     if said["name"] == Claims.name and against is None:
@@ -223,14 +223,14 @@ def question_from(
     fields: dict[str, object] = {**said, **{key: value for key, value in options.items() if value is not None}}
     if (name in FORMS) != (asked.file is not None):
         raise InputError(f"The question '{name}' {'needs' if asked.file is None else 'does not take'} --file.")
-    known = settings(kind_of("question", name, trusted=True))
+    known = parameters_of(find_class("question", name, trusted=True))
     for key in options:
         if key in known and known[key].usual is MISSING and key not in fields:
             raise InputError(f"The question '{name}' cannot be made without `{key}`: give --{key}.")
     if asked.file is not None:
         column, key = FORMS[name]
         fields["names"], fields["forms"], fields[key] = read_forms(asked.file, column, key == "levels", arms)
-    return made("question", fields, trusted=True)
+    return from_spec("question", fields, trusted=True)
 
 
 def study_question(text: str, asked: Asked, against: Against, arms: Sequence[str], features: Path | None) -> Question:
@@ -267,7 +267,7 @@ class Assumed(NamedTuple):
         if self.sigmas is not None:
             return deviations_from(self.sigmas)
         if self.noise is not None:
-            return made("noise", self.noise, trusted=True)
+            return from_spec("noise", self.noise, trusted=True)
         if self.sigma is not None:
             return Gaussian(self.sigma) if self.normal else SubGaussian(self.sigma)
         if self.value_range is not None:

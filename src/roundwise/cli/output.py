@@ -176,7 +176,7 @@ def check_output(path: Path | None, theirs: bool = True) -> None:
     """
     if path is None:
         return
-    from roundwise.studies.store import no_database
+    from roundwise.store import no_database
 
     no_database(path)
     try:
@@ -242,8 +242,8 @@ def _beside(path: Path) -> Path:
 
 def _ours(path: Path) -> bool:
     """Whether a file is as roundwise wrote it, or empty: where anybody added a column or a row, it may hold results."""
+    from roundwise.report.export import MARK
     from roundwise.simulation.tables import ours_as_parquet
-    from roundwise.studies.report.files import MARK
 
     try:
         contents = path.read_bytes()
@@ -258,7 +258,7 @@ def _ours(path: Path) -> bool:
 
 def _our_table(contents: bytes) -> bool:
     """Whether a CSV file has the columns of one of our tables and no cell besides."""
-    from roundwise.studies.report.files import TABLES
+    from roundwise.report.export import TABLES
 
     ours = (ASKED, *(columns for columns, _ in TABLES.values()))
     known = contents.startswith(tuple(f"{','.join(columns)}\n".encode() for columns in ours))

@@ -16,8 +16,8 @@ from roundwise.cli.output import check_output, console_width, print_json, say, w
 from roundwise.cli.study.common import ColumnNames, Storage
 from roundwise.cli.study.new import arm_list
 from roundwise.errors import InputError
+from roundwise.model.spec import from_spec, quantity
 from roundwise.noise import items_of, with_items
-from roundwise.spec import made, quantity
 
 if TYPE_CHECKING:
     from roundwise.planning import StudyPlan
@@ -90,7 +90,7 @@ def plan(
     """
     from roundwise.planning import plan as planned
     from roundwise.planning.items import SHARED
-    from roundwise.studies.settings import arm_names
+    from roundwise.study.settings import arm_names
 
     if study is not None:
         _from_here(study, storage, runs, seed, (sample_cost, batch_cost, batch_days), as_json)
@@ -111,7 +111,7 @@ def plan(
             arms=names,
             noise=noise,
             delta=delta,
-            policy=None if policy is None else made("policy", policy, trusted=True),
+            policy=None if policy is None else from_spec("policy", policy, trusted=True),
             max_batch=max_batch,
             min_per_arm=min_per_arm,
             budget=budget,
@@ -163,7 +163,7 @@ def _from_here(
 ) -> None:
     from roundwise.planning import replan
     from roundwise.planning.quantities import costs_of
-    from roundwise.studies import load_study
+    from roundwise.study import load_study
 
     with load_study(study, storage) as loaded:
         state = loaded.state
@@ -185,7 +185,7 @@ def _refined() -> Iterator[Progress | None]:
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    from roundwise.planning.page import row_lines
+    from roundwise.planning.render import row_lines
 
     with Live(console=Console(stderr=True, width=console_width()), transient=True, auto_refresh=False) as live:
 

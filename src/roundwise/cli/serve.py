@@ -57,7 +57,7 @@ def serve(
     with ExitStack() as stack:
         gc.disable()  # nothing of what is imported until it listens is ever rubbish
         stack.callback(gc.enable)
-        from roundwise.studies.store import open_store
+        from roundwise.store import open_store
         from roundwise.web.app import application
         from roundwise.web.connections import listening
         from roundwise.web.security import doors_of

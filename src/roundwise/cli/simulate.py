@@ -29,6 +29,7 @@ from roundwise.cli.options import (
 )
 from roundwise.cli.output import check_output, console_width, number, print_json, print_table, progress, ratio
 from roundwise.errors import InputError
+from roundwise.model.spec import from_spec, noise_from_spec
 from roundwise.noise import NOISES, Noise, SubGaussian
 from roundwise.policies import POLICIES, usual_policy
 from roundwise.policies.rounds import shares
@@ -37,7 +38,6 @@ from roundwise.simulation.environments import BernoulliArms, Environment, Family
 from roundwise.simulation.replay import Replay
 from roundwise.simulation.run import simulate as run
 from roundwise.simulation.summary import Summary
-from roundwise.spec import made, noise_with
 
 Policies = Annotated[
     list[str] | None,
@@ -109,7 +109,7 @@ def simulate(
     world, known = _world(means, data, instance, without_replacement, binary, noise, sigma, sigmas)
     goal = question_from(question, asked, against, world.names, features)
     goal.check(world.arms)
-    chosen = {text: made("policy", text, trusted=True) for text in policy or [usual_policy(goal).name]}
+    chosen = {text: from_spec("policy", text, trusted=True) for text in policy or [usual_policy(goal).name]}
     check_output(out, theirs=False)
     with progress(runs * len(chosen), "simulating") as advance:
         results = run(
@@ -235,5 +235,5 @@ def _world(
     else:
         world = GaussianArms(numbers(means), 1.0 if sigma is None else sigma)
     if noise is not None:
-        return world, noise_with(noise, world.sigma if sigma is None else sigma)
+        return world, noise_from_spec(noise, world.sigma if sigma is None else sigma)
     return world, SubGaussian(sigma) if sigma is not None and not world.noise.outcome.normal else None

@@ -16,10 +16,10 @@ from roundwise.noise.base import (
 )
 from roundwise.noise.binary import Binary
 from roundwise.noise.bounded import Bounded
-from roundwise.noise.deviations import Deviations
+from roundwise.noise.crossed import PairedBinary, PairedBounded, PairedNormal, with_items
 from roundwise.noise.gaussian import Gaussian, SubGaussian
-from roundwise.noise.paired import PairedBinary, PairedBounded, PairedNormal, with_items
 from roundwise.noise.poisson import Poisson
+from roundwise.noise.sigma_by_arm import Deviations
 from roundwise.noise.unknown_variance import UnknownVariance
 
 _KINDS = (Binary, Bounded, Deviations, Gaussian, PairedBinary, PairedBounded, PairedNormal, Poisson, SubGaussian)

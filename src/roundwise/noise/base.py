@@ -23,10 +23,10 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Estimates, FormEstimate, Past
 from roundwise.questions.base import Halfspaces
-from roundwise.questions.families import Family
-from roundwise.state import Batch
+from roundwise.solvers.families import Family
 
 Needs = Literal["sums", "squares", "rows"]
 Steady = Callable[[Floats], Floats]  # offsets (P) -> log e-values, one for each size, which fall in the offset (k, P)
@@ -106,10 +106,10 @@ class Noise(Protocol):
     def variance(self, past: Past) -> Floats:
         """A guess at the variance of one result, from the past: it sizes bets and batches, and proves nothing. ()"""
 
-    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """log e for each form exceeding its offset, from results of one batch. (P)"""
 
-    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """log e for each arm's mean above the level, or below it. (K)"""
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
@@ -118,7 +118,9 @@ class Noise(Protocol):
         The sizes stand for differences of `drifts` (k, 1) standard errors of the form after `units` results an arm (K).
         """
 
-    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def horizon(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
         """log e for each form exceeding its offset, made for a budget: `horizon` says what need and rho are. (P)"""
 
 
@@ -182,7 +184,7 @@ def range_of_means(noise: Noise) -> tuple[float, float]:
     return noise.outcome.low, noise.outcome.high
 
 
-class OfItems(Protocol):
+class CrossedNoise(Protocol):
     """A noise model of arms that are tried on the same items."""
 
     @property
@@ -199,13 +201,13 @@ class OfItems(Protocol):
     def halves(self, past: Past, pieces: Halfspaces) -> Floats:
         """Half of that variance; of a piece about one arm the variance of a result. (P)"""
 
-    def between(self, known: Known, pieces: Halfspaces) -> Forecast:
+    def between(self, known: Estimates, pieces: Halfspaces) -> FormEstimate:
         """What the past says of these pieces, from items of both arms where there are any."""
 
 
-def items_of(noise: Noise) -> OfItems | None:
+def items_of(noise: Noise) -> CrossedNoise | None:
     """The model, if its arms are tried on the same items."""
-    return cast(OfItems, noise) if callable(getattr(noise, "between", None)) else None
+    return cast(CrossedNoise, noise) if callable(getattr(noise, "between", None)) else None
 
 
 def without_items(noise: Noise) -> Noise:

@@ -12,15 +12,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, added, total, zeros
-from roundwise.estimates import Forecast, Known, Past, arm_of
-from roundwise.questions.base import Halfspaces
-from roundwise.questions.families import BinaryFamily, Family
-from roundwise.state import Batch, Table
-
-from .base import Needs, Outcome, Scale, Steady
-from .bounded import Bounded
-from .forms import (
+from roundwise.arrays import Bools, Floats, sum_rows, total, zeros
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
+from roundwise.noise.base import Needs, Outcome, Scale, Steady
+from roundwise.noise.bet_forms import (
     MOST,
     centre,
     counted,
@@ -32,10 +28,13 @@ from .forms import (
     singles_among,
     totalled,
 )
-from .gaussian import GaussianTilts, sub_gaussian_form, sub_gaussian_level
-from .horizon import binomial_horizon_bet, hypergeometric_horizon_bet
-from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
-from .parts import Form, Index, Places, Seen, Tilt, Tilts, either, product_of, sums_at
+from roundwise.noise.bounded import Bounded
+from roundwise.noise.budget_bets import binomial_horizon_bet, hypergeometric_horizon_bet
+from roundwise.noise.gaussian import GaussianPartBets, sub_gaussian_form, sub_gaussian_level
+from roundwise.noise.mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
+from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, either, product_of, sums_at
+from roundwise.questions.base import Halfspaces
+from roundwise.solvers.families import BinaryFamily, Family
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Binary:
         rates = (past.totals + 0.5) / (past.counts + 1.0)
         return rates * (1.0 - rates)
 
-    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """Two rates, an offset apart; for another form the sub-Gaussian bet."""
         pieces = forecast.pieces
         pair = pairs_among(pieces) & (np.abs(pieces.offsets) < 1)
@@ -84,7 +83,7 @@ class Binary:
             logs = logs + placed(bernoulli_difference_bet, np.where(pair, need, 0.0), *sums, pieces.offsets)
         return logs
 
-    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A binomial against the level; at 0 or 1, where it has none, the sub-Gaussian bet."""
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
         logs = placed(bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
@@ -100,16 +99,18 @@ class Binary:
         """Totals of parts given the total of all rows: how many ones fall in each is hypergeometric."""
         return hypergeometric(rng, counts, totals, dealings)
 
-    def tilts(self, seen: Seen) -> Tilts:
+    def tilts(self, seen: PartsData) -> PartBets:
         """Bets of one size on parts."""
-        return BinaryTilts(seen)
+        return BinaryPartBets(seen)
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """As values in [0, 1], of which only two occur."""
-        table = Table(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
+        table = ValueTable(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
         return Bounded(0.0, 1.0).steady(past, batch._replace(table=table), pieces, units, drifts)
 
-    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def horizon(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
         """Exact for two rates without a margin and for one rate; one drift for other forms (14b, 14c, 16)."""
         pair = pairs_among(pieces) & (pieces.offsets == 0)
         single, arm, factor = singles_among(pieces)
@@ -133,7 +134,7 @@ class Binary:
             )
         rest = np.where(pair | single, 0.0, need)
         if (rest > 0).any():
-            table = Table(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
+            table = ValueTable(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
             logs = logs + Bounded(0.0, 1.0).horizon(known, batch._replace(table=table), pieces, rest, rho, eta)
         return logs
 
@@ -221,10 +222,10 @@ def bernoulli_level_bet(
 
 
 @dataclass(frozen=True)
-class BinaryTilts:
+class BinaryPartBets:
     """Likelihood ratios of binomials: of two rates (Proposition 6), of one and a level (Proposition 7)."""
 
-    seen: Seen
+    seen: PartsData
 
     @cached_property
     def variances(self) -> Floats:
@@ -236,7 +237,7 @@ class BinaryTilts:
         """That of the level."""
         return np.full((1, 1, 1), level * (1.0 - level)) if 0 < level < 1 else np.full((1, 1, 1), 0.25)
 
-    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """Two rates, a margin apart."""
         (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (sums_at(self.seen, each) for each in places())
         m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
@@ -255,7 +256,7 @@ class BinaryTilts:
     def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
         """A rate and a level; at 0 or 1, where there is no such bet, that of sub-Gaussian rewards."""
         if not 0 < level < 1:
-            return GaussianTilts(0.5).levels(arm, sign, distance, leverage, level)
+            return GaussianPartBets(0.5).levels(arm, sign, distance, leverage, level)
         won, n = (each.reshape(-1).take(arm) for each in (self.seen.totals, self.seen.counts))
         above = sign > 0
         m = np.where(above, level, 1.0 - level)
@@ -264,19 +265,22 @@ class BinaryTilts:
         unit = np.sqrt(level * (1.0 - level) * leverage)
         return product_of(unit, EDGE * rest, ((hits, 1.0 / m), (n - hits, -1.0 / rest)))
 
-    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
         """Two rates, an offset apart; for another form the sub-Gaussian bet."""
         return either(
             form.pair & (np.abs(form.offsets) < 1),
             lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
-            lambda: GaussianTilts(0.5).forms(form, value.copy(), leverage),
+            lambda: GaussianPartBets(0.5).forms(form, value.copy(), leverage),
         )
 
 
 def hypergeometric(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
     """The same for 0/1 results: how many ones are in each part of a random order of the rows."""
     shape = (counts.shape[1], dealings, *counts.shape[3:])
-    ones, rows = np.broadcast_to(totals, shape).astype(np.int64), np.broadcast_to(added(counts), shape).astype(np.int64)
+    ones, rows = (
+        np.broadcast_to(totals, shape).astype(np.int64),
+        np.broadcast_to(sum_rows(counts), shape).astype(np.int64),
+    )
     found = np.empty((counts.shape[0], *shape))
     for part, size in enumerate(np.broadcast_to(counts, found.shape).astype(np.int64)):
         drawn = rng.hypergeometric(ones, rows - ones, size)

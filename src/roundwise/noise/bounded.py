@@ -15,23 +15,28 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, arm_of
-from roundwise.questions.base import Halfspaces, quiet
-from roundwise.state import Batch, Table
-
-from .base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
-from .forms import centre, of_arm, pairs_among, parted, singles_among
-from .gaussian import GaussianTilts, sub_gaussian_form, sub_gaussian_horizon, sub_gaussian_level, sub_gaussian_steady
-from .horizon import product_horizon_bet
-from .mixture import EDGE
-from .parts import Form, Index, Places, Seen, Tilt, Tilts, either
-from .products import (
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
+from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
+from roundwise.noise.bet_forms import centre, of_arm, pairs_among, parted, singles_among
+from roundwise.noise.bounded_products import (
     bounded_difference_bet,
     bounded_level_bet,
     scatter_of,
     steady_difference_bet,
     steady_level_bet,
 )
+from roundwise.noise.budget_bets import product_horizon_bet
+from roundwise.noise.gaussian import (
+    GaussianPartBets,
+    sub_gaussian_form,
+    sub_gaussian_horizon,
+    sub_gaussian_level,
+    sub_gaussian_steady,
+)
+from roundwise.noise.mixture import EDGE
+from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, either
+from roundwise.questions.base import Halfspaces, quiet
 
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much
 
@@ -101,7 +106,7 @@ class Bounded:
         pooled = self.variance(past)[..., None]
         return np.where(past.freedom >= _OWN, (past.scatter + pooled) / (past.freedom + 1.0), pooled)
 
-    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """Products over the values of two arms, an offset apart; for other forms or from sums, sub-Gaussian."""
         pieces, width = forecast.pieces, self.high - self.low
         pair = pairs_among(pieces) & (np.abs(pieces.offsets) < width) & (batch.table is not None)
@@ -116,7 +121,7 @@ class Bounded:
         needs, values = np.where(pair, need, 0.0), self._values(batch.table)
         return logs + _placed(bounded_difference_bet, needs, sums, values, rows, pieces.offsets / width)
 
-    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A product over the values of each arm; from sums, or at an end of the range, sub-Gaussian."""
         if batch.table is None:
             return sub_gaussian_level(self.sigma, known, batch, level, above, need)
@@ -126,9 +131,11 @@ class Bounded:
         edge = np.where((tau > 0) & (tau < 1), 0.0, need)
         return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
 
-    def tilts(self, seen: Seen) -> Tilts:
+    def tilts(self, seen: PartsData) -> PartBets:
         """Bets of one size on parts."""
-        return GaussianTilts(self.sigma) if seen.rows is None else BoundedTilts(seen, self.low, self.high - self.low)
+        return (
+            GaussianPartBets(self.sigma) if seen.rows is None else BoundedPartBets(seen, self.low, self.high - self.low)
+        )
 
     @quiet
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
@@ -150,7 +157,9 @@ class Bounded:
 
         return logs
 
-    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def horizon(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
         """One drift: products over the values of all arms of the form (Proposition 16); from sums, sub-Gaussian."""
         if batch.table is None:
             return sub_gaussian_horizon(self.sigma, batch, pieces, need, rho)
@@ -214,7 +223,7 @@ class Bounded:
         squares = np.minimum(within + past.counts * mean**2, past.counts * mean)
         return past.counts * mean, squares, past.counts
 
-    def _values(self, table: Table) -> Floats:
+    def _values(self, table: ValueTable) -> Floats:
         """The values of a table, moved to [0, 1]. (V)"""
         return (table.values.reshape(-1, table.values.shape[-1])[0] - self.low) / (self.high - self.low)
 
@@ -250,10 +259,10 @@ def _placed(
 
 
 @dataclass(frozen=True)
-class BoundedTilts:
+class BoundedPartBets:
     """Products over values in a range, moved to [0, 1]: of two arms (Proposition 6), of one and a level (7)."""
 
-    seen: Seen
+    seen: PartsData
     low: float
     width: float
 
@@ -276,7 +285,7 @@ class BoundedTilts:
         """The same."""
         return self.variances
 
-    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """The means of two arms, a margin apart."""
         first, second = places()
         (N_a, mean_a, scatter_a), (N_b, mean_b, scatter_b) = (
@@ -306,7 +315,7 @@ class BoundedTilts:
         return either(
             inside,
             lambda: self._level(arm, sign, leverage, np.where(inside, tau, 0.5)),
-            lambda: GaussianTilts(self.width / 2).levels(arm, sign, distance.copy(), leverage, 0.0),
+            lambda: GaussianPartBets(self.width / 2).levels(arm, sign, distance.copy(), leverage, 0.0),
         )
 
     def _level(self, arm: Index, sign: Floats, leverage: Floats, tau: Floats) -> Tilt:
@@ -321,12 +330,12 @@ class BoundedTilts:
 
         return tilt
 
-    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
         """Two means, an offset apart; for another form the sub-Gaussian bet."""
         return either(
             form.pair & (np.abs(form.offsets) < self.width),
             lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
-            lambda: GaussianTilts(self.width / 2).forms(form, value.copy(), leverage),
+            lambda: GaussianPartBets(self.width / 2).forms(form, value.copy(), leverage),
         )
 
     def _growth(self, arm: Index, slope: Floats, middle: Floats) -> Floats:

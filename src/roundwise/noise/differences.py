@@ -13,14 +13,24 @@ from typing import ClassVar
 import numpy as np
 
 from roundwise.arrays import Bools, Floats, zeros
-from roundwise.estimates import Forecast, Known, Past, arm_of
+from roundwise.model.batch import Batch, ValueTable
+from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
+from roundwise.noise.base import Noise, Steady
+from roundwise.noise.bet_forms import of_arm, pairs_among, singles_among
+from roundwise.noise.bounded import Bounded
+from roundwise.noise.parts import (
+    NONE,
+    ArmPlaces,
+    Index,
+    PartBets,
+    PartForm,
+    PartsData,
+    Tilt,
+    ValueRows,
+    either,
+    part_bets_of,
+)
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.state import Batch, Table
-
-from .base import Noise, Steady
-from .bounded import Bounded
-from .forms import of_arm, pairs_among, singles_among
-from .parts import NONE, Form, Index, Places, Rows, Seen, Tilt, Tilts, either, tilts_of
 
 _DISCORDANT = np.array([-1.0, 0.0, 1.0])  # what 0/1 results of two arms on one item can differ by
 
@@ -47,7 +57,7 @@ def at_pairs(batch: Batch, arms: int, pieces: Halfspaces) -> Batch:
     table = batch.table
     if table is not None:
         columns = [of_arm(table.counts[..., v], where) for v in range(table.counts.shape[-1])]
-        table = Table(table.values, np.stack(columns, axis=-1))
+        table = ValueTable(table.values, np.stack(columns, axis=-1))
     scatter = None if batch.scatter is None else of_arm(batch.scatter, where)
     return Batch(of_arm(batch.counts, where), of_arm(batch.totals, where), scatter, table)
 
@@ -64,7 +74,7 @@ def _with_table(batch: Batch) -> Batch:
     if batch.table is not None or batch.scatter is None:
         return batch
     counts = np.stack(zero_one_counts(batch.counts, batch.totals, batch.scatter), axis=-1)
-    return batch._replace(table=Table(np.broadcast_to(_DISCORDANT, (*counts.shape[:-2], 3)), counts))
+    return batch._replace(table=ValueTable(np.broadcast_to(_DISCORDANT, (*counts.shape[:-2], 3)), counts))
 
 
 @dataclass(frozen=True)
@@ -78,37 +88,39 @@ class ZeroOneDifferences(Bounded):
     high: float = field(default=1.0, init=False)
     name: ClassVar[str] = "zero-one-differences"
 
-    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A product over -1, 0 and 1."""
         return super().level(known, _with_table(batch), level, above, need)
 
-    def tilts(self, seen: Seen) -> Tilts:
+    def tilts(self, seen: PartsData) -> PartBets:
         """The same, of one size on parts."""
         if seen.rows is None and seen.scatter is not None:
             counts = zero_one_counts(seen.counts, seen.totals, seen.scatter)
-            seen = replace(seen, rows=Rows(_DISCORDANT, np.stack(counts)))
+            seen = replace(seen, rows=ValueRows(_DISCORDANT, np.stack(counts)))
         return super().tilts(seen)
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """The same, with sizes that do not depend on the offset."""
         return super().steady(past, _with_table(batch), pieces, units, drifts)
 
-    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def horizon(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
         """The same, for a budget."""
         return super().horizon(known, _with_table(batch), pieces, need, rho, eta)
 
 
-def _past_of(known: Known, pieces: Halfspaces, noise: Noise) -> Known:
+def _past_of(known: Estimates, pieces: Halfspaces, noise: Noise) -> Estimates:
     """What was known of the differences of each piece."""
     arms, past = known.past.counts.shape[-1], known.past.pairs
     if past is None:
         past = Past.none((*known.past.counts.shape[:-1], arms * arms))
     counts, totals, scatter, freedom = (of_arm(each, _place(arms, pieces)) for each in past[:4])
     own = Past(counts, totals, scatter, freedom, ())
-    return Known(own, own.means, noise.variance(own))
+    return Estimates(own, own.means, noise.variance(own))
 
 
-def difference_bet(noise: Noise, known: Known, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
+def difference_bet(noise: Noise, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
     """Bets on the mean difference of two arms lying above the offset."""
     pair = pairs_among(pieces)
     if batch.pairs is None or not pair.any():
@@ -126,7 +138,7 @@ def _alone(need: Floats, offsets: Floats) -> Halfspaces:
 
 
 def difference_horizon_bet(
-    noise: Noise, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    noise: Noise, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
 ) -> Floats:
     """Bets on differences made for a budget."""
     pair = pairs_among(pieces)
@@ -145,7 +157,7 @@ def steady_difference(
     pair = pairs_among(pieces)
     if batch.pairs is None or not pair.any():
         return lambda offsets: np.zeros(np.broadcast_shapes(drifts.shape, offsets.shape))
-    known = _past_of(Known(past, past.means, noise.variance(past)), pieces, noise)
+    known = _past_of(Estimates(past, past.means, noise.variance(past)), pieces, noise)
     new = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
     shared = np.minimum(arm_of(units, pieces, 0), arm_of(units, pieces, 1))
     bet = noise.steady(known.past, new, _alone(known.past.counts, pieces.offsets), shared, drifts)
@@ -158,7 +170,7 @@ def spreads(noise: Noise, past: Past, pieces: Halfspaces) -> Floats:
 
     What all pairs have in common counts as one more difference.
     """
-    own = _past_of(Known(past, past.means, np.ones(past.counts.shape[:-1])), pieces, noise).past
+    own = _past_of(Estimates(past, past.means, np.ones(past.counts.shape[:-1])), pieces, noise).past
     return (own.scatter + noise.variance(own)[..., None]) / (own.freedom + 1.0)
 
 
@@ -171,7 +183,7 @@ def halves(noise: Noise, past: Past, pieces: Halfspaces, variance: Floats) -> Fl
 
 
 @quiet
-def between(noise: Noise, known: Known, pieces: Halfspaces) -> Forecast:
+def between(noise: Noise, known: Estimates, pieces: Halfspaces) -> FormEstimate:
     """Of pairs with items in common their differences; of others what the arms' own results say."""
     usual = known.forecast(pieces)
     pair = pairs_among(pieces)
@@ -180,7 +192,7 @@ def between(noise: Noise, known: Known, pieces: Halfspaces) -> Forecast:
     own = _past_of(known, pieces, noise).past
     shared = pair & (own.counts > 0)
     leverage = spreads(noise, known.past, pieces) / own.counts / known.variance[..., None]
-    return Forecast(
+    return FormEstimate(
         pieces,
         np.where(shared, own.means - pieces.offsets, usual.value),
         np.where(shared, leverage, usual.leverage),
@@ -188,11 +200,11 @@ def between(noise: Noise, known: Known, pieces: Halfspaces) -> Forecast:
 
 
 @dataclass(frozen=True)
-class PairedTilts:
+class DifferencePartBets:
     """Two arms by their differences, as a level of one more arm; one arm as without items."""
 
-    of_arms: Tilts
-    seen: Seen
+    of_arms: PartBets
+    seen: PartsData
     noise: Noise
 
     @property
@@ -208,14 +220,14 @@ class PairedTilts:
         """Of arms."""
         return self.of_arms.levels(arm, sign, distance, leverage, level)
 
-    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """On the differences of the two arms in each part."""
         at = self._place(*places())
         sums, rows = self._pairs.totals.reshape(-1).take(at), self._pairs.counts.reshape(-1).take(at)
         per_row = 1.0 / np.maximum(rows, NONE)
         return self._of_pairs.levels(at, np.ones(at.shape), sums * per_row - margin, per_row, margin)  # type: ignore[arg-type]
 
-    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
         """Two arms by their differences, one as without items."""
         return either(
             form.pair,
@@ -242,14 +254,14 @@ class PairedTilts:
         return np.asarray(((part * arms + a) * arms + b) * n + column)
 
     @cached_property
-    def _pairs(self) -> Seen:
+    def _pairs(self) -> PartsData:
         found = self.seen.pairs
         assert found is not None
         return found
 
     @cached_property
-    def _of_pairs(self) -> Tilts:
-        return tilts_of(self.noise, self._pairs)
+    def _of_pairs(self) -> PartBets:
+        return part_bets_of(self.noise, self._pairs)
 
     @cached_property
     def _spread(self) -> Floats:

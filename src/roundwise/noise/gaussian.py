@@ -10,17 +10,25 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, added
+from roundwise.arrays import Bools, Floats, sum_rows
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, at, squares_at
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
+from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
+from roundwise.noise.bet_forms import counted, means_of, on_forms, on_levels, placed, steady_gaussian_bet
+from roundwise.noise.budget_bets import MOST_NEED, drift_horizon_bet, normal_horizon_bet
+from roundwise.noise.mixture import (
+    BOLDEST,
+    DRIFTS,
+    HUGE,
+    cash_and_scale,
+    clipped_z,
+    flat,
+    log_gaussian_mixture,
+    log_stake,
+)
+from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.state import Batch
-
-from .base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
-from .forms import counted, means_of, on_forms, on_levels, placed, steady_gaussian_bet
-from .horizon import MOST_NEED, drift_horizon_bet, normal_horizon_bet
-from .mixture import BOLDEST, DRIFTS, HUGE, cash_and_scale, clipped_z, flat, log_gaussian_mixture, log_stake
-from .parts import Form, Index, Places, Seen, Tilt
 
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
 _SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
@@ -69,23 +77,25 @@ class SubGaussian:
         """The square of sigma."""
         return np.full(past.counts.shape[:-1], self.sigma**2, dtype=np.float64)
 
-    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """On the form of the batch's means (Lemma 1)."""
         return sub_gaussian_form(self.sigma, batch, forecast, need)
 
-    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """On the distance of each arm's mean in the batch from the level (Lemma 1)."""
         return sub_gaussian_level(self.sigma, known, batch, level, above, need)
 
-    def tilts(self, seen: Seen) -> GaussianTilts:
+    def tilts(self, seen: PartsData) -> GaussianPartBets:
         """Bets of one size on parts."""
-        return GaussianTilts(self.sigma)
+        return GaussianPartBets(self.sigma)
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """On the form of the batch's means (Lemma 1)."""
         return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
 
-    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def horizon(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
         """One drift, on the form of the batch's means (Proposition 15)."""
         return sub_gaussian_horizon(self.sigma, batch, pieces, need, rho)
 
@@ -121,11 +131,11 @@ class Gaussian:
         """The square of sigma."""
         return SubGaussian(self.sigma).variance(past)
 
-    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """On the form of the batch's means, capped at the need (Proposition 4)."""
         return placed(capped_gaussian_bet, need, *_scaled(self.sigma, *on_forms(batch, forecast)), need)
 
-    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """On the distance of each arm's mean in the batch from the level, capped at the need (Proposition 4)."""
         return placed(capped_gaussian_bet, need, *_scaled(self.sigma, *on_levels(known, batch, level, above)), need)
 
@@ -133,28 +143,30 @@ class Gaussian:
         """Totals of parts given the total of all rows: a normal bridge."""
         return bridged(rng, counts, totals, dealings, self.sigma)
 
-    def tilts(self, seen: Seen) -> GaussianTilts:
+    def tilts(self, seen: PartsData) -> GaussianPartBets:
         """Bets of one size on parts."""
-        return GaussianTilts(self.sigma)
+        return GaussianPartBets(self.sigma)
 
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """On the form of the batch's means (Lemma 1): bounds do not use capped bets."""
         return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
 
-    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def horizon(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
         """The test of the form at the budget, in money (Proposition 14a)."""
         z = standard_score(self.sigma, batch, pieces)
         exact = placed(partial(normal_horizon_bet, eta=eta), np.where(need < MOST_NEED, need, 0.0), z, need, rho)
         return exact + placed(drift_horizon_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
 
 
-def sub_gaussian_form(sigma: float, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+def sub_gaussian_form(sigma: float, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
     """Bets on forms that rewards with this sigma allow. (P)"""
     return placed(sub_gaussian_bet, need, *_scaled(sigma, *on_forms(batch, forecast)))
 
 
 def sub_gaussian_level(
-    sigma: float, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats
+    sigma: float, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats
 ) -> Floats:
     """Bets on levels that rewards with this sigma allow. (K)"""
     return placed(sub_gaussian_bet, need, *_scaled(sigma, *on_levels(known, batch, level, above)))
@@ -164,8 +176,8 @@ def sub_gaussian_level(
 def sub_gaussian_steady(sigma: float, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
     """Steady bets on forms that rewards with this sigma allow. (k, P)"""
     means, spread = means_of(batch)
-    new, error = at(means, pieces), sigma * np.sqrt(squares_at(spread, pieces))
-    sizes = drifts * sigma * np.sqrt(squares_at(1.0 / units, pieces)) / error
+    new, error = form_values(means, pieces), sigma * np.sqrt(form_variances(spread, pieces))
+    sizes = drifts * sigma * np.sqrt(form_variances(1.0 / units, pieces)) / error
     return lambda offsets: steady_gaussian_bet(sizes, new - offsets, error)
 
 
@@ -178,8 +190,8 @@ def sub_gaussian_horizon(sigma: float, batch: Batch, pieces: Halfspaces, need: F
 def standard_score(sigma: float, batch: Batch, pieces: Halfspaces) -> Floats:
     """The form of the batch's means less its offset, over its standard error; nan without results of an arm. (P)"""
     means, spread = means_of(batch)
-    error = sigma * np.sqrt(squares_at(spread, pieces))
-    return np.where(np.isfinite(error), (at(means, pieces) - pieces.offsets) / error, np.nan)
+    error = sigma * np.sqrt(form_variances(spread, pieces))
+    return np.where(np.isfinite(error), (form_values(means, pieces) - pieces.offsets) / error, np.nan)
 
 
 def _scaled(
@@ -270,16 +282,16 @@ def _log_multiplier_of_block(z: Floats, ratio: Floats, need: Floats) -> Floats:
             log_w, w, q, step = log_w[:, going], w[:, going], q[:, going], step[going]
         if not left.size:
             break
-        found = np.log((1.0 - _SLACK - np.exp(need) * ndtr(-y)) / added(w * ndtr(y - q)))
+        found = np.log((1.0 - _SLACK - np.exp(need) * ndtr(-y)) / sum_rows(w * ndtr(y - q)))
         log_c[left] = np.fmax(log_c[left], found)
         going = ~(np.abs(step) < _ROUGH)
         if not going.any():
             break
         stakes = np.exp(np.maximum(log_w + q * (y - q / 2), -700.0))
-        e_mix = added(stakes)
+        e_mix = sum_rows(stakes)
         step = need - np.log(e_mix) - found  # in log e_mix, to where c e_mix meets the cap
         low, high = np.where(step < 0, low, y), np.where(step < 0, y, high)
-        y = y + step * e_mix / added(stakes * q)
+        y = y + step * e_mix / sum_rows(stakes * q)
         y = np.where((y > low) & (y < high), y, (low + high) / 2)
     return log_c
 
@@ -292,7 +304,7 @@ def _first_guess(low: Floats, high: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class GaussianTilts:
+class GaussianPartBets:
     """exp(q D/sqrt v - q^2/2), for any form D of sub-Gaussian rewards (Lemma 1)."""
 
     sigma: float
@@ -306,7 +318,7 @@ class GaussianTilts:
         """The same."""
         return self.variances
 
-    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """From the difference in each part; it is used up."""
         return self._tilt(difference, leverage)
 
@@ -314,7 +326,7 @@ class GaussianTilts:
         """From the distance in each part; it is used up."""
         return self._tilt(distance, leverage)
 
-    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
         """From the value of any form of the means of each part, less its offset; it is used up. (P, c)"""
         return self._tilt(value, leverage)
 
@@ -338,6 +350,6 @@ def bridged(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: 
     """
     parts = rng.standard_normal((*counts.shape[:2], dealings, *counts.shape[3:]))
     parts *= sigma * np.sqrt(counts)
-    found = totals - added(parts)
-    parts += counts / np.maximum(added(counts), 1.0) * found
+    found = totals - sum_rows(parts)
+    parts += counts / np.maximum(sum_rows(counts), 1.0) * found
     return parts

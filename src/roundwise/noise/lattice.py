@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, added
+from roundwise.arrays import Bools, Floats, sum_rows
 
 SLACK = 1e-12  # by how much the mean of a bet stays below 1, relative
 WIDE = 3.0  # how far y may be above that of one look at the end
@@ -33,19 +33,19 @@ Index = NDArray[np.intp]
 Ratios = Callable[[Floats, Index], Floats]  # P(x + 1)/P(x) of some elements; 0 at the highest value, infinite below all
 
 
-class Shape(NamedTuple):
+class LawShape(NamedTuple):
     """Mean, deviation and skewness of each element's law, roughly: what is paid is shaped by them."""
 
     mean: Floats
     deviation: Floats
     skew: Floats
 
-    def at(self, elements: Index) -> Shape:
+    def at(self, elements: Index) -> LawShape:
         """Of some elements."""
-        return Shape(*(each[elements] for each in self))
+        return LawShape(*(each[elements] for each in self))
 
 
-class Law(NamedTuple):
+class LatticeLaw(NamedTuple):
     """The law of each element; values on the first axis."""
 
     steps: Floats  # (V, 1), from the middle to each value
@@ -53,9 +53,9 @@ class Law(NamedTuple):
     total: Floats  # (n), of the weights
     rest: Floats  # (n), the probability of all that is left out, at most
 
-    def at(self, elements: Index) -> Law:
+    def at(self, elements: Index) -> LatticeLaw:
         """Of some elements."""
-        return Law(
+        return LatticeLaw(
             self.steps, self.weights.take(elements, axis=1, mode="clip"), self.total[elements], self.rest[elements]
         )
 
@@ -63,7 +63,7 @@ class Law(NamedTuple):
 def lattice_bet(
     ratios: Ratios,
     settings: Sequence[Floats],
-    shape: Shape,
+    shape: LawShape,
     x: Floats,
     low: Floats,
     high: Floats,
@@ -80,7 +80,7 @@ def lattice_bet(
     if not at.size:
         return logs
     settings = [each[at] for each in settings]
-    bets = Bets(ratios, at, _alike(settings), shape.at(at), *(each[at] for each in (low, high, need, rho)))
+    bets = LatticeBets(ratios, at, _alike(settings), shape.at(at), *(each[at] for each in (low, high, need, rho)))
     last = bets.rho >= 1.0
     paid = np.ones(at.size)
     for lot, law in bets.lots(np.flatnonzero(last)):
@@ -113,7 +113,7 @@ def _distinct(numbers: Index) -> tuple[Index, Index]:
     return one[found], (np.cumsum(found) - 1)[numbers]
 
 
-class Bets:
+class LatticeBets:
     """Elements on which there is something to bet, their laws, and what must be won."""
 
     def __init__(
@@ -121,7 +121,7 @@ class Bets:
         ratios: Ratios,
         at: Index,
         which: Index,
-        shape: Shape,
+        shape: LawShape,
         low: Floats,
         high: Floats,
         need: Floats,
@@ -140,7 +140,7 @@ class Bets:
             return some[one], which
         return some, np.arange(some.size)
 
-    def lots(self, some: Index) -> Iterator[tuple[Index, Law]]:
+    def lots(self, some: Index) -> Iterator[tuple[Index, LatticeLaw]]:
         """Elements of similar length, and their laws."""
         middle, reach = self.middle[some], self.reach[some]
         length = np.minimum(middle - self.low[some], reach) + np.minimum(self.high[some] - middle, reach) + 1.0
@@ -152,7 +152,7 @@ class Bets:
             yield lot, self.law(lot)
             start += lot.size
 
-    def law(self, lot: Index) -> Law:
+    def law(self, lot: Index) -> LatticeLaw:
         """Products of the ratios up and down from the middle, where the weight is 1, while they are above a floor.
 
         Ratios fall, so a weight exp(-c) that is j from the middle is followed by others that fall by exp(-c/j) each at
@@ -184,8 +184,10 @@ class Bets:
                 seen = np.flatnonzero(weights.any(axis=1))
                 some = slice(max(int(seen[0]) - 1, 0), int(seen[-1]) + 2)  # one value that nobody has is kept
                 steps, weights = steps[some], weights[some]
-                total = added(weights)
-                return Law(steps, weights, total, 2.0 * floor * (1.0 + (high - low) / (need + _LEFT_OUT)) / total)
+                total = sum_rows(weights)
+                return LatticeLaw(
+                    steps, weights, total, 2.0 * floor * (1.0 + (high - low) / (need + _LEFT_OUT)) / total
+                )
             longer *= 1.5
 
 
@@ -208,7 +210,7 @@ class Test(NamedTuple):
         return a.astype(np.intp)
 
 
-def _before_the_end(bets: Bets, some: Index, x: Floats, eta: float) -> Floats:
+def _before_the_end(bets: LatticeBets, some: Index, x: Floats, eta: float) -> Floats:
     """What is paid at x, as a share of the bar: min(s f, 1), where s is the target over the mean of f.
 
     So its mean is the target at most, whatever f is. f is the test at the budget for a y at which its mean is near the
@@ -246,7 +248,7 @@ def _tests(eta: float) -> Floats:
 
 
 def _critical(
-    law: Law, test: Test, y: Floats, start: Floats, target: Floats, eta: float, table: Floats
+    law: LatticeLaw, test: Test, y: Floats, start: Floats, target: Floats, eta: float, table: Floats
 ) -> tuple[Floats, Floats]:
     """A y near the least at which what is paid, F, is the target at most, and F there; y is a first guess.
 
@@ -263,7 +265,7 @@ def _critical(
         entries = test.entries(steps, place)
         share = table.take(entries, mode="clip")
         share *= law.weights
-        paid = added(share) / law.total + law.rest
+        paid = sum_rows(share) / law.total + law.rest
         over = paid > target
         low[at], high[at] = np.where(over, place, low[at]), np.where(over, high[at], place)
         better = at[~over]  # the later, the smaller
@@ -289,7 +291,7 @@ def _critical(
             np.copyto(dense, 0.0, where=full)
             below = len(steps) - np.add.reduce(full, axis=0, dtype=np.intp)
         dense *= law.weights
-        fall = added(dense) / (law.total * test.width * _ROOT)
+        fall = sum_rows(dense) / (law.total * test.width * _ROOT)
         first, some = np.minimum(below, last), below <= last  # the first value that is paid in full
         up = (steps[first, 0] * test.slope + test.start - q) * test.width  # to here it is
         down, up = np.where(some, up - test.jump, up), np.where(some, up, np.inf)
@@ -320,7 +322,7 @@ def _guess(start: Floats, skew: Floats, slope: Floats, width: Floats, aim: Float
     return np.where((y > start + 0.5) & (y < start + 1.0 + WIDE), y, start + 1.2)
 
 
-def _at_the_end(law: Law, target: Floats, away: Floats) -> Floats:
+def _at_the_end(law: LatticeLaw, target: Floats, away: Floats) -> Floats:
     """The last bet, so far away from the middle: all beyond a value, at the one below it what is left of the stake."""
     chances, target = law.weights / law.total, target - law.rest
     beyond = np.cumsum(chances[::-1], axis=0)[::-1]  # P(X >= x)

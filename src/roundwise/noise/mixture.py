@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, log_total
+from roundwise.arrays import Floats, log_sum_exp
 
 # Cells: nearly equal width below 4 (the posterior has width 1), nearly geometric above. 20 of them grow as fast as 500:
 # the loss in E log e is below 0.005 where u0 <= 8 and n_new <= 2 N_past. Each drift is the prior mean of its cell.
@@ -74,7 +74,7 @@ def log_mixture(z: Floats, log_factors: Floats) -> Floats:
     rows[0] = np.log(cash)
     for k in range(DRIFTS.size):
         rows[k + 1] = log_factors[k] + (log_stake(k, z) + log_scale)
-    return log_total(rows)
+    return log_sum_exp(rows)
 
 
 def log_gaussian_mixture(z: Floats, ratio: Floats, new_z: Floats, boldest: Floats | None = None) -> Floats:
@@ -99,5 +99,5 @@ def log_gaussian_mixture(z: Floats, ratio: Floats, new_z: Floats, boldest: Float
         q += log_prior
         bets += q
         row[0] = log_cash[piece]
-        out[piece] = log_total(row)
+        out[piece] = log_sum_exp(row)
     return out + log_scale

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Array, Bools, Floats
-from roundwise.estimates import Past
-from roundwise.state import Parts
+from roundwise.model.batch import Parts
+from roundwise.model.estimates import Past
 
 Index = NDArray[np.intp]
 Tilt = Callable[[int, Floats], Floats]  # part, sizes (c) -> log factors (c)
 NONE = 1e-18  # in place of no rows
 
 
-class Before(NamedTuple):
+class EarlierSums(NamedTuple):
     """Sums of all batches before, as columns. (K, n) each"""
 
     counts: Floats
@@ -35,7 +35,7 @@ class Before(NamedTuple):
     freedom: Floats
 
 
-class Rows(NamedTuple):
+class ValueRows(NamedTuple):
     """A table of the values in each part."""
 
     values: Floats  # (V)
@@ -43,25 +43,25 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Seen:
+class PartsData:
     """What a model sees of a batch in parts."""
 
-    before: Before
+    before: EarlierSums
     counts: Floats  # (P, K, n)
     totals: Floats  # (P, K, n)
     scatter: Floats | None = None  # (P, K, n)
-    rows: Rows | None = None
+    rows: ValueRows | None = None
     jump: int = 0  # how bold the bets on it are
-    pairs: Seen | None = None  # of every two arms, (P, K^2, n)
+    pairs: PartsData | None = None  # of every two arms, (P, K^2, n)
 
-    def at(self, columns: slice) -> Seen:
+    def at(self, columns: slice) -> PartsData:
         """Some columns of it."""
-        return Seen(
-            Before(*(each[:, columns] for each in self.before)),
+        return PartsData(
+            EarlierSums(*(each[:, columns] for each in self.before)),
             np.ascontiguousarray(self.counts[..., columns]),
             np.ascontiguousarray(self.totals[..., columns]),
             None if self.scatter is None else self.scatter[..., columns],
-            None if self.rows is None else Rows(self.rows.values, self.rows.counts[..., columns]),
+            None if self.rows is None else ValueRows(self.rows.values, self.rows.counts[..., columns]),
             self.jump,
             None if self.pairs is None else self.pairs.at(columns),
         )
@@ -87,7 +87,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Form:
+class PartForm:
     """Forms of the means before each part, one for each bet: sum_s factors_s means[places_s] > offset."""
 
     found: list[Index] | Callable[[], list[Index]]  # the places, or how they are found
@@ -135,20 +135,20 @@ def _added(arrays: list[Floats]) -> Floats:
     return found
 
 
-class Places(Protocol):
+class ArmPlaces(Protocol):
     """Where arms of bets are found: places in an array (P, K, n) as one row. It may know their columns (`runs`)."""
 
     def __call__(self) -> tuple[Index, Index]:
         """Of the first arm of each bet and of its second. (P, c)"""
 
 
-def runs_of(places: Places, size: int) -> Index:
+def runs_of(places: ArmPlaces, size: int) -> Index:
     """Which of so many columns each bet is about, the same in all parts. (c)"""
     own: Callable[[], Index] | None = getattr(places, "runs", None)
     return places()[0][0] % size if own is None else own()
 
 
-class Tilts(Protocol):
+class PartBets(Protocol):
     """What a model offers for the parts of a batch."""
 
     @property
@@ -158,7 +158,7 @@ class Tilts(Protocol):
     def level_variances(self, level: float) -> Floats:
         """The same for bets on a level, from that arm alone."""
 
-    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """Bets on the first arm's mean exceeding the second's by the margin.
 
         Given are the difference of their means in each part less the margin, and 1/n_a + 1/n_b. (P, c)
@@ -170,14 +170,14 @@ class Tilts(Protocol):
         Given are the distance of its mean in each part from the level, in the direction of the bet, and 1/n. (P, c)
         """
 
-    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
         """Bets on forms of the means exceeding their offsets.
 
         Given are the form of the means in each part less its offset, and sum_s f_s^2/n_s. (P, c)
         """
 
 
-class OfPairs(Protocol):
+class PairedPartBets(Protocol):
     """Tilts that know two arms by their differences on the items of both."""
 
     def standing(self, first: Index, second: Index, margin: Floats | float) -> tuple[Floats, Floats, Floats]:
@@ -187,21 +187,21 @@ class OfPairs(Protocol):
         """
 
 
-class InParts(Protocol):
+class PartBettingNoise(Protocol):
     """A noise model that has bets on parts; the batches of one that has not are bet on as a whole."""
 
-    def tilts(self, seen: Seen) -> Tilts:
+    def tilts(self, seen: PartsData) -> PartBets:
         """Bets of one size on the parts of a batch."""
 
 
-def of_pairs(tilts: Tilts) -> OfPairs | None:
+def of_pairs(tilts: PartBets) -> PairedPartBets | None:
     """The bets, if they know how two arms stand on the items of both."""
-    return cast(OfPairs, tilts) if callable(getattr(tilts, "standing", None)) else None
+    return cast(PairedPartBets, tilts) if callable(getattr(tilts, "standing", None)) else None
 
 
-def in_parts(noise: object) -> InParts | None:
+def part_betting(noise: object) -> PartBettingNoise | None:
     """The model, if it has bets on parts."""
-    return cast(InParts, noise) if callable(getattr(noise, "tilts", None)) else None
+    return cast(PartBettingNoise, noise) if callable(getattr(noise, "tilts", None)) else None
 
 
 def most_parts(noise: object, usual: int) -> int:
@@ -209,9 +209,9 @@ def most_parts(noise: object, usual: int) -> int:
     return min(usual, int(getattr(noise, "most_parts", usual)))
 
 
-def tilts_of(noise: object, seen: Seen) -> Tilts:
+def part_bets_of(noise: object, seen: PartsData) -> PartBets:
     """What a model with bets on parts offers for the parts of a batch."""
-    found = in_parts(noise)
+    found = part_betting(noise)
     assert found is not None
     return found.tilts(seen)
 
@@ -241,21 +241,21 @@ def part_columns(array: Floats, dealings: int) -> Floats:
     return np.ascontiguousarray(rows).reshape(*rows.shape[:2], -1)
 
 
-def seen(past: Past, parts: Parts) -> Seen:
+def parts_data(past: Past, parts: Parts) -> PartsData:
     """What a model sees, from the past and a batch in parts."""
-    dealings, table = parts.dealings, parts.table
+    dealings, table = parts.partitions, parts.table
     rows = None
     if table is not None:
         values = table.values.reshape(-1, table.values.shape[-1])[0]
-        rows = Rows(values, np.stack([part_columns(table.counts[..., v], dealings) for v in range(values.size)]))
-    return Seen(
-        Before(*(columns(each, dealings) for each in past[:4])),
+        rows = ValueRows(values, np.stack([part_columns(table.counts[..., v], dealings) for v in range(values.size)]))
+    return PartsData(
+        EarlierSums(*(columns(each, dealings) for each in past[:4])),
         part_columns(parts.counts, dealings),
         part_columns(parts.totals, dealings),
         None if parts.scatter is None else part_columns(parts.scatter, dealings),
         rows,
         parts.jump,
-        None if parts.pairs is None else seen(past.pairs or Past.none(_pairs_of(past.counts.shape)), parts.pairs),
+        None if parts.pairs is None else parts_data(past.pairs or Past.none(_pairs_of(past.counts.shape)), parts.pairs),
     )
 
 
@@ -274,7 +274,7 @@ def either(where: Bools, one: Callable[[], Tilt], other: Callable[[], Tilt]) -> 
     return lambda p, q: np.where(where[p], first(p, np.where(where[p], q, 0.0)), second(p, np.where(where[p], 0.0, q)))
 
 
-def sums_at(seen: Seen, arm: Index) -> tuple[Floats, Floats, Floats, Floats]:
+def sums_at(seen: PartsData, arm: Index) -> tuple[Floats, Floats, Floats, Floats]:
     """Total and count of an arm in each part, and before it; at least a little, so that no bet divides by 0. (P, c)"""
     won, n, past, N = (
         each.reshape(-1).take(arm) for each in (seen.totals, seen.counts, seen.totals_so_far, seen.so_far)

@@ -9,18 +9,27 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, added, total, zeros
+from roundwise.arrays import Bools, Floats, sum_rows, total, zeros
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, all_arms, arm_of
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Estimates, FormEstimate, Past, all_arms, arm_of
+from roundwise.noise.base import Needs, Outcome, Scale, Steady
+from roundwise.noise.bet_forms import (
+    MOST,
+    counted,
+    of_arm,
+    pair_sums,
+    pairs_among,
+    placed,
+    singles_among,
+    sized,
+    totalled,
+)
+from roundwise.noise.budget_bets import binomial_horizon_bet
+from roundwise.noise.mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
+from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt, either, product_of, sums_at
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.questions.families import Family, PoissonFamily, countable
-from roundwise.state import Batch
-
-from .base import Needs, Outcome, Scale, Steady
-from .forms import MOST, counted, of_arm, pair_sums, pairs_among, placed, singles_among, sized, totalled
-from .horizon import binomial_horizon_bet
-from .mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
-from .parts import Form, Index, Places, Seen, Tilt, either, product_of, sums_at
+from roundwise.solvers.families import Family, PoissonFamily, countable
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Poisson:
         """The smoothed rates."""
         return (past.totals + 0.5) / (past.counts + 1.0)
 
-    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """Two rates, an offset apart; a single rate against a level; or any other form."""
         pieces, past = forecast.pieces, known.past
         pair = pairs_among(pieces)
@@ -78,7 +87,7 @@ class Poisson:
             logs[wanted] = poisson_form_bet(*given, *[np.broadcast_to(pieces.offsets, need.shape)[wanted]])
         return logs
 
-    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A Poisson rate against the level; against 0, the bet that there is for any form."""
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
         logs = placed(poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
@@ -97,9 +106,9 @@ class Poisson:
         """Totals of parts given the total of all rows: multinomial."""
         return multinomial(rng, counts, totals, dealings)
 
-    def tilts(self, seen: Seen) -> PoissonTilts:
+    def tilts(self, seen: PartsData) -> PoissonPartBets:
         """Bets of one size on parts."""
-        return PoissonTilts(seen)
+        return PoissonPartBets(seen)
 
     @quiet
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
@@ -114,7 +123,9 @@ class Poisson:
         return lambda offsets: steady_poisson_bet(sizes, factors, events, exposure, offsets)
 
     @quiet
-    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def horizon(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
         """Exact for the ratio of two rates, given the events of both (14c); one drift for other forms (15).
 
         The ratio of the first rate to the second exceeds a margin where the factors are 1 and minus the margin.
@@ -212,8 +223,8 @@ def poisson_form_bet(
     N, n = np.where(used, N, 1.0), np.where(used, n, 1.0)
     past, won = np.where(used, past, 0.0), np.where(used, won, 0.0)
     rates = (past + 0.5) / N  # half an event added
-    z = clipped_z(added(f * (past / N)) - b, np.where(good, added(f * f * rates / N), 1.0))
-    unit = np.sqrt(added(f * f * rates / N)) / np.where(good, added(f * f * rates / n), 1.0)
+    z = clipped_z(sum_rows(f * (past / N)) - b, np.where(good, sum_rows(f * f * rates / N), 1.0))
+    unit = np.sqrt(sum_rows(f * f * rates / N)) / np.where(good, sum_rows(f * f * rates / n), 1.0)
     furthest = np.where(f < 0, EDGE * n / -f, MOST).min(axis=0)  # no factor of 0, and no overflow
     t = np.minimum(DRIFTS[:, None] * unit, furthest)
     log_factors = -t * b
@@ -268,10 +279,10 @@ def steady_poisson_bet(sizes: Floats, factors: Floats, events: Floats, exposure:
 
 
 @dataclass(frozen=True)
-class PoissonTilts:
+class PoissonPartBets:
     """Likelihood ratios of Poisson laws: of two rates (Proposition 8a), of one and a level (8b)."""
 
-    seen: Seen
+    seen: PartsData
 
     @cached_property
     def variances(self) -> Floats:
@@ -282,7 +293,7 @@ class PoissonTilts:
         """That of the level."""
         return np.full((1, 1, 1), level) if level > 0 else self.variances
 
-    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """Two rates, a margin apart."""
         (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (sums_at(self.seen, each) for each in places())
         up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
@@ -300,7 +311,7 @@ class PoissonTilts:
         furthest = np.where(sign > 0, np.inf, EDGE)
         return product_of(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)
 
-    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
         """Two rates, an offset apart; else prod_s (1 + t f_s/n_s)^X_s exp(-t offset) (8c)."""
         return either(
             form.pair,
@@ -308,7 +319,7 @@ class PoissonTilts:
             lambda: self._any(form),
         )
 
-    def _any(self, form: Form) -> Tilt:
+    def _any(self, form: PartForm) -> Tilt:
         assert form.factors is not None
         terms: list[tuple[Floats, Floats | float]] = []
         noise, furthest = np.zeros(form.offsets.shape), np.full(form.offsets.shape, np.inf)
@@ -324,7 +335,7 @@ class PoissonTilts:
 def multinomial(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
     """The same for events of Poisson processes: each falls in a part with the part's share of the time."""
     shape = (counts.shape[1], dealings, *counts.shape[3:])
-    events, left = np.broadcast_to(countable(totals), shape).astype(np.int64), added(counts)
+    events, left = np.broadcast_to(countable(totals), shape).astype(np.int64), sum_rows(counts)
     found = np.empty((counts.shape[0], *shape))
     for part, time in enumerate(counts):
         drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))

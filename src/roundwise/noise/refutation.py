@@ -19,11 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.model.batch import Batch
+from roundwise.noise.base import Noise, deviations_of, items_of, known_sigma
+from roundwise.noise.poisson import Poisson
 from roundwise.questions.base import quiet
-from roundwise.state import Batch
-
-from .base import Noise, deviations_of, items_of, known_sigma
-from .poisson import Poisson
 
 FALSE_ALARM = 1e-3  # the probability that a true model is ever refuted, at most
 BAR = math.log(2 / FALSE_ALARM)  # of either of two tests

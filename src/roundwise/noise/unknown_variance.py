@@ -10,18 +10,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, log_total, total
+from roundwise.arrays import Bools, Floats, log_sum_exp, total
 from roundwise.errors import InputError
-from roundwise.estimates import Forecast, Known, Past, at, squares_at
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
+from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady
+from roundwise.noise.bet_forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
+from roundwise.noise.budget_bets import MOST_NEED, normal_horizon_bet
+from roundwise.noise.gaussian import standardised
+from roundwise.noise.mixture import HUGE, flat, log_gaussian_mixture
+from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, runs_of, sums_before
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.state import Batch
-
-from .base import UNTRUE, Needs, Noise, Outcome, Steady
-from .forms import counted, means_of, of_arm, on_forms, on_levels, placed, singles_among, sized
-from .gaussian import standardised
-from .horizon import MOST_NEED, normal_horizon_bet
-from .mixture import HUGE, flat, log_gaussian_mixture
-from .parts import Form, Index, Places, Seen, Tilt, Tilts, runs_of, sums_before
 
 NODES = 8  # of the quadrature
 BOLD = 1.4  # q is at most this times sqrt(dof + 1): a bolder bet would lose even if the difference is huge
@@ -60,13 +59,13 @@ class UnknownVariance:
         freedom = total(past.freedom)
         return np.where(freedom > 0, np.maximum(total(past.scatter), 1e-300) / np.maximum(freedom, 1.0), 1.0)
 
-    def form(self, known: Known, batch: Batch, forecast: Forecast, need: Floats) -> Floats:
+    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """On the form of the batch's means, over the batch's pooled standard deviation, or the one arm's own."""
         value, before, new, leverage = on_forms(batch, forecast)
         square, dof = self._squares(batch, forecast.pieces)
         return placed(student_bet, need, value, self._past_variance(known), before, new, square, leverage, dof)
 
-    def level(self, known: Known, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """On the distance of each arm's mean from the level, over that arm's own standard deviation."""
         value, before, new, leverage = on_levels(known, batch, level, above)
         scatter, dof = _within(batch)
@@ -77,24 +76,26 @@ class UnknownVariance:
     def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
         """On the form of the batch's means, over the deviation that `form` has."""
         means, spread = means_of(batch)
-        new, leverage = at(means, pieces), squares_at(spread, pieces)
+        new, leverage = form_values(means, pieces), form_variances(spread, pieces)
         square, dof = self._squares(batch, pieces)
         possible = (square > 0) & (dof >= 1)
-        sizes = np.where(possible, drifts * np.sqrt(squares_at(1.0 / units, pieces) / leverage), 0.0)
+        sizes = np.where(possible, drifts * np.sqrt(form_variances(1.0 / units, pieces) / leverage), 0.0)
         error, dof = np.sqrt(np.where(possible, square * leverage, 1.0)), np.where(possible, dof, 1.0)
         return lambda offsets: steady_student_bet(sizes, new - offsets, error, dof)
 
-    def tilts(self, seen: Seen) -> Tilts:
+    def tilts(self, seen: PartsData) -> PartBets:
         """Bets of one size on parts."""
-        return StudentTilts(seen)
+        return StudentPartBets(seen)
 
     @quiet
-    def horizon(self, known: Known, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def horizon(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
         """On the score of the same chance as the batch's t statistic, which is exactly normal (Proposition 14a)."""
         from scipy.special import ndtri, stdtr
 
         means, spread = means_of(batch)
-        new, leverage = at(means, pieces) - pieces.offsets, squares_at(spread, pieces)
+        new, leverage = form_values(means, pieces) - pieces.offsets, form_variances(spread, pieces)
         square, dof = self._squares(batch, pieces)
         t = new / np.sqrt(square * leverage)
         possible = (square > 0) & (dof >= 1) & np.isfinite(leverage) & np.isfinite(t)
@@ -113,19 +114,19 @@ class UnknownVariance:
             scatter, dof = np.where(single, of_arm(each, arm), scatter), np.where(single, of_arm(freedom, arm), dof)
         return scatter / np.maximum(dof, 1.0), dof
 
-    def _past_variance(self, known: Known) -> Floats:
+    def _past_variance(self, known: Estimates) -> Floats:
         """The guess at the variance, 0 (no bet) as long as there is none."""
         return np.where(total(known.past.freedom) > 0, known.variance, 0.0)[..., None]
 
 
 @dataclass(frozen=True)
-class StudentTilts:
+class StudentPartBets:
     """Bets of one size on parts: over the part's own deviation, pooled for forms of several arms, an arm's for a level.
 
     A rule of one node takes the place of chi: parts have small drifts, for which it loses next to nothing.
     """
 
-    seen: Seen
+    seen: PartsData
 
     @cached_property
     def variances(self) -> Floats:
@@ -140,11 +141,11 @@ class StudentTilts:
         """That of the arm alone."""
         return _variance(*self.seen.scatter_so_far)
 
-    def pairs(self, places: Places, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
+    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
         """From the difference in each part, over the part's pooled deviation."""
         return self._tilt(difference, leverage, *self._pooled(runs_of(places, self.seen.counts.shape[-1])))
 
-    def forms(self, form: Form, value: Floats, leverage: Floats) -> Tilt:
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
         """From the form of the means of each part, over the part's pooled deviation, or the one arm's own."""
         pooled = self._pooled(form.places[0][0] % self.seen.counts.shape[-1])
         if form.factors is None:
@@ -243,7 +244,7 @@ def student_bet(
     rows, boldest = np.empty((NODES, z.size)), BOLD * np.sqrt(nu + 1.0)
     for i in range(NODES):
         rows[i] = log_weights[which, i] + log_gaussian_mixture(z, ratio, rho * nodes[which, i], boldest)
-    return np.where(good, log_total(rows), 0.0).reshape(shape)
+    return np.where(good, log_sum_exp(rows), 0.0).reshape(shape)
 
 
 @np.errstate(all="ignore")
@@ -255,7 +256,7 @@ def steady_student_bet(sizes: Floats, new: Floats, error: Floats, dof: Floats) -
 
     def logs(q: Floats) -> Floats:
         q = np.minimum(q, BOLD * np.sqrt(dof + 1.0))
-        return log_total(log_weights + q * (rho * nodes - q / 2))
+        return log_sum_exp(log_weights + q * (rho * nodes - q / 2))
 
     return sized(sizes, logs)
 

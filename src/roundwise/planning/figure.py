@@ -8,10 +8,10 @@ import math
 import numpy as np
 
 from roundwise.errors import InputError
-from roundwise.planning.front import Setting
-from roundwise.planning.page import Shown
 from roundwise.planning.quantities import exact
-from roundwise.planning.words import what_if
+from roundwise.planning.render import Shown
+from roundwise.planning.tradeoff import Setting
+from roundwise.planning.wording import what_if
 from roundwise.theory.figures.canvas import Axes, Figure
 
 BLUE, RED, GREY = "#3a6ea5", "#b22222", "#8a8a8a"

@@ -9,11 +9,11 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
+from roundwise.model.batch import Batch
 from roundwise.noise import Needs, Noise, without_items
-from roundwise.planning.worlds import limited_world
+from roundwise.planning.scenarios import limited_world
 from roundwise.simulation.environments import Generator, numbered
 from roundwise.simulation.items import batch_of
-from roundwise.state import Batch
 
 SHARED = 0.3  # how alike two equally good arms do on an item, unless that is said
 STEPS = 4  # of the scale that results between two limits are put on: differences are told one by one

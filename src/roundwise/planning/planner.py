@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from roundwise.errors import InputError
+from roundwise.ingest.columns import Columns
+from roundwise.model.problem import check_whole_number
+from roundwise.model.spec import quantity
 from roundwise.noise import Noise, with_items
-from roundwise.planning.front import Setting, front_of, guessed, remeasured
-from roundwise.planning.instead import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
+from roundwise.planning.alternatives import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.items import SHARED
 from roundwise.planning.quantities import costs_of, quantities
+from roundwise.planning.request import Expected, Wish, given, ladder, scenarios
 from roundwise.planning.rows import FIRST, Lots, answerable, first_lots
 from roundwise.planning.study_plan import StudyPlan
-from roundwise.planning.wish import Expected, Wish, given, ladder, scenarios
+from roundwise.planning.tradeoff import Setting, front_of, guessed, remeasured
 from roundwise.policies import Policy, usual_policy
 from roundwise.policies.rounds import shares
-from roundwise.problem import whole_number
 from roundwise.questions import Question
 from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
-from roundwise.spec import quantity
-from roundwise.studies.results.columns import Columns
-from roundwise.studies.settings import arm_names, within_limits
+from roundwise.study.settings import arm_names, within_limits
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
 
@@ -77,7 +77,7 @@ def plan(
     >>> bool(found.rows[0].samples.typical < found.rows[0].samples.p95)
     True
     """
-    names = arm_names(numbered(whole_number("arms", arms, 2)) if isinstance(arms, int) else arms)
+    names = arm_names(numbered(check_whole_number("arms", arms, 2)) if isinstance(arms, int) else arms)
     chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
     lost = quantity(missing, "missing")
     if not 0 <= lost < 1:
@@ -93,21 +93,23 @@ def plan(
         noise=noise if titles.item is None else with_items(noise),
         delta=quantity(delta, "delta"),
         policy=chosen,
-        budget=None if budget is None else whole_number("budget", budget, 1),
-        round=None if round is None else whole_number("round", round, 1),
+        budget=None if budget is None else check_whole_number("budget", budget, 1),
+        round=None if round is None else check_whole_number("round", round, 1),
         split=shares(split, len(names)),
         costs=costs_of(sample_cost, batch_cost, batch_days, names),
         missing=lost,
         deviation=deviation,
         power=strength,
-        seed=whole_number("seed", seed, 0),
+        seed=check_whole_number("seed", seed, 0),
         columns=titles,
         shared=quantity(shared, "shared"),
     )
     wish.settings.check_classes()
     wish.settings.check_limits()  # what `new` would refuse is refused here
     expected = _expected(wish, around, leads, means, scenario)
-    return _planned(wish, expected, _target(expected, target, question), whole_number("runs", runs, 1), quick, progress)
+    return _planned(
+        wish, expected, _target(expected, target, question), check_whole_number("runs", runs, 1), quick, progress
+    )
 
 
 def _expected(

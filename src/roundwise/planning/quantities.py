@@ -10,7 +10,7 @@ import numpy as np
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.spec import quantity
+from roundwise.model.spec import quantity
 
 THIN = "\N{NO-BREAK SPACE}"
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats, Plain
-from roundwise.planning.ahead import (
+from roundwise.model.problem import Problem
+from roundwise.planning.fixed_designs import FixedDesign, fixed_design, lower_bound
+from roundwise.planning.forecast import (
     ROUGH,
     Ends,
     Quantiles,
@@ -21,10 +23,8 @@ from roundwise.planning.ahead import (
     quantiles,
     without_budget,
 )
-from roundwise.planning.fixed import FixedDesign, fixed_design, lower_bound
-from roundwise.planning.wish import Expected, Wish
+from roundwise.planning.request import Expected, Wish
 from roundwise.policies import Policy
-from roundwise.problem import Problem
 from roundwise.questions.besides import line_words, one_by_one
 
 LEVELS = np.linspace(0.01, 0.99, 99)

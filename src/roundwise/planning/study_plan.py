@@ -15,21 +15,21 @@ import numpy as np
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, said
+from roundwise.model.spec import Thing, name_of, to_spec
 from roundwise.noise import Noise, items_of
+from roundwise.planning.alternatives import Instead
 from roundwise.planning.figure import drawing_of, figure_of
-from roundwise.planning.fixed import FixedDesign
-from roundwise.planning.front import Setting, policy_words
-from roundwise.planning.instead import Instead
-from roundwise.planning.page import html_of, page_of, text_of
+from roundwise.planning.fixed_designs import FixedDesign
+from roundwise.planning.render import html_of, page_of, text_of
+from roundwise.planning.request import Wish
 from roundwise.planning.rows import Row
-from roundwise.planning.wish import Wish
-from roundwise.planning.words import in_words, protocol
+from roundwise.planning.tradeoff import Setting, policy_words
+from roundwise.planning.wording import in_words, protocol
 from roundwise.policies import usual_policy
 from roundwise.policies.base import limits_of
 from roundwise.questions import Claims, Question
 from roundwise.questions.besides import flags, one_by_one
-from roundwise.spec import Thing, name_of, plain
-from roundwise.studies.settings import Settings
+from roundwise.study.settings import Settings
 
 
 def command(wish: Wish) -> str | None:
@@ -75,7 +75,7 @@ def _question_options(question: Question, names: Sequence[str]) -> list[str] | N
 
 def _named(thing: Thing) -> str:
     """A thing by its name and its settings."""
-    settings = ",".join(f"{key}={value}" for key, value in plain(thing).items() if key != "name")
+    settings = ",".join(f"{key}={value}" for key, value in to_spec(thing).items() if key != "name")
     return name_of(thing) + (f":{settings}" if settings else "")
 
 
@@ -84,7 +84,7 @@ def _control_options(question: Question, names: Sequence[str]) -> list[str] | No
     forms = np.asarray(getattr(question, "forms", np.zeros((1, 0))))
     for control in np.flatnonzero((forms < 0).all(axis=0)):
         for options, other in _against(question, names, names[int(control)]):
-            if plain(other) == plain(question):
+            if to_spec(other) == to_spec(question):
                 return ["--control", names[int(control)], *options]
     return None
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, undeclared
 from roundwise.policies.racing import check_racing, ranking
-from roundwise.problem import Problem
-from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
 
 UNSAID = Declared()  # what is proved depends on the gap
 

@@ -12,14 +12,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, take, total, zeros
+from roundwise.arrays import Floats, total, tree_take, zeros
 from roundwise.errors import InputError
+from roundwise.model.batch import Declaration, Memory, Plan, Record, Trial
+from roundwise.model.problem import Problem
 from roundwise.noise import family_of
-from roundwise.problem import Problem
-from roundwise.questions import Complexity, divergence
+from roundwise.questions import Complexity
 from roundwise.questions.base import quiet
-from roundwise.state import Declaration, Memory, Plan, Record, Trial
-from roundwise.stopping import StoppingRule
+from roundwise.rules import StoppingRule
+from roundwise.solvers import divergence
 
 
 class Policy(Protocol[Memory]):
@@ -126,7 +127,7 @@ def _cut(excess: Floats, room: Floats) -> Floats:
             return cut
         left, least = left[rising], higher[rising]
         cut[left] = least
-        excess, room = take((excess, room), rising)
+        excess, room = tree_take((excess, room), rising)
 
 
 def grid_step(first: float, growth: float, step: Floats, samples: Floats) -> Floats:

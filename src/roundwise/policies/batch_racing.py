@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.model.batch import Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, filled, limited, undeclared
 from roundwise.policies.racing import Race, check_racing, outcome, placed, started
-from roundwise.problem import Problem
-from roundwise.state import Plan, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
 
 PROVED = Declared(proof="Jun et al. 2016, AISTATS; for sub-Gaussian rewards docs/baselines.md")
 

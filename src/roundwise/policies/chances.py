@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total, zeros
-from roundwise.betting.chances import counted_arms, shares_of, squares_of
-from roundwise.betting.claims import Claiming
-from roundwise.betting.purses import Kept, claims_of, open_of
+from roundwise.model.batch import FIRST_PARTS, PARTS, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.noise import items_of
-from roundwise.noise.horizon import ETA
+from roundwise.noise.budget_bets import ETA
 from roundwise.noise.parts import most_parts
 from roundwise.policies.base import checked, whole
-from roundwise.problem import Problem
-from roundwise.questions import program
 from roundwise.questions.base import quiet
-from roundwise.questions.centred import Cheapest, centre_of, cheapest
-from roundwise.state import FIRST_PARTS, PARTS, Plan, Trial
+from roundwise.rules.eprocess.claim_state import ClaimState, claims_of, open_of
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.rules.eprocess.conditional_power import counted_arms, shares_of, squares_of
+from roundwise.solvers import program
+from roundwise.solvers.centered import Cheapest, centre_of, cheapest
 
 SMALLEST = 0.2  # without a budget a batch is at least this share of all samples so far
 UNIFORM = 0.3  # share of it that goes to all that are fed alike
@@ -41,14 +41,14 @@ class Chances:
     name = "chances"
 
     def __post_init__(self) -> None:
-        Claiming(self.eta, self.cash)
+        ClosedTestingRule(self.eta, self.cash)
         checked(1 <= self.first_pulls <= 2**53, f"`first_pulls` is {self.first_pulls:g}, but must be at least 1.")
         checked(0 < self.growth < 1e6, f"`growth` is {self.growth:g}, but must be positive (and below 1e6).")
 
     @property
-    def stopping(self) -> Claiming:
+    def stopping(self) -> ClosedTestingRule:
         """The rule of claims."""
-        return Claiming(self.eta, self.cash)
+        return ClosedTestingRule(self.eta, self.cash)
 
     def check(self, problem: Problem) -> None:
         """A question of claims."""
@@ -64,7 +64,7 @@ class Chances:
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """The claims that can be shown, or where nothing is known of what is left, those that cost least."""
-        kept: Kept = trial.kept
+        kept: ClaimState = trial.kept
         if trial.plan.left is not None:
             share = self._shares(problem, kept.fed)
             left = np.minimum(trial.plan.left, 2.0**53)
@@ -83,7 +83,7 @@ class Chances:
         return shares_of(counted, items_of(problem.noise) is not None)
 
     def _cheapest(
-        self, problem: Problem, kept: Kept, limits: Floats, order: NDArray[np.intp], open_: Bools
+        self, problem: Problem, kept: ClaimState, limits: Floats, order: NDArray[np.intp], open_: Bools
     ) -> Cheapest:
         """How many of the open claims, in this order, cost least for each; all, with opposites: all can be settled."""
         question = claims_of(problem)
@@ -97,7 +97,7 @@ class Chances:
         squares = question.forms**2 * variances
         return _searched(squares, limits, order, open_, question.opposites, shared is not None)
 
-    def _open_ended(self, problem: Problem, kept: Kept, samples: Floats) -> Floats:
+    def _open_ended(self, problem: Problem, kept: ClaimState, samples: Floats) -> Floats:
         """The k cheapest claims, k such that most are shown for the samples: k/T_k is largest. All, with opposites.
 
         T_k is the least number of results that would show all k, if the estimates were true.

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.model.batch import Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import best_weights, check_sigma, checked, everywhere
-from roundwise.problem import Problem
-from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, StoppingRule
+from roundwise.rules import GLR, StoppingRule
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from functools import partial
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked
 from roundwise.policies.racing import Race, check_racing, first_round, leading, next_round, outcome, ranked, ranking
-from roundwise.problem import Problem
 from roundwise.questions.base import quiet
 from roundwise.questions.besides import tolerance_of
-from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
 
 PROVED = Declared(proof="docs/baselines.md, elimination")
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import whole
 from roundwise.policies.racing import Race, check_racing, first_round, next_round, outcome, ranking
-from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
-from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
 
 HILLEL = Declared(proof="Hillel et al. 2013, NeurIPS; for these constants docs/baselines.md, hillel")
 KARPOV = Declared(proof="Karpov, Zhang and Zhou 2020, FOCS; for these constants docs/baselines.md, karpov")

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere
 from roundwise.policies.racing import check_racing
-from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
-from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
 
 ROUNDS = 60  # the pulls of an arm grow with every round: nobody gets that far
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Floats, merged
+from roundwise.arrays import Floats, tree_where
+from roundwise.model.batch import Batch, Plan, Trial, ValueTable, join_parts
+from roundwise.model.problem import Problem
 from roundwise.policies.base import Policy, check_room, limited
-from roundwise.problem import Problem
-from roundwise.state import Batch, Plan, Table, Trial, joined
-from roundwise.stopping import StoppingRule
+from roundwise.rules import StoppingRule
 
 
 class Split(NamedTuple):
@@ -64,7 +64,7 @@ class Limited:
         more = plan._replace(
             pulls=pulls, may_stop=np.zeros_like(plan.may_stop), memory=Split(plan, left - pulls, whole), parts=1
         )
-        return merged(np.asarray(left.sum(axis=-1) > 0), more._replace(parts=1), fresh._replace(parts=1))
+        return tree_where(np.asarray(left.sum(axis=-1) > 0), more._replace(parts=1), fresh._replace(parts=1))
 
     def _part(self, plan: Plan, pulled: Batch | None = None) -> Plan:
         wanted = np.where(plan.pulls > 0, np.maximum(plan.pulls, math.ceil(self.min_per_arm)), 0.0)
@@ -92,11 +92,11 @@ def _together(pulled: Batch | None, batch: Batch) -> Batch:
     one, other = pulled.table, batch.table
     if one is None or other is None or not np.array_equal(one.values, other.values):
         pulled, batch = pulled._replace(table=None), batch._replace(table=None)
-    return joined([pulled, batch])._replace(parts=None)
+    return join_parts([pulled, batch])._replace(parts=None)
 
 
 def _nothing(like: Batch) -> Batch:
     """No results, in the same detail."""
-    table = None if like.table is None else Table(like.table.values, np.zeros_like(like.table.counts))
+    table = None if like.table is None else ValueTable(like.table.values, np.zeros_like(like.table.counts))
     scatter = None if like.scatter is None else np.zeros_like(like.scatter)
     return Batch(np.zeros_like(like.counts), np.zeros_like(like.totals), scatter, table)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, undeclared
 from roundwise.policies.racing import check_racing, leading, ranking
-from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
-from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
 
 PROVED = Declared(proof="Kalyanakrishnan et al. 2012, ICML; also docs/baselines.md, lucb")
 

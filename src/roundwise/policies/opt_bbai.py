@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Array, Floats, zeros
+from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, whole
 from roundwise.policies.racing import check_racing
 from roundwise.policies.tri_bbai import first_stage, passes, second_stage
-from roundwise.problem import Problem
-from roundwise.state import Declaration, Plan, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
 
 RECALLED = 32.0  # the constant c, from memory
 PROVED = Declared(

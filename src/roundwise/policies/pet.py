@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.model.batch import Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole, within_by_own
-from roundwise.problem import Problem
-from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, Threshold
+from roundwise.rules import GLR, Threshold
 
 
 class Phase(NamedTuple):

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, zeros
 from roundwise.errors import InputError
+from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, everywhere, undeclared
-from roundwise.problem import Problem
 from roundwise.questions.base import Answer, Question
 from roundwise.questions.besides import seeks_best, tolerance_of
-from roundwise.state import Declaration, Plan, Trial
 
 
 @runtime_checkable

@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools, Floats, marked, total
+from roundwise.arrays import Bools, Floats, one_hot, total
+from roundwise.model.batch import Batch, Declaration, Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, undeclared, whole
-from roundwise.problem import Problem
 from roundwise.questions import Question
 from roundwise.questions.base import Answer, quiet
 from roundwise.questions.besides import features_of, level_of, tolerance_of
-from roundwise.questions.design import ROUGH, basis, best_design, estimate
-from roundwise.state import Batch, Declaration, Plan, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
+from roundwise.solvers.design import ROUGH, basis, best_design, estimate
 
 PROVED = Declared(proof="docs/linear.md, a batched elimination")
 
@@ -73,7 +73,7 @@ class Rage:
         if level is None:
             leader = np.where(now.open, fitted, -np.inf).argmax(axis=-1)
             ahead = np.take_along_axis(fitted, leader[..., None], axis=-1) - fitted
-            mine = marked(leader, problem.arms)
+            mine = one_hot(leader, problem.arms)
             left = now.open & (mine | ~(ahead > reach))
             done = (left.sum(axis=-1) == 1) | (~left | mine | (ahead > reach - near)).all(axis=-1)
             after = Field(now.round + 1, left, now.above)
@@ -142,7 +142,7 @@ def _design(problem: Problem, open_: Bools, leader: NDArray[np.intp] | None) -> 
     directions = np.broadcast_to(rows, (len(flat), *rows.shape))
     if leader is not None:
         directions = rows[leader.reshape(-1)][:, None, :] - rows
-        flat = flat & ~marked(leader.reshape(-1), problem.arms)
+        flat = flat & ~one_hot(leader.reshape(-1), problem.arms)
     live = flat & (total(directions * directions) > 1e-20)
     scaled = rows * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
     return best_design(scaled, directions, np.where(live, 1.0, np.inf), ROUGH)[1].reshape(open_.shape)
@@ -153,6 +153,6 @@ def _spread_over_arms(problem: Problem, open_: Bools, leader: NDArray[np.intp] |
     squares = np.where(open_, 1 / problem.weighed(np.ones(problem.arms)), 0.0)
     if leader is None:
         return squares
-    mine = marked(leader, problem.arms)
+    mine = one_hot(leader, problem.arms)
     others = total(np.where(mine, 0.0, squares))[..., None]
     return np.where(mine, np.sqrt(squares * others), squares)

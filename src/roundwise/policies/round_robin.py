@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.model.batch import Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, grid_step, whole
-from roundwise.problem import Problem
-from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, StoppingRule
+from roundwise.rules import GLR, StoppingRule
 
 
 class Step(NamedTuple):

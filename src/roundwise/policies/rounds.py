@@ -11,10 +11,10 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
+from roundwise.model.batch import Plan, Record, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import Policy, checked, limited
-from roundwise.problem import Problem
-from roundwise.state import Plan, Record, Trial
-from roundwise.stopping import StoppingRule
+from roundwise.rules import StoppingRule
 
 LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it and nothing else is said
 

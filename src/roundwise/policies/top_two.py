@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, zeros
+from roundwise.model.batch import Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere
 from roundwise.policies.racing import check_racing
-from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
-from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, StoppingRule
+from roundwise.rules import GLR, StoppingRule
 
 
 class Led(NamedTuple):

@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.model.batch import Plan, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import best_weights, check_sigma, checked, everywhere, filled, grid_step, whole
 from roundwise.policies.round_robin import Step, checked_grid
-from roundwise.problem import Problem
-from roundwise.state import Plan, Trial
-from roundwise.stopping import GLR, StoppingRule
+from roundwise.rules import GLR, StoppingRule
 
 
 @dataclass(frozen=True)

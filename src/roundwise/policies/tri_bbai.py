@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.model.batch import Declaration, Memory, Plan, Record, Trial
+from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, undeclared, whole
 from roundwise.policies.racing import check_racing
-from roundwise.problem import Problem
-from roundwise.state import Declaration, Memory, Plan, Record, Trial
-from roundwise.stopping import Declared, StoppingRule
+from roundwise.rules import Declared, StoppingRule
 
 
 class Stage(NamedTuple):

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from roundwise.arrays import Floats, total
-from roundwise.betting.rule import Betting, ledger_of
-from roundwise.estimates import CROWD, Known, apart
+from roundwise.model.batch import FIRST_PARTS, PARTS, Plan, Trial
+from roundwise.model.estimates import CROWD, Estimates, signal_share
+from roundwise.model.problem import Problem
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
 from roundwise.policies.base import check_room, checked, everywhere, limited, whole
-from roundwise.problem import Problem
 from roundwise.questions.base import quiet
-from roundwise.state import FIRST_PARTS, PARTS, Plan, Trial
+from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
 
 UNIFORM = 0.3  # alpha: share of a batch that goes to all unfinished arms alike
 FLOOR = 0.05  # eps: share of all samples that every arm gets part of, also one that has lost; less of many arms
@@ -47,7 +47,7 @@ class Wager:
     np.float64(300.0)
     """
 
-    stopping: Betting = field(default_factory=Betting)
+    stopping: EProcessRule = field(default_factory=EProcessRule)
     first_pulls: float = 30.0  # n0, of each arm; more at a high price
     growth: float | None = None  # at most
     batch_price: float | None = None  # lambda
@@ -87,12 +87,12 @@ class Wager:
     @quiet
     def next(self, problem: Problem, trial: Trial) -> Plan:
         """Most of the batch in the proportions that settle what is open, the rest alike, and a floor for everyone."""
-        kept, counts, ledger = trial.kept, trial.record.counts, ledger_of(problem)
-        wanted = ledger.wanted(problem, kept.won, kept.choice, kept.known)
+        kept, counts, ledger = trial.kept, trial.record.counts, eprocess_for(problem)
+        wanted = ledger.required_pulls(problem, kept.won, kept.choice, kept.known)
         samples = np.maximum(trial.record.samples, 1.0)
         need = total(wanted.pulls)
         confidence = ledger.confidence(problem, kept.choice, kept.known)
-        worth = ledger.worth * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
+        worth = ledger.batch_value * np.maximum(PRICE * math.sqrt(problem.arms), OF_ALL * samples)
         price = self.batch_price or worth
         growth = np.minimum(np.maximum(WIDTH * np.sqrt(price / samples), NARROWEST), self.growth or WIDEST)
         least = np.minimum(np.maximum(SMALLEST, -UNSURE * np.expm1(confidence)), growth)
@@ -112,9 +112,9 @@ class Wager:
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
         return Plan(pulls, trial.plan.may_stop, parts=parts, jump=jump)
 
-    def _crowd(self, problem: Problem, known: Known, wanted: Floats, confidence: Floats) -> Floats:
+    def _crowd(self, problem: Problem, known: Estimates, wanted: Floats, confidence: Floats) -> Floats:
         """The least batch while many arms crowd near the top, in samples so far (docs/wager.md). ()"""
-        crowd = CROWDED * math.sqrt(min(problem.arms, CROWD)) * -confidence * apart(known) ** 4
+        crowd = CROWDED * math.sqrt(min(problem.arms, CROWD)) * -confidence * signal_share(known) ** 4
         if self.growth is not None or problem.arms <= CROWD or known.past.batches < 2:  # one tells little of the top
             return np.minimum(crowd, self.growth or WIDEST)
         contenders = total(wanted) ** 2 / np.maximum(total(wanted * wanted), 1e-300)

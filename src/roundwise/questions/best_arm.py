@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, marked, total
+from roundwise.arrays import Bools, Floats, one_hot, total
 from roundwise.questions.base import (
     Answer,
     Cells,
@@ -88,7 +88,7 @@ class BestArm:
         """Which arms are within the tolerance of the largest mean; without one, which is the answer. (K)->(K)"""
         means = finite(means)
         if not self.tolerance:
-            return marked(means.argmax(axis=-1), means.shape[-1])
+            return one_hot(means.argmax(axis=-1), means.shape[-1])
         return np.asarray(means >= means.max(axis=-1, keepdims=True) - self.tolerance)
 
     def ways(self, means: ArrayLike) -> Floats:
@@ -215,8 +215,8 @@ class BestArm:
         means, counts = means.reshape(-1, arms), counts.reshape(-1, arms)
         every = np.arange(len(means))
         who = means.argmax(axis=-1)
-        second = np.where(marked(who, arms), -np.inf, means).argmax(axis=-1)
-        rival = np.where(marked(who, arms), second[:, None], who[:, None])
+        second = np.where(one_hot(who, arms), -np.inf, means).argmax(axis=-1)
+        rival = np.where(one_hot(who, arms), second[:, None], who[:, None])
         against = np.take_along_axis(counts, rival, axis=-1)
         may = _costs(means - np.take_along_axis(means, rival, axis=-1) + self.tolerance, counts, against)
         most, todo = np.zeros(len(means)), every

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats
-from roundwise.questions import program
 from roundwise.questions.base import Complexity, Halfspaces, complexity_where, midrange, quiet
+from roundwise.solvers import program
 
 
 def packed(forms: Floats, offsets: Floats, width: int) -> Halfspaces:

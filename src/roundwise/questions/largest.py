@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, marked, total
+from roundwise.arrays import Bools, Floats, one_hot, total
 from roundwise.errors import InputError
 from roundwise.questions.base import (
     Answer,
@@ -193,7 +193,7 @@ class Largest:
         """Which scores are within the tolerance of the largest; without one, which is the answer."""
         scores = self._scores(means)
         if not self.tolerance:
-            return marked(scores.argmax(axis=-1), len(self.forms))
+            return one_hot(scores.argmax(axis=-1), len(self.forms))
         return np.asarray(scores >= scores.max(axis=-1, keepdims=True) - self.tolerance)
 
     @quiet

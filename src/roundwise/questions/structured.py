@@ -27,8 +27,8 @@ from roundwise.questions.base import (
     finite,
     quiet,
 )
-from roundwise.questions.design import basis, best_design, estimate
 from roundwise.questions.several import MOST
+from roundwise.solvers.design import basis, best_design, estimate
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
-from roundwise.questions import program
 from roundwise.questions.base import (
     Answer,
     Complexity,
@@ -35,6 +34,7 @@ from roundwise.questions.several import (
     top_sets,
     ways_of_top,
 )
+from roundwise.solvers import program
 
 
 @dataclass(frozen=True)

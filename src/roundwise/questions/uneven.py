@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, marked, total
+from roundwise.arrays import Bools, Floats, one_hot, total
 from roundwise.questions.base import Answer, Complexity, Question, complexity_where, finite, quiet
 from roundwise.questions.besides import candidates_at, cells_of, level_of, one_by_one, tolerance_of
 from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
@@ -85,7 +85,7 @@ def _one(question: Question, answer: Answer, means: Floats, radii: Floats, sigma
 
     sum_b sigma_b^2 / (v_b y - 1)^2 = sigma_1^2; n_b = sigma_b^2 y / (v_b y - 1). It falls in y: bisection.
     """
-    mine = marked(answer, means.shape[-1])
+    mine = one_hot(answer, means.shape[-1])
     scale = sigmas / sigmas.max()
     own, first = np.take_along_axis(means, answer[:, None], axis=-1), sigmas[answer][:, None]
     gaps = own - means + tolerance_of(question) - radii[:, None] * (scale + scale[answer][:, None])

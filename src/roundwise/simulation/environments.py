@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roundwise.arrays import Floats, added, zeros
+from roundwise.arrays import Floats, sum_rows, zeros
 from roundwise.contract import is_own, refuse
 from roundwise.errors import InputError
+from roundwise.model.batch import FIRST_PARTS, Batch, Parts, Plan, join_parts, split_counts
+from roundwise.model.problem import Problem
 from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, items_of, known_sigma
-from roundwise.problem import Problem
 from roundwise.questions.base import finite
-from roundwise.questions.families import Family
-from roundwise.state import FIRST_PARTS, Batch, Parts, Plan, cut, joined
+from roundwise.solvers.families import Family
 
 if TYPE_CHECKING:  # the state of a world: a named tuple of arrays
     from typing_extensions import TypeVar
@@ -270,22 +270,22 @@ def pulled_in_parts(
         return found
     own = getattr(environment, _IN_PARTS[needs], None)
     if own is not None and (dealings > 1 or needs != "rows"):  # rows in one order are drawn part by part
-        found = own(rng, world, cut(pulls, parts), dealings)
+        found = own(rng, world, split_counts(pulls, parts), dealings)
         return found
     pulled = []
-    counts = cut(pulls, parts)[..., 0, :, :]
+    counts = split_counts(pulls, parts)[..., 0, :, :]
     for p in range(parts):
         batch, world = environment.pull(rng, world, counts[..., p], needs)
         pulled.append(batch)
-    return joined(pulled), world
+    return join_parts(pulled), world
 
 
 def _redealt(rng: Generator, law: object, counts: Floats, totals: Floats, dealings: int) -> Batch:
     """A batch from totals of its parts, with the parts first, dealt anew by the law of parts given their sum."""
-    rows, whole = counts.transpose(), added(totals)
+    rows, whole = counts.transpose(), sum_rows(totals)
     if dealings > 1 and hasattr(law, "dealt"):
         totals = np.concatenate([totals, law.dealt(rng, rows, whole, dealings - 1)], axis=2)
-    return Batch(added(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
+    return Batch(sum_rows(rows)[:, 0].transpose(), whole[:, 0].transpose(), parts=Parts(counts, totals.transpose()))
 
 
 def _spreads(rng: Generator, rows: Floats, shape: tuple[int, ...]) -> Floats:
@@ -303,14 +303,14 @@ def _with_scatter(rng: Generator, counts: Floats, totals: Floats, within: Floats
     free of mean and deviation: parts of any normal rows, moved and stretched to have both.
     """
     rows = counts.transpose()
-    number, whole = added(rows), added(totals)
+    number, whole = sum_rows(rows), sum_rows(totals)
     centre = whole / np.maximum(number, 1.0)
-    scatter = added(within) + added(_off(rows, totals, centre))
+    scatter = sum_rows(within) + sum_rows(_off(rows, totals, centre))
     if dealings > 1:
         shape = (*totals.shape[:2], dealings - 1, *totals.shape[3:])
         again, spread = rng.standard_normal(shape) * np.sqrt(rows), _spreads(rng, rows, shape)
-        again -= rows / np.maximum(number, 1.0) * added(again)
-        raw = added(spread) + added(_off(rows, again, 0.0))
+        again -= rows / np.maximum(number, 1.0) * sum_rows(again)
+        raw = sum_rows(spread) + sum_rows(_off(rows, again, 0.0))
         stretch = scatter / np.where(raw > 0, raw, 1.0)
         totals = np.concatenate([totals, again * np.sqrt(stretch) + rows * centre], axis=2)
         within = np.concatenate([within, spread * stretch], axis=2)

@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from roundwise import noise
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
+from roundwise.model.batch import Batch, Parts, ValueTable, join_parts, part_edges
+from roundwise.model.crossed import pair_sums
 from roundwise.noise import Needs
-from roundwise.pairing import pair_sums
 from roundwise.simulation.environments import Generator, World, numbered
 from roundwise.simulation.tables import read_wide
-from roundwise.state import Batch, Parts, Table, edges, joined
 
 _OUTCOMES = 5  # up to so many values tables have each of them
 _POINTS = 11  # of more: points between which results are shared
@@ -219,14 +219,14 @@ def batch_of(
         tried = rng.permutation(items)[:, None] < pulls[run]
         if missing:
             tried &= rng.random(tried.shape) >= missing
-        ends = np.floor(items * edges(parts) + 1e-9).astype(int)
+        ends = np.floor(items * part_edges(parts) + 1e-9).astype(int)
         for m in range(dealings):
             order = rng.permutation(items) if m else slice(None)
             x, used = rows[order], tried[order]
             for p in range(parts):
                 here = slice(ends[p], ends[p + 1])
                 _put(found[m][p], run, x[here], used[here].astype(np.float64), grades)
-    whole = [joined(each) for each in found]
+    whole = [join_parts(each) for each in found]
     return whole[0]._replace(parts=_dealt([each.parts for each in whole if each.parts is not None]))
 
 
@@ -268,8 +268,8 @@ def _grades(values: Floats, arms: int) -> Grades:
 def _nothing(runs: int, arms: int, grades: Grades | None) -> Batch:
     """Room for the results of one part."""
 
-    def table(values: Floats, arms: int) -> Table:
-        return Table(np.broadcast_to(values, (runs, len(values))), np.zeros((runs, arms, len(values))))
+    def table(values: Floats, arms: int) -> ValueTable:
+        return ValueTable(np.broadcast_to(values, (runs, len(values))), np.zeros((runs, arms, len(values))))
 
     two, one = (runs, arms * arms), (runs, arms)
     pairs = Batch(zeros(two), zeros(two), zeros(two), grades and table(grades.apart, arms * arms))
@@ -302,7 +302,7 @@ def _dealt(dealings: list[Parts]) -> Parts:
     if len(dealings) == 1:
         return first
     tables = [each.table for each in dealings if each.table is not None]
-    table = Table(tables[0].values, np.concatenate([each.counts for each in tables], axis=-4)) if tables else None
+    table = ValueTable(tables[0].values, np.concatenate([each.counts for each in tables], axis=-4)) if tables else None
     pairs = [each.pairs for each in dealings if each.pairs is not None]
     scatter = [each.scatter for each in dealings if each.scatter is not None]
     return Parts(

@@ -9,10 +9,10 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
+from roundwise.model.batch import Batch, ValueTable
 from roundwise.noise import Binary, Bounded, Needs, Noise
 from roundwise.simulation.environments import Generator, World
 from roundwise.simulation.tables import read_outcomes
-from roundwise.state import Batch, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,5 +98,5 @@ class Replay:
         squares = sum((c * x * x for c, x in zip(columns, self.outcomes, strict=True)), start=zeros(shape))
         scatter = np.maximum(squares - totals**2 / np.maximum(counts, 1.0), 0.0)
         values = np.broadcast_to(self.outcomes, (*shape[:-1], len(self.outcomes)))
-        table = Table(values, np.stack(columns, axis=-1)) if needs == "rows" else None
+        table = ValueTable(values, np.stack(columns, axis=-1)) if needs == "rows" else None
         return Batch(counts, totals, scatter, table)

@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Array, Plain, stacked, take
+from roundwise.arrays import Array, Plain, tree_concat, tree_take
 from roundwise.contract import check_classes
 from roundwise.errors import InputError
+from roundwise.model.batch import Batch, Trial
+from roundwise.model.problem import Problem, check_whole_number
+from roundwise.model.trial import advance, begin, cannot_stop, final_answer
 from roundwise.noise import Noise, deviations_of, family_of, items_of, known_sigma
 from roundwise.policies import Policy
 from roundwise.policies.rounds import Rounds
-from roundwise.problem import Problem, whole_number
 from roundwise.questions import Question
 from roundwise.questions.besides import check_means, complexity_at, true_shown
 from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
 from roundwise.simulation.environments import Environment, check_environment, drawn, mismatch
 from roundwise.simulation.summary import Runs
-from roundwise.state import Batch, Trial
-from roundwise.trial import advance, begin, conclusion, stuck
 
 if TYPE_CHECKING:
     from roundwise.simulation.workers import Cluster
@@ -66,7 +66,7 @@ class Job(NamedTuple):
 
 def check_place(workers: int, cluster: Cluster | None) -> None:
     """Raise an InputError unless it is clear where to compute."""
-    if whole_number("workers", workers, 1) > 1 and cluster is not None:
+    if check_whole_number("workers", workers, 1) > 1 and cluster is not None:
         raise InputError("Give either `workers` or `cluster`: a cluster has workers of its own.")
 
 
@@ -84,7 +84,7 @@ def blocks(
     watch: Watch | None = None,
 ) -> Iterator[Job]:
     """The blocks that make up these runs, not yet computed: `computed` does that, wherever it is told to."""
-    runs, seed = whole_number("runs", runs, 1), whole_number("seed", seed, 0)
+    runs, seed = check_whole_number("runs", runs, 1), check_whole_number("seed", seed, 0)
     if not (max_samples > 0 and max_batches > 0):
         raise InputError("`max_samples` and `max_batches` must be positive.")
     limits = (min(max_samples, 2.0**53), max_batches)
@@ -157,7 +157,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         for job in lot
     ]
     worlds = [environment.world(rng, job.size) for job, (rng, _) in zip(lot, rngs, strict=True)]
-    truth = stacked([world.means for world in worlds])
+    truth = tree_concat([world.means for world in worlds])
     assumed = known_sigma(problem.noise)
     sigma = environment.sigma if assumed is None else assumed
     question = problem.question
@@ -188,7 +188,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
                 plan = trial.plan._replace(pulls=trial.plan.pulls[start:end])
                 batch, worlds[i] = drawn(problem, environment, rngs[i][1], worlds[i], plan)
                 pulled.append(batch)
-        batch = stacked(pulled)
+        batch = tree_concat(pulled)
         before = trial.record.batches
         trial = advance(problem, policy, trial, batch)
         record = trial.record
@@ -196,26 +196,26 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
         over = (
             trial.done
             | used_up
-            | stuck(problem, policy, trial)
+            | cannot_stop(problem, policy, trial)
             | (record.samples >= limits[0])
             | (record.batches >= limits[1])
         )
         if not over.any():
             continue
-        who, last = alive[over], take(trial, np.flatnonzero(over))
+        who, last = alive[over], tree_take(trial, np.flatnonzero(over))
         samples[who], batches[who] = last.record.samples, last.record.batches
         decided[who] = last.done
-        answer[who] = conclusion(problem, policy, last)
+        answer[who] = final_answer(problem, policy, last)
         if counts is not None:
             counts[who] = last.record.counts
         ended.append(who)
         for key, look in watch.items():
             watched[key].append(_looked(key, look(last), len(who)))
         for i, (start, end) in enumerate(pairwise(np.searchsorted(alive, [0, *ends]))):
-            worlds[i] = take(worlds[i], np.flatnonzero(~over[start:end]))
+            worlds[i] = tree_take(worlds[i], np.flatnonzero(~over[start:end]))
         rest = np.flatnonzero(~over)
         trial = trial._replace(batch=Batch(record.counts, record.totals))  # it has had its use; these are taken anyway
-        alive, trial = alive[rest], take(trial, rest)
+        alive, trial = alive[rest], tree_take(trial, rest)
     seen = {key: np.concatenate(pieces)[np.argsort(np.concatenate(ended))] for key, pieces in watched.items()}
     correct = decided & problem.question.correct(answer, truth)
     shown = true_shown(question, answer, truth)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats, Plain
-from roundwise.problem import Problem
+from roundwise.model.problem import Problem
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from roundwise.arrays import Array, Floats
 from roundwise.errors import DataError, InputError, unknown
+from roundwise.formats.cells import blank
+from roundwise.formats.messages import quoted
+from roundwise.formats.small_table import read_rows
 from roundwise.simulation.environments import numbered
-from roundwise.tables.cells import blank
-from roundwise.tables.rows import read_rows
-from roundwise.tables.words import quoted
 
 WRITER, PACKAGE = "writer", "roundwise"  # what a Parquet file says of itself: a key, and its value
 

@@ -14,15 +14,15 @@ from itertools import product
 import numpy as np
 
 from roundwise.arrays import Array, Bools, Plain
+from roundwise.model.batch import Trial
 from roundwise.noise import Gaussian, Noise, SubGaussian
 from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop, Wager
 from roundwise.policies.pet import Phase
 from roundwise.questions import Above, BestArm, MinimumBelow, Question
+from roundwise.rules import GLR, Heuristic, Pairwise
 from roundwise.simulation.environments import Environment, GaussianArms, RandomGaps
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs
-from roundwise.state import Trial
-from roundwise.stopping import GLR, Heuristic, Pairwise
 
 DELTA = 0.05
 SWEEP = (2.0, 8.0, 128.0)  # c of Opt-BBAI beside its default 32

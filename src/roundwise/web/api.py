@@ -9,16 +9,16 @@ from fastapi.responses import Response
 
 from roundwise.arrays import Plain
 from roundwise.deadline import Deadline
-from roundwise.spec import made
-from roundwise.studies.keeping import list_studies
-from roundwise.studies.report.files import TABLES
-from roundwise.studies.report.model import events_of
-from roundwise.studies.results import Columns
-from roundwise.studies.store.log import entry_lines, first_line, stamp
+from roundwise.ingest import Columns
+from roundwise.model.spec import from_spec
+from roundwise.report.export import TABLES
+from roundwise.report.model import events_of
+from roundwise.store.log import entry_lines, first_line, stamp
+from roundwise.study.audit import list_studies
+from roundwise.web.auth import study_of
 from roundwise.web.bodies import HAND_IN, LOOK, Name, Problem, Wished
 from roundwise.web.reports import KINDS, attached, kept
-from roundwise.web.threads import CLIENTS, FORECAST, SLOW, by
-from roundwise.web.who import study_of
+from roundwise.web.workers import CLIENTS, FORECAST, SLOW, by
 
 SAID: dict[int | str, Plain] = {
     status: {"description": words, "content": {"application/problem+json": {"schema": Problem.model_json_schema()}}}
@@ -172,17 +172,17 @@ def effect(
 def planned(request: Request, body: Wished) -> Response:
     """What a study will take: results, rounds, days and cost, and the settings to use. Nothing is recorded."""
     from roundwise.planning import plan  # it takes a while, and the server should be up soon
-    from roundwise.planning.fixed import check_size
+    from roundwise.planning.fixed_designs import check_size
 
-    question = made("question", body.question)
+    question = from_spec("question", body.question)
     question.check(len(body.arms))
     check_size(question, len(body.arms))
     words = body.model_dump(exclude={"question", "noise", "policy", "columns"})
     with Deadline(FORECAST).applied():
         found = plan(
             question,
-            noise=made("noise", body.noise),
-            policy=None if body.policy is None else made("policy", body.policy),
+            noise=from_spec("noise", body.noise),
+            policy=None if body.policy is None else from_spec("policy", body.policy),
             columns=None if body.columns is None else Columns(**body.columns.model_dump()),
             **words,
         )

@@ -23,16 +23,16 @@ from starlette.routing import Mount, Router
 from starlette.staticfiles import StaticFiles
 
 from roundwise.arrays import Plain
-from roundwise.studies.store import open_store
-from roundwise.web import changes, hand_in, pages, study_pages
+from roundwise.store import open_store
+from roundwise.web import amend_pages, pages, study_pages, upload_pages
+from roundwise.web.auth import Writers
 from roundwise.web.names import Segments
 from roundwise.web.rendering import ENVIRONMENT, HANDLERS
 from roundwise.web.reports import Kept
 from roundwise.web.routes import Later
 from roundwise.web.security import Doors, Guard
-from roundwise.web.staged import Staged
-from roundwise.web.threads import Jobs, few_lookers
-from roundwise.web.who import Writers
+from roundwise.web.uploads import Staged
+from roundwise.web.workers import Jobs, few_lookers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -59,7 +59,7 @@ class Application(Starlette):
         self.planner = Later(("/plan", "/new"), self._planner)
         self.lab = Later(("/lab",), self._lab)
         self.api = Later(("/api",), self._api)
-        now = [route for each in (pages, study_pages, hand_in, changes) for route in each.router.routes]
+        now = [route for each in (pages, study_pages, upload_pages, amend_pages) for route in each.router.routes]
         checks = [
             Middleware(Segments),  # before the guard
             Middleware(Guard, doors=doors),

@@ -11,12 +11,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
-from roundwise.studies.results import Columns
-from roundwise.studies.results.columns import Words
-from roundwise.tables.words import shown
+from roundwise.formats.messages import shown
+from roundwise.ingest import Columns
+from roundwise.ingest.columns import Words
+from roundwise.web.auth import check
 from roundwise.web.names import decoded
 from roundwise.web.security import ROLES
-from roundwise.web.who import check
 
 Given = TypeVar("Given", bound="Body")
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from roundwise.errors import visible
-from roundwise.studies.report.model import Contents, Shown
-from roundwise.studies.report.page import Axis, drawn_of
-from roundwise.studies.words import odds
+from roundwise.report.html import Axis, drawn_of
+from roundwise.report.model import Contents, Shown
+from roundwise.report.wording import odds
 
 LINES = 8  # options whose means are followed
 HEIGHT, TOP, BOTTOM, LEFT = 200.0, 10.0, 26.0, 12.0  # the last in per cent of the width

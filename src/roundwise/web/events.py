@@ -17,10 +17,10 @@ from starlette.concurrency import run_in_threadpool
 
 from roundwise.arrays import Plain
 from roundwise.errors import RoundwiseError
-from roundwise.studies.store import open_store
+from roundwise.store import open_store
 from roundwise.web.api import SAID
+from roundwise.web.auth import study_of
 from roundwise.web.bodies import LOOK, Name
-from roundwise.web.who import study_of
 
 PAUSE = 1.0  # seconds between looks
 QUIET = 15.0  # seconds after which a word is sent although nothing happened, so that a lost listener is noticed

@@ -9,8 +9,8 @@ import numpy as np
 
 from roundwise.noise import Binary
 from roundwise.questions import BestArm, Claims, Question
-from roundwise.studies import create_study
-from roundwise.studies.store.log import written_by
+from roundwise.store.log import written_by
+from roundwise.study import create_study
 
 PAGES = {"Control": 0.312, "Short form": 0.303, "Big button": 0.337, "Guest checkout": 0.380}
 TITLES = {"Plain": 0.08, "A question": 0.13, "A number": 0.09}

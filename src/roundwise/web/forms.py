@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import InputError
+from roundwise.model.spec import THOUSANDS, from_spec, quantity
 from roundwise.noise import Noise
 from roundwise.questions import Claims, Question
-from roundwise.spec import THOUSANDS, made, quantity
 
 QUESTIONS = {  # what is asked, in words
     "best-arm": "Which option is best?",
@@ -83,9 +83,9 @@ class Form:
             "above": lambda: {"level": number("The level", self.level)},
         }
         if self.question in said:
-            return made("question", {"name": self.question, **said[self.question]()})
+            return from_spec("question", {"name": self.question, **said[self.question]()})
         if ":" in self.question:
-            return made("question", self.question)
+            return from_spec("question", self.question)
         raise InputError(f"There is no question '{self.question[:40]}' on this page.")
 
     def model(self) -> Noise:
@@ -98,9 +98,9 @@ class Form:
             "sub-gaussian": lambda: {"sigma": number("The spread", self.sigma)},
         }
         if self.noise in RESULTS:
-            return made("noise", {"name": self.noise, **said.get(self.noise, dict)()})
+            return from_spec("noise", {"name": self.noise, **said.get(self.noise, dict)()})
         if ":" in self.noise:
-            return made("noise", self.noise)
+            return from_spec("noise", self.noise)
         raise InputError(f"There is no kind of results '{self.noise[:40]}' on this page.")
 
     def study(self) -> Plain:
@@ -113,7 +113,7 @@ class Form:
             "arms": self.names,
             "noise": self.model(),
             "delta": number("The chance of a wrong answer", self.delta),
-            "policy": made("policy", self.policy) if self.policy else None,
+            "policy": from_spec("policy", self.policy) if self.policy else None,
             "round": whole("Results a round", self.round) if self.round.strip() else None,
             "budget": whole("At most in all", self.budget) if self.budget.strip() else None,
             "split": {"adaptive": None, "equal": "equal"}.get(self.splitting, own),

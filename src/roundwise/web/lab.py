@@ -16,25 +16,25 @@ from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, RoundwiseError, said
+from roundwise.model.batch import Batch
+from roundwise.model.spec import from_spec
 from roundwise.noise import Needs
 from roundwise.policies import POLICIES
+from roundwise.report.claim_table import Table
+from roundwise.report.export import csv_text
+from roundwise.report.wording import count
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs, Summary
-from roundwise.spec import made
-from roundwise.state import Batch
-from roundwise.studies.report.claims import Table
-from roundwise.studies.report.files import csv_text
-from roundwise.studies.words import count
 from roundwise.theory import paper
+from roundwise.web.auth import HAND_IN, LOOK
 from roundwise.web.forms import QUESTIONS, Form, number, whole
 from roundwise.web.lab_charts import boxes, front
+from roundwise.web.messages import on_the_page
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attached
 from roundwise.web.routes import Pages
-from roundwise.web.said import on_the_page
-from roundwise.web.threads import Job, Jobs
-from roundwise.web.who import HAND_IN, LOOK
+from roundwise.web.workers import Job, Jobs
 
 MOST_RUNS = 5000
 MOST_ARMS = 200  # of an instance
@@ -130,7 +130,7 @@ class LabForm:
                 f"There are {world.arms} means and {count} runs, but here at most {MOST_ARMS} means, and {MOST_WORK} "
                 f"means times runs. Use {use}."
             )
-        chosen = {name: made("policy", name) for name in self.policies if name in POLICIES}
+        chosen = {name: from_spec("policy", name) for name in self.policies if name in POLICIES}
         if not chosen:
             raise InputError("Choose at least one policy.")
         fields = {"k": self.k, "level": self.level, "tolerance": self.tolerance}

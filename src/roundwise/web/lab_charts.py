@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
+from roundwise.report.wording import count
 from roundwise.simulation.summary import Runs, Summary
-from roundwise.studies.words import count
 from roundwise.web.charts import esc, short
 
 LONGEST = 22  # letters of the name of a policy

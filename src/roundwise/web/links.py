@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, cast
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from roundwise.studies import Study, load_study
-from roundwise.studies.store import open_store
+from roundwise.store import open_store
+from roundwise.study import Study, load_study
 from roundwise.web.names import segment
 
 if TYPE_CHECKING:
-    from roundwise.studies.store.database import Store
+    from roundwise.store.database import Store
 
 
 def link_of(study: Study) -> str:

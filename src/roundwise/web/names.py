@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from roundwise.studies.store.server import segment
+from roundwise.store.client import segment
 
 __all__ = ["Segments", "decoded", "segment"]
 

@@ -9,15 +9,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
-from roundwise.studies.keeping import list_studies
-from roundwise.studies.store import open_store
+from roundwise.store import open_store
+from roundwise.study.audit import list_studies
+from roundwise.web.auth import COOKIE as NAME
+from roundwise.web.auth import LOOK, cookie_of
+from roundwise.web.messages import listed
 from roundwise.web.rendering import ENVIRONMENT, page, remember, shown, texts
 from roundwise.web.reports import kept
 from roundwise.web.routes import Pages
-from roundwise.web.said import listed
 from roundwise.web.security import COOKIE, Doors
-from roundwise.web.who import COOKIE as NAME
-from roundwise.web.who import LOOK, cookie_of
 
 router = Pages()
 

@@ -14,21 +14,21 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, held
 from roundwise.errors import InputError, RoundwiseError, said
 from roundwise.planning import StudyPlan, plan
-from roundwise.planning.ahead import Quantiles
-from roundwise.planning.front import policy_words
-from roundwise.planning.page import fixed_words, page_of, power_table
+from roundwise.planning.forecast import Quantiles
 from roundwise.planning.quantities import exact, share, whole
+from roundwise.planning.render import fixed_words, page_of, power_table
 from roundwise.planning.rows import Row
-from roundwise.studies import create_study
-from roundwise.studies.report.claims import Table
+from roundwise.planning.tradeoff import policy_words
+from roundwise.report.claim_table import Table
+from roundwise.study import create_study
+from roundwise.web.auth import CHANGE, LOOK
 from roundwise.web.forms import QUESTIONS, RESULTS, SPLITS, Form
+from roundwise.web.messages import of_options, on_the_page
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attached
 from roundwise.web.routes import Pages
-from roundwise.web.said import of_options, on_the_page
 from roundwise.web.study_pages import address
-from roundwise.web.threads import FORECAST, TYPING
-from roundwise.web.who import CHANGE, LOOK
+from roundwise.web.workers import FORECAST, TYPING
 
 FINE = 400  # runs of each row, once nobody types any more
 MOST = 100  # plans that are kept

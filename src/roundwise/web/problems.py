@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import JSONResponse
 
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.studies.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
+from roundwise.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
 
 TITLES = {
     400: "not understood",

@@ -20,12 +20,12 @@ from starlette.responses import HTMLResponse, Response
 
 from roundwise._version import __version__
 from roundwise.errors import RoundwiseError, visible
-from roundwise.studies.words import count, day
+from roundwise.report.wording import count, day
+from roundwise.web.auth import known_as, name_of
+from roundwise.web.messages import of_options
 from roundwise.web.names import segment
 from roundwise.web.problems import TITLES, kind_of, problem_json, status_of
-from roundwise.web.said import of_options
 from roundwise.web.security import COOKIE, ROLES, Doors
-from roundwise.web.who import known_as, name_of
 
 HERE = Path(__file__).parent
 ENVIRONMENT = Environment(

@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from roundwise.deadline import Deadline, OverBudgetError, held
-from roundwise.studies import Study, replayed
-from roundwise.studies.keeping import Audit, verified
-from roundwise.studies.report import Report, report_of
-from roundwise.web.threads import FORECAST, arrival
+from roundwise.report import Report, report_of
+from roundwise.study import Study, replayed
+from roundwise.study.audit import Audit, verified
+from roundwise.web.workers import FORECAST, arrival
 
 KINDS = {  # of files, by their endings
     "json": "application/json",

@@ -13,10 +13,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from roundwise.web.auth import check
 from roundwise.web.names import decoded
 from roundwise.web.rendering import own_form
-from roundwise.web.threads import WRITERS, run_by
-from roundwise.web.who import check
+from roundwise.web.workers import WRITERS, run_by
 
 Page = Callable[..., Response]
 Made = TypeVar("Made", bound=ASGIApp)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from roundwise._version import __version__
 from roundwise.arrays import Plain
-from roundwise.web import api, events, verbs
+from roundwise.web import api, api_write, events
 from roundwise.web.bodies import LOOK, sentence_of
 from roundwise.web.rendering import HANDLERS, answered, page
 
@@ -139,7 +139,7 @@ def service(state: State) -> FastAPI:
     )
     app.state = state
     state.changes = events.Changes(state.storage)
-    for each in (api.router, verbs.router, verbs.verbs, events.router, router):
+    for each in (api.router, api_write.router, api_write.verbs, events.router, router):
         app.include_router(each)
     return app
 

@@ -8,18 +8,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from roundwise.arrays import Plain
-from roundwise.studies import Study
-from roundwise.studies.report.files import csv_text
-from roundwise.studies.report.model import events_of
-from roundwise.studies.words import day
+from roundwise.report.export import csv_text
+from roundwise.report.model import events_of
+from roundwise.report.wording import day
+from roundwise.study import Study
+from roundwise.web.auth import HAND_IN, LOOK, study_of
 from roundwise.web.links import link_of, make_link, study_for, withdraw_link
 from roundwise.web.names import segment
 from roundwise.web.rendering import ENVIRONMENT, page, shown, texts
 from roundwise.web.reports import KINDS, attached, kept
 from roundwise.web.routes import Pages
-from roundwise.web.threads import SLOW
 from roundwise.web.views import View, next_of, view_of
-from roundwise.web.who import HAND_IN, LOOK, study_of
+from roundwise.web.workers import SLOW
 
 router = Pages()
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.policies.base import limited
-from roundwise.studies.report import Report
-from roundwise.studies.report.claims import Table, claim_table
-from roundwise.studies.report.headline import in_a_hundred, meaning, under_the_headline
-from roundwise.studies.report.page import evidence_chart, means_chart
-from roundwise.studies.report.text import arm_table, claims_apart, danger_of, extent_of, facts_of, round_table
-from roundwise.studies.state import State
-from roundwise.studies.words import day, sentence
+from roundwise.report import Report
+from roundwise.report.claim_table import Table, claim_table
+from roundwise.report.headline import in_a_hundred, meaning, under_the_headline
+from roundwise.report.html import evidence_chart, means_chart
+from roundwise.report.terminal import arm_table, claims_apart, danger_of, extent_of, facts_of, round_table
+from roundwise.report.wording import day, sentence
+from roundwise.study.state import State
 from roundwise.web.charts import Bar, bar_of, bars_by_arm, legend_of, means_by_round, title_of
 
 SHOWN = 25  # options in the table; the rest is folded away

@@ -12,10 +12,10 @@ from roundwise.cli.output import print_json, say
 from roundwise.errors import InputError, RoundwiseError, visible
 
 if TYPE_CHECKING:
-    from roundwise.studies import Study
-    from roundwise.studies.report import Report
-    from roundwise.studies.results import Columns, Words
-    from roundwise.studies.store import Entry
+    from roundwise.ingest import Columns, Words
+    from roundwise.report import Report
+    from roundwise.store import Entry
+    from roundwise.study import Study
 
 
 FILES = "Files"
@@ -83,7 +83,7 @@ class ColumnNames(NamedTuple):
     @property
     def columns(self) -> Columns | None:
         """As `create_study` takes them; None if none were given."""
-        from roundwise.studies.results import Columns
+        from roundwise.ingest import Columns
 
         return Columns(*self) if any(each is not None for each in self) else None
 
@@ -161,8 +161,8 @@ def show_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str
 
 def guarantee(read: Callable[[], Sequence[Entry]]) -> str:
     """What became of the guarantee of a study; there is none where its record cannot be read or replayed."""
-    from roundwise.studies import replayed
-    from roundwise.studies.guarantee import VOID, guarantee_of
+    from roundwise.study import replayed
+    from roundwise.study.guarantee import VOID, guarantee_of
 
     try:
         return str(guarantee_of(replayed(read())))

@@ -14,8 +14,8 @@ from roundwise.cli import STUDIES, app, grouped, options
 from roundwise.cli.output import recorded
 from roundwise.cli.study.common import ColumnNames, Name, Storage, show
 from roundwise.errors import DataError, InputError
+from roundwise.model.spec import Kind, from_spec, parse_spec
 from roundwise.noise import with_items
-from roundwise.spec import Kind, made, worded
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -54,10 +54,10 @@ def new(
 
     Example: roundwise new checkout --question best-arm --arms red,green,blue --binary
     """
-    from roundwise.studies import create_study
-    from roundwise.studies.guarantee import KEPT, guarantee_of
-    from roundwise.studies.settings import arm_names
-    from roundwise.studies.writing import asked_in_words
+    from roundwise.study import create_study
+    from roundwise.study.guarantee import KEPT, guarantee_of
+    from roundwise.study.settings import arm_names
+    from roundwise.study.transactions import asked_in_words
 
     if from_plan is not None:
         if question is not None or arms is not None or arms_file is not None:
@@ -73,7 +73,7 @@ def new(
             "arms": names,
             "noise": assumed.model,
             "delta": delta,
-            "policy": None if policy is None else made("policy", policy, trusted=True),
+            "policy": None if policy is None else from_spec("policy", policy, trusted=True),
             "max_batch": max_batch,
             "min_per_arm": min_per_arm,
             "budget": budget,
@@ -113,8 +113,8 @@ def _own(said: dict[Kind, str | None]) -> str:
     """What every command on this study needs for classes of the user's own, unless ROUNDWISE_OWN has them."""
     found = []
     for kind, text in said.items():
-        fields = {"name": ""} if text is None else worded(kind, text)
-        threshold = worded("threshold", fields["threshold"]) if "threshold" in fields else {"name": ""}
+        fields = {"name": ""} if text is None else parse_spec(kind, text)
+        threshold = parse_spec("threshold", fields["threshold"]) if "threshold" in fields else {"name": ""}
         found += [each["name"].partition(":")[0] for each in (fields, threshold) if ":" in each["name"]]
     known = os.environ.get("ROUNDWISE_OWN", "").split()
     return "".join(f"--own {module} " for module in dict.fromkeys(found) if module not in known)

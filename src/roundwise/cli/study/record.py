@@ -17,9 +17,9 @@ from roundwise.cli.study.common import Name, Storage, guarantee, show, show_of
 @app.command(rich_help_panel=STUDIES)
 def log(name: Name, storage: Storage = None, as_json: Json = False) -> None:
     """The record of a study: every entry, when, by whom, which file, how many rows."""
-    from roundwise.studies.report import events_of
-    from roundwise.studies.store import open_store
-    from roundwise.studies.words import day
+    from roundwise.report import events_of
+    from roundwise.report.wording import day
+    from roundwise.store import open_store
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)
@@ -52,7 +52,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write the whole record of a study to a file, for an archive or another machine."""
-    from roundwise.studies.store import open_store, write_log
+    from roundwise.store import open_store, write_log
 
     target = file_name(name, ".jsonl") if out is None else out
     check_output(target, theirs=False)
@@ -74,8 +74,8 @@ def import_study(
     as_json: Json = False,
 ) -> None:
     """Bring a study that was exported into a storage; its chain is checked, and all of it is computed again."""
-    from roundwise.studies.keeping import imported
-    from roundwise.studies.store import read_log
+    from roundwise.store import read_log
+    from roundwise.study.audit import imported
 
     entries = read_log(file)
     with progress(len(entries) - 1, "computing it again") as advance:
@@ -97,9 +97,9 @@ def verify(
 ) -> None:
     """Compute a study again from its record, and list what this version finds otherwise than it was recorded."""
     from roundwise._version import __version__
-    from roundwise.studies.guarantee import guarantee_of
-    from roundwise.studies.keeping import entry_of, verified
-    from roundwise.studies.store import open_store
+    from roundwise.store import open_store
+    from roundwise.study.audit import entry_of, verified
+    from roundwise.study.guarantee import guarantee_of
 
     with open_store(storage, create=False) as store:
         entries = store.read(name)

@@ -23,10 +23,10 @@ def ask(
 ) -> None:
     """What to do next: how many results of each arm. The same round until it is complete or closed."""
     from roundwise.noise import items_of
-    from roundwise.studies import load_study
-    from roundwise.studies.guarantee import guarantee_of
-    from roundwise.studies.report import report_of
-    from roundwise.studies.report.files import csv_text
+    from roundwise.report import report_of
+    from roundwise.report.export import csv_text
+    from roundwise.study import load_study
+    from roundwise.study.guarantee import guarantee_of
 
     check_output(out, theirs=False)
     with load_study(name, storage) as study:
@@ -75,7 +75,7 @@ def tell(
     as_json: Json = False,
 ) -> None:
     """Record results: rows arm,outcome; sums arm,count,total; or 0/1 results arm,count,successes."""
-    from roundwise.studies import load_study
+    from roundwise.study import load_study
 
     with load_study(name, storage) as study:
         found = study.tell(*(files or []), round_over=round_over, **said.words)

@@ -22,14 +22,14 @@ from typing import TypeVar
 from roundwise.arrays import Plain
 from roundwise.contract import check_classes
 from roundwise.errors import DataError, InputError, RoundwiseError, unknown
+from roundwise.model.problem import Problem, check_delta
+from roundwise.model.spec import Thing, from_spec, is_number, noise_from_spec, parameters_of, to_spec
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.policies.rounds import Rounds, shares
-from roundwise.problem import Problem, checked_delta
 from roundwise.questions import Question
 from roundwise.simulation.environments import Environment
 from roundwise.simulation.sweep.instances import LIMITS, Instance, instances, limit, several, split_in
-from roundwise.spec import Thing, is_number, made, noise_with, plain, settings
 
 Made = TypeVar("Made")
 TABLES = ("question", "instance", "policy", "noise")
@@ -66,10 +66,10 @@ class Cell:
         own = code_of(self.problem.question, self.problem.noise, self.policy)
         return {
             "roundwise": __version__,
-            "question": plain(self.problem.question),
+            "question": to_spec(self.problem.question),
             "instance": self.world,
-            "noise": plain(self.problem.noise),
-            "policy": plain(self.policy),
+            "noise": to_spec(self.problem.noise),
+            "policy": to_spec(self.policy),
             **({"own": own} if own else {}),
             "delta": self.problem.delta,
             "runs": self.runs,
@@ -89,8 +89,8 @@ class Cell:
         return {
             "question": self.question,
             "instance": self.instance,
-            "noise": _words(plain(self.problem.noise), {}),
-            "policy": _words(plain(self.policy), _usual(self.policy)),
+            "noise": _words(to_spec(self.problem.noise), {}),
+            "policy": _words(to_spec(self.policy), _usual(self.policy)),
             "delta": self.problem.delta,
             "seed": self.seed,
         }
@@ -131,7 +131,7 @@ def _grid(found: Plain, path: Path) -> Grid:
             raise unknown("setting of a sweep", key, (*TABLES, *LISTS, *LIMITS, "split"))
     lists = {key: several(key, found.get(key, default)) for key, default in LISTS.items()}
     for delta in lists["delta"]:
-        checked_delta(delta)
+        check_delta(delta)
     limits: Plain = {key: limit(key, found[key]) for key in LIMITS if key in found}
     if "split" in found:
         limits["split"] = split_in(found["split"])
@@ -139,7 +139,7 @@ def _grid(found: Plain, path: Path) -> Grid:
     sizes = {each.environment.arms for each in worlds}
     questions = _questions(_read(found, "question", path, lambda table: _question(table, sizes)))
     noises = _read(found, "noise", path, _assumption) if "noise" in found else [lambda world: world.noise]
-    policies = _read(found, "policy", path, lambda table: made("policy", table, trusted=True))
+    policies = _read(found, "policy", path, lambda table: from_spec("policy", table, trusted=True))
     cells: dict[str, Cell] = {}
     impossible: dict[str, None] = {}
     for (asked, question), one, noise, delta in product(questions.items(), worlds, noises, lists["delta"]):
@@ -197,23 +197,23 @@ def _question(table: Plain, sizes: set[int]) -> Question:
     """What is asked; how many arms a control is compared with is known where all instances have as many."""
     if "control" in table and "arms" not in table and len(sizes) == 1:
         table = {**table, "arms": min(sizes)}
-    return made("question", table, trusted=True)
+    return from_spec("question", table, trusted=True)
 
 
 def _assumption(table: Plain) -> Callable[[Environment], Noise]:
     """What the policies assume; checked here, where it is known in which table it stands."""
-    made("noise", table, trusted=True)
-    return lambda environment: noise_with(table, environment.sigma)
+    from_spec("noise", table, trusted=True)
+    return lambda environment: noise_from_spec(table, environment.sigma)
 
 
 def question_words(question: Question) -> str:
     """What a question is called, as on the command line."""
-    return _words(plain(question), _usual(question))
+    return _words(to_spec(question), _usual(question))
 
 
 def _questions(listed: list[Question]) -> dict[str, Question]:
     """The questions by what they are called."""
-    specs = [plain(question) for question in listed]
+    specs = [to_spec(question) for question in listed]
     words = [question_words(question) for question in listed]
     return dict(zip(_distinct(zip(words, specs, strict=True)), listed, strict=True))
 
@@ -248,7 +248,7 @@ def _words(spec: Plain, usual: Plain) -> str:
 
 def _usual(thing: Thing) -> Plain:
     """The settings that need not be given, with their values."""
-    return {key: each.usual for key, each in settings(type(thing)).items()}
+    return {key: each.usual for key, each in parameters_of(type(thing)).items()}
 
 
 def _numbers_alike(value: object) -> object:

@@ -12,9 +12,9 @@ from typing import Any
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown
+from roundwise.model.spec import is_number
 from roundwise.simulation.environments import BernoulliArms, Environment, GaussianArms, PoissonArms, RandomGaps
 from roundwise.simulation.replay import Replay
-from roundwise.spec import is_number
 
 LIMITS = ("max_samples", "max_batches", "budget", "round")
 WHOLE = {"runs": (1, 10**9), "seed": (0, 2**63 - 1)}  # a cell is in memory until it is stored, so runs have a limit

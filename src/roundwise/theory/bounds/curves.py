@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
+from roundwise.model.problem import Problem
 from roundwise.policies import PET, Policy
-from roundwise.problem import Problem
 from roundwise.questions.besides import tolerance_of
 from roundwise.simulation.environments import GaussianArms
 from roundwise.simulation.run import simulate

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
-from roundwise.problem import Problem, checked_delta
+from roundwise.model.problem import Problem, check_delta
 from roundwise.questions import Question
 from roundwise.questions.besides import several_right, tolerance_of
 from roundwise.questions.lower_bounds import sample_lower_bound
@@ -56,7 +56,7 @@ class Promise:
     tail: float | None = None  # c
 
     def __post_init__(self) -> None:
-        checked_delta(self.delta)
+        check_delta(self.delta)
         for name in ("complexity", "easiest", "gamma"):
             value = getattr(self, name)
             if not (value > 0 and math.isfinite(value)):
@@ -124,7 +124,7 @@ def chain_probability(
 
     `complexities` T*(mu^n), n = 0..N; `moves` D_n; `limits` x_n and `tails` c_n >= P_n(tau > x_n), n = 0..N-1.
     """
-    checked_delta(delta)
+    check_delta(delta)
     hard = np.asarray(complexities, dtype=np.float64)
     steps, limits, tails = (
         np.broadcast_to(np.asarray(each, dtype=np.float64), (len(hard) - 1,)) for each in (moves, limits, tails)
@@ -161,7 +161,7 @@ def geometric_probability(
 
     1 - N(2 delta + c) - sqrt(gamma ln(1/delta) / (2 (1/ratio - 1))) sum_n [1 + sqrt(T*(mu^0) ratio^-n D_n)].
     """
-    checked_delta(delta)
+    check_delta(delta)
     steps = np.asarray(moves, dtype=np.float64)
     number = np.arange(len(steps))
     each = 1 + np.sqrt(easiest * ratio ** -number.astype(np.float64) * steps)

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import InputError
+from roundwise.model.problem import Problem
 from roundwise.policies import PET
-from roundwise.problem import Problem
 from roundwise.questions.besides import several_right
 from roundwise.questions.lower_bounds import lower_bound_at
 from roundwise.theory.bounds import affine

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats
-from roundwise.problem import Problem
+from roundwise.model.problem import Problem
 from roundwise.theory.bounds.affine import Easing, easing, one_instance
 from roundwise.theory.bounds.lower import Promise, affine_certificate, chain_probability, expected_batches
 

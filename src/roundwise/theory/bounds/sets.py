@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from roundwise.errors import InputError
 from roundwise.questions import Complexity, Question
 from roundwise.questions.base import finite
-from roundwise.questions.program import certified, general
+from roundwise.solvers.program import certified, general
 from roundwise.theory.bounds.affine import pieces_at
 
 

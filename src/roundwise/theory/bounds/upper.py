@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from roundwise.errors import InputError
+from roundwise.model.problem import Problem
 from roundwise.policies import PET
-from roundwise.problem import Problem
-from roundwise.stopping import Counts, Mixture
+from roundwise.rules import Counts, Mixture
 from roundwise.theory.bounds.affine import one_instance
 from roundwise.theory.bounds.lower import Constants, stated_for
 

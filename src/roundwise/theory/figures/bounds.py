@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roundwise.errors import InputError
+from roundwise.model.problem import Problem
 from roundwise.policies import PET
-from roundwise.problem import Problem
 from roundwise.questions import BestArm, Question
 from roundwise.questions.besides import cells_of, level_of, tolerance_of
 from roundwise.theory.bounds.affine import centre, hardest_corner, instances, one_instance

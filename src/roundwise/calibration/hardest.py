@@ -1,0 +1,292 @@
+"""Each rule where its error was measured to come nearest to its bound: few cells, with runs enough to see a break.
+
+Ties of two arms, one mean on a level, a single claim at its margin: there the union over wrong answers costs nothing.
+The thresholds of the likelihood ratio and the rules of other authors are far below their bounds everywhere; for those
+the cells show how far. A row is a rule, a column a cell of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from roundwise.calibration.cells import Cell, Simulated, chunk_of
+from roundwise.calibration.changes import changes
+from roundwise.calibration.controls import conditions
+from roundwise.calibration.coverage import CLAIMED, ClaimsCovered, Covered
+from roundwise.calibration.laws import LAWS, Law
+from roundwise.calibration.live import SOURCES, WAYS, Lived
+from roundwise.calibration.rules import PROVED
+from roundwise.calibration.shapes import SHAPES, Shape
+from roundwise.errors import InputError
+from roundwise.noise import PairedBounded, items_of
+from roundwise.policies import (
+    LUCB,
+    PET,
+    BatchRacing,
+    Chances,
+    ClassicTrackAndStop,
+    Elimination,
+    Hillel,
+    Karpov,
+    Policy,
+    Rage,
+    RoundRobin,
+    Rounds,
+    TopTwo,
+    TrackAndStop,
+    Wager,
+)
+from roundwise.rules import GLR, Pairwise
+from roundwise.simulation.environments import Generator
+
+PART = "rules"
+STUDIES = 0.4  # delta of whole studies: they take a tenth of a second each, and the larger it is, the fewer are needed
+MANY, SOME, FEW = 10.0, 2.0, 0.5  # weights in the full run: vectorised runs, slower ones, whole studies
+STEADY, SMALL = Wager(first_pulls=10, growth=1.0), Wager(max_batch=120)
+BUDGET, SHORT_BUDGET = Rounds(Chances(), budget=1200), Rounds(Chances(eta=0.5), budget=220, round=70)
+
+
+def shape_of(name: str) -> Shape:
+    """The shape of this name."""
+    return next(each for each in SHAPES if each.name == name)
+
+
+def law_of(name: str) -> Law:
+    """The law of this name."""
+    return next(each for each in LAWS if each.name == name)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Several ways to count, each run by one of them at random."""
+
+    counts: tuple[Callable[[int, Generator], int], ...]
+
+    def __call__(self, runs: int, rng: Generator) -> int:
+        """In how many runs it happened."""
+        shares = rng.multinomial(runs, np.full(len(self.counts), 1 / len(self.counts)))
+        return sum(count(int(number), rng) for count, number in zip(self.counts, shares, strict=True) if number)
+
+
+def simulated(rule: str, shape: Shape, law: Law, policy: Policy, delta: float, batches: int | None = None) -> Cell:
+    """One cell of a rule."""
+    found = Simulated(shape, law, policy, delta, batches)
+    weight = MANY if items_of(law.noise) is None else SOME
+    column = f"{shape.name}; {law.name}; {policy.name}"
+    return Cell(PART, rule, column, delta, weight, found, chunk=chunk_of(shape, law), careless=found.careless)
+
+
+def hardest() -> Iterator[Cell]:
+    """Every rule."""
+    yield from _questions()
+    yield from _noises()
+    yield from _claims()
+    yield from _bounds()
+    yield from _thresholds()
+    yield from _declared()
+    yield from _studies()
+
+
+QUESTIONS: dict[str, Sequence[str]] = {
+    "best arm": ("best of 2, tie", "best of 5, tie", "best of 10, a pair ahead"),
+    "best arm within a tolerance": ("tolerance, 2 arms at its border", "tolerance, 5 arms at its border"),
+    "top k": ("top 2 of 4, tie at the cut", "top 2 of 4 within a tolerance"),
+    "above a level": ("above, 2 just above", "above within a tolerance"),
+    "minimum below": ("minimum just below", "minimum of 10 just not below"),
+    "any above": ("any above, just", "none of 10 above, just", "none of 10 above, within a tolerance"),
+    "statements": ("statements on levels, scaled", "control, margin just missed", "ranking of 4, ties"),
+    "largest": ("largest, against a constant", "largest, sums of groups"),
+    "arms with features": ("features, best of 5, tie", "features, above, 4 just below"),
+}
+
+
+def _questions() -> Iterator[Cell]:
+    """Bets for each kind of question, with normal results."""
+    for words, names in QUESTIONS.items():
+        for name in names:
+            yield simulated(f"Wager: {words}", shape_of(name), law_of("normal, sigma known"), STEADY, 0.05)
+
+
+def _noises() -> Iterator[Cell]:
+    """Bets in each noise model, with two questions."""
+    for law in LAWS[1:]:
+        shared = items_of(law.noise) is not None
+        for name in ("best of 2, tie", "any above, just"):
+            shape = shape_of(name)
+            if law.noise == PairedBounded(0.0, 1.0) and shape.separate:
+                continue  # the slowest of all: they are in the product
+            covered = {"everything": True, "differences": shape.compares, "one arm at a time": shape.separate}
+            if not covered[law.covers]:
+                continue
+            try:
+                Simulated(shape, law, STEADY, 0.05).problem()
+            except InputError:  # a rate below 0: the product says so
+                continue
+            policy, batches = (STEADY, 8 if shared else None) if law.name != "shared items, graded" else (SMALL, 20)
+            rule = f"Wager: results '{law.noise.name}'"
+            yield simulated(rule, shape, law, policy, 0.2 if shared else 0.1, batches)
+
+
+CLAIMS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Policy]]] = {
+    "without a budget": (
+        ("claims, one null", "claims, margin just met"),
+        ("normal, sigma known", "0/1, rate .5"),
+        (Chances(first_pulls=10),),
+    ),
+    "towards a budget": (
+        ("claims, one null", "claims, 4 nulls", "claims, 2 nulls and 2 effects", "claims, on both borders of futility"),
+        ("normal, sigma known", "0/1, rate .5", "counts, rate 5"),
+        (BUDGET, SHORT_BUDGET),
+    ),
+    "ratios": (
+        ("claims, ratio just missed",),
+        ("0/1, rate .5", "counts, rate 5"),
+        (BUDGET, SHORT_BUDGET, Chances(first_pulls=10)),
+    ),
+    "odds ratios": (("claims, odds ratio just missed",), ("0/1, rate .5",), (BUDGET, Chances(first_pulls=10))),
+    "independent": (
+        ("claims, 4 independent nulls", "claims, independent, 1 null and 3 effects"),
+        ("normal, sigma known", "0/1, rate .5"),
+        (Chances(first_pulls=10),),
+    ),
+    "shared items": (("claims, one null",), ("shared items, 0/1", "shared items, graded"), (SHORT_BUDGET,)),
+}
+
+
+def _claims() -> Iterator[Cell]:
+    for words, (shapes, laws, policies) in CLAIMS.items():
+        for name in shapes:
+            for place in laws:
+                for policy in policies:
+                    law = law_of(place)
+                    delta = 0.1 if items_of(law.noise) is None else 0.2
+                    cell = simulated(f"claims: {words}", shape_of(name), law, policy, delta)
+                    kind = {id(BUDGET): "a budget of 1200", id(SHORT_BUDGET): "a budget of 220"}
+                    yield replace(cell, column=f"{name}; {place}; {kind.get(id(policy), 'no budget')}")
+
+
+def _bounds() -> Iterator[Cell]:
+    shape = shape_of("best of 2, tie")
+    for name in ("normal, sigma known", "sigma unknown", "0/1, rate .5", "values in [0, 1]", "counts, rate 5"):
+        law = law_of(name)
+        for form in ("a mean, from below", "a mean, from above", "a difference"):
+            found = Covered(law, shape, form, 0.2)
+            yield Cell(PART, f"bounds: {form}", name, 0.2, SOME, found, chunk=100, careless=found.careless)
+    one = shape_of("claims, one null")
+    for words, policy in CLAIMED.items():
+        law = law_of("0/1, rate .5")
+        claimed = ClaimsCovered(law, one, policy, "single_lower", 0.3, 2)
+        yield Cell(
+            PART,
+            "bounds: claims",
+            f"single step, {law.name}; {words}",
+            0.3,
+            FEW,
+            claimed,
+            chunk=50,
+            careless=claimed.careless,
+        )
+
+
+def _thresholds() -> Iterator[Cell]:
+    """The likelihood ratio with every threshold that is proved."""
+    normal = law_of("normal, sigma known")
+    for threshold in PROVED:
+        rule = GLR(threshold)
+        tie, level = shape_of("best of 2, tie"), shape_of("minimum of 10 just not below")
+        for policy in (RoundRobin(stopping=rule, first_time=8.0), TrackAndStop(stopping=rule, first_time=8.0)):
+            yield simulated(f"likelihood ratio: {threshold.name}", tie, normal, policy, 0.1, 14)
+            if threshold != Pairwise():  # which does not fit this question
+                yield simulated(f"likelihood ratio: {threshold.name}", level, normal, policy, 0.1, 14)
+        yield simulated(f"likelihood ratio: {threshold.name}", tie, normal, PET(stopping=rule), 0.1)
+
+
+DECLARED: dict[str, tuple[Policy, int]] = {
+    "Elimination": (Elimination(first_pulls=5.0, growth=1.5), 20),
+    "Hillel et al.": (Hillel(), 14),
+    "Karpov et al.": (Karpov(), 14),
+    "batch racing": (BatchRacing(batch=100.0), 20),
+    "RAGE": (Rage(first_pulls=50.0), 14),
+    "LUCB": (LUCB(batch=20.0), 40),
+    "Track-and-Stop, pull by pull": (ClassicTrackAndStop(batch=50, stopping=GLR(Pairwise())), 12),
+    "top two": (TopTwo(batch=50, stopping=GLR(Pairwise())), 12),
+}
+
+
+def _declared() -> Iterator[Cell]:
+    """Rules of other authors, with their own tests or under a condition."""
+    for words, (policy, batches) in DECLARED.items():
+        for name in ("best of 2, tie", "best of 5, tie"):
+            yield simulated(words, shape_of(name), law_of("normal, sigma known"), policy, 0.1, batches)
+    for cell in conditions():
+        yield replace(cell, part=PART, row=cell.column, column=cell.row, weight=MANY)
+
+
+def _studies() -> Iterator[Cell]:
+    """Whole studies: told in every way, and changed under way."""
+    asked = (shape_of("best of 2, tie"), shape_of("any above, just"))
+    told = tuple(Lived(way, SOURCES[0], asked, 3, STUDIES) for way in WAYS)
+    yield Cell(PART, "studies: told in every way", SOURCES[0].law.name, STUDIES, FEW, Mixed(told), chunk=20)
+    every = list(changes(PART, "studies: changed under way", STUDIES, FEW))
+    for words, claims in (("bets", False), ("claims", True)):
+        mine = tuple(each.count for each in every if ("claims" in each.column) == claims)
+        yield Cell(PART, "studies: changed under way", words, STUDIES, FEW, Mixed(mine), chunk=20)
+
+
+@dataclass(frozen=True)
+class Break:
+    """How a copy of a rule is broken, and in which of its cells that shows."""
+
+    cell: str  # a part of the name of its column
+    times: float = 1.0  # bets against a bar that is so many times too low: 3 is 6.7 : 1 in place of 20 : 1
+    sigma: float = 1.0  # or a deviation that is assumed where it is 1
+
+
+BREAKS: dict[str, Break] = {  # the first whose name the rule begins with
+    "Wager: best arm within a tolerance": Break("5 arms", times=16.0),
+    "Wager: best arm": Break("best of 2", times=4.0),
+    "Wager: top k": Break("tie at the cut", times=8.0),
+    "Wager: above a level": Break("2 just above", times=8.0),
+    "Wager: minimum below": Break("minimum of 10", times=3.0),
+    "Wager: any above": Break("none of 10 above, just", times=3.0),
+    "Wager: statements": Break("ranking", times=9.0),
+    "Wager: largest": Break("constant", times=8.0),
+    "Wager: arms with features": Break("best of 5", times=10.0),
+    "Wager: results 'paired-bounded'": Break("graded", times=4.7),
+    "Wager: results 'paired-normal'": Break("any above", times=4.5),
+    "Wager: results": Break("any above", times=4.0),
+    "claims: ratios": Break("counts, rate 5; a budget of 1200", times=4.0),
+    "claims: odds ratios": Break("no budget", times=4.0),
+    "claims: independent": Break("3 effects; normal", times=4.0),
+    "claims: shared items": Break("shared items, 0/1", times=4.0),
+    "claims": Break("one null; 0/1", times=4.0),
+    "bounds: claims": Break("without a budget", times=3.2),
+    "bounds": Break("0/1, rate .5", times=4.7),
+    "likelihood ratio": Break("best of 2", sigma=0.25),
+    "Karpov et al.": Break("best of 2", sigma=0.1),
+    "batch racing": Break("best of 2", sigma=0.1),
+    "LUCB": Break("best of 2", sigma=0.1),
+    "Track-and-Stop, pull by pull": Break("best of 2", sigma=0.2),
+    "top two": Break("best of 2", sigma=0.2),
+    "agarwal": Break("best of 10", sigma=0.25),
+    "jin-2019": Break("best of 10, beside", sigma=0.1),
+    "": Break("best of 2", sigma=0.25),
+}
+
+
+def broken() -> Iterator[Cell]:
+    """A copy of each rule with more than twice the error that it states, which must be caught."""
+    rules: dict[str, list[Cell]] = {}
+    for each in hardest():
+        rules.setdefault(each.row, []).append(each)
+    for rule, mine in rules.items():
+        how = next(each for name, each in BREAKS.items() if rule.startswith(name))
+        cell = next((each for each in mine if how.cell in each.column and each.careless is not None), None)
+        if cell is None or cell.careless is None:  # whole studies run the rules above
+            continue
+        words = f"bar {how.times:g} times too low" if how.sigma == 1 else f"sigma {how.sigma:g} assumed where it is 1"
+        count = cell.careless(how.times, how.sigma)
+        yield replace(cell, part="controls", column=f"{words}; {cell.column}", count=count, must_fail=True, weight=0.5)

@@ -1,0 +1,390 @@
+"""Counting in every cell, on all cores, stored as it goes: an interrupted calibration goes on where it was."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from roundwise._version import __version__
+from roundwise.arrays import Plain
+from roundwise.calibration import cells, changes, controls, coverage, hardest, live
+from roundwise.calibration.cells import Cell, Refused
+from roundwise.errors import InputError
+from roundwise.simulation.summary import error_upper_bound
+from roundwise.simulation.workers import follow_parent
+
+FALSE_ALARM = 1e-3  # probability that a whole calibration calls anything broken although all is well
+TWICE, POWER = 2.0, 0.99  # a cell of the short calibration whose error is twice delta is caught with this probability
+LEAST = 10  # runs of any cell: fewer could never be called broken
+
+
+class Grid(NamedTuple):
+    """Every combination, in the order of the report."""
+
+    cells: Sequence[Cell]  # measured
+    refused: Sequence[Refused]  # or refused with a sentence
+
+
+@functools.cache
+def short() -> Sequence[Cell]:
+    """Every rule in the cells where its error is nearest to its bound, and broken copies of the rules."""
+    return [*hardest.hardest(), *hardest.broken()]
+
+
+@functools.cache
+def grid() -> Grid:
+    """All there are."""
+    every = (
+        *short(),
+        *cells.product(),
+        *live.paths(),
+        *changes.changes("live", "changed under way", 0.2, 0.1),
+        *coverage.bounds(),
+        *controls.conditions(),
+        *controls.reproductions(),
+        *controls.live_reproductions(),
+        *changes.reproductions(),
+        *controls.controls(),
+        *controls.violations(),
+    )
+    found: list[Cell] = []
+    refused: list[Refused] = []
+    for each in every:
+        if isinstance(each, Cell):
+            found.append(each)
+        else:
+            refused.append(each)
+    return Grid(found, refused)
+
+
+# ------------------------------------------------------------------------------------------------------ how many runs
+
+
+def runs_of(cell: Cell, runs: int) -> int:
+    """How many runs a cell gets if a cell of weight 1 gets so many."""
+    return max(LEAST, math.ceil(runs * cell.weight))
+
+
+def sizes_of(cells: Sequence[Cell], runs: int | None) -> dict[str, int]:
+    """The runs of each cell, by its digest; without a number so many that each has power by itself."""
+    if runs is not None:
+        return {cell.digest: runs_of(cell, runs) for cell in cells}
+    level = cell_level(len(cells))
+    return {cell.digest: runs_needed(cell.delta, level) for cell in cells}
+
+
+def cell_level(cells: int) -> float:
+    """The level of the test of each of so many cells: they share one half of the false alarms, rules the other."""
+    return FALSE_ALARM / 2 / cells
+
+
+def critical(runs: int, delta: float, level: float) -> int:
+    """The smallest count that has a chance below the level where the error is delta."""
+    from scipy.stats import binom
+
+    return int(binom.isf(level, runs, delta)) + 1
+
+
+def power_of(runs: int, delta: float, level: float, times: float = TWICE) -> float:
+    """The probability that an error of so many times delta is called broken: exact, from the binomial distribution."""
+    from scipy.stats import binom
+
+    return float(binom.sf(critical(runs, delta, level) - 1, runs, min(times * delta, 1.0)))
+
+
+@functools.cache
+def runs_needed(delta: float, level: float) -> int:
+    """The fewest runs with which an error of twice delta is caught with probability .99."""
+    if delta <= 0:
+        return LEAST
+    runs = LEAST
+    while power_of(runs, delta, level) < POWER:
+        runs += max(1, runs // 100)
+    return runs
+
+
+# ------------------------------------------------------------------------------------------------ what was counted
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A cell with what was counted in it."""
+
+    cell: Cell
+    runs: int
+    happened: int
+
+    @property
+    def rate(self) -> float:
+        """The share of the runs in which it happened."""
+        return self.happened / self.runs
+
+    @property
+    def upper(self) -> float:
+        """The exact 95 % upper confidence bound on its probability."""
+        return error_upper_bound(self.happened, self.runs)
+
+    @property
+    def chance(self) -> float:
+        """How likely so many are, or more, if the probability is just what is allowed."""
+        return tail_chance(self.happened, self.runs, self.cell.delta)
+
+    def broken(self, cells: int) -> bool:
+        """Whether it happened too often, beyond what chance allows among so many cells."""
+        return self.chance < cell_level(cells)
+
+    def as_it_should(self, cells: int) -> bool:
+        """Kept where it is promised; broken where it must be."""
+        return self.broken(cells) == self.cell.must_fail
+
+
+def tail_chance(happened: int, runs: int, delta: float) -> float:
+    """The probability of so many or more among the runs where each has probability delta."""
+    from scipy.special import bdtrc
+
+    return 1.0 if not happened else float(bdtrc(happened - 1, runs, delta))
+
+
+@dataclass(frozen=True)
+class RuleMeasured:
+    """All cells of one rule together.
+
+    If the rule keeps its promise in each, the sum over cells of one delta has at most the tail of a binomial
+    distribution; several deltas share the level.
+    """
+
+    rule: str
+    cells: Sequence[Measured]
+
+    @property
+    def runs(self) -> int:
+        """In all cells."""
+        return sum(each.runs for each in self.cells)
+
+    @property
+    def happened(self) -> int:
+        """In all cells."""
+        return sum(each.happened for each in self.cells)
+
+    @property
+    def allowed(self) -> float:
+        """How often it may happen on average, at most."""
+        return sum(each.runs * each.cell.delta for each in self.cells)
+
+    @property
+    def worst(self) -> Measured:
+        """The cell with the largest rate over delta."""
+        return max(self.cells, key=lambda each: each.rate / each.cell.delta)
+
+    @property
+    def chance(self) -> float:
+        """Of the least likely sum over the cells of one delta, times the number of deltas."""
+        found = []
+        deltas = {each.cell.delta for each in self.cells}
+        for delta in deltas:
+            mine = [each for each in self.cells if each.cell.delta == delta]
+            found.append(tail_chance(sum(each.happened for each in mine), sum(each.runs for each in mine), delta))
+        return min(1.0, len(deltas) * min(found))
+
+    def broken(self, rules: int) -> bool:
+        """Whether it happened too often in all cells together, beyond what chance allows among so many rules."""
+        return self.chance < FALSE_ALARM / 2 / rules
+
+
+def by_rule(found: Sequence[Measured]) -> list[RuleMeasured]:
+    """The cells of the part `rules`, rule by rule."""
+    rows: dict[str, list[Measured]] = {}
+    for each in found:
+        if each.cell.part == hardest.PART:
+            rows.setdefault(each.cell.row, []).append(each)
+    return [RuleMeasured(rule, mine) for rule, mine in rows.items()]
+
+
+class Failed(NamedTuple):
+    """A cell that could not be counted: why."""
+
+    cell: Cell
+    why: str
+
+
+class Counted(NamedTuple):
+    """What a calibration counted, and what it could not."""
+
+    found: list[Measured]
+    failed: list[Failed]
+
+
+# ------------------------------------------------------------------------------------------------------------ counting
+
+
+class Job(NamedTuple):
+    """One block of the runs of a cell, named so that it can be sent anywhere."""
+
+    digest: str
+    block: int
+    runs: int
+    seed: int
+
+
+def measured(
+    cells: Sequence[Cell],
+    runs: int | None,
+    folder: Path | None = None,
+    *,
+    seed: int = 1,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Counted:
+    """Every cell with its count; what the folder already holds is not counted again.
+
+    A block that raises, or whose worker dies, is tried once more, alone; then its cell has failed. Others go on.
+    """
+    sizes = sizes_of(cells, runs)
+    stored = Stored(folder, runs, seed)
+    known = {digest for digest in sizes if stored.counts.get(digest, (0, 0))[0] == sizes[digest]}
+    if progress is not None:
+        progress(sum(sizes[digest] for digest in known))
+    missing = [cell for cell in cells if cell.digest not in known]
+    counts, left = dict.fromkeys(sizes, 0), dict(sizes)
+    failed: dict[str, Failed] = {}
+    by_digest = {cell.digest: cell for cell in cells}
+    jobs = [job for cell in missing for job in _blocks(cell, sizes[cell.digest], seed)]
+    for job, happened in _counted(jobs, workers, by_digest):
+        left[job.digest] -= job.runs
+        if isinstance(happened, str):
+            failed[job.digest] = Failed(by_digest[job.digest], happened)
+        else:
+            counts[job.digest] += happened
+        if not left[job.digest] and job.digest not in failed:
+            stored.add(job.digest, sizes[job.digest], counts[job.digest])
+        if progress is not None:
+            progress(job.runs)
+    found = [Measured(cell, *stored.counts[cell.digest]) for cell in cells if cell.digest not in failed]
+    return Counted(found, list(failed.values()))
+
+
+def _blocks(cell: Cell, total: int, seed: int) -> Iterator[Job]:
+    for block in range(-(-total // cell.chunk)):
+        yield Job(cell.digest, block, min(cell.chunk, total - block * cell.chunk), seed)
+
+
+def _counted(jobs: Sequence[Job], workers: int, known: Mapping[str, Cell]) -> Iterator[tuple[Job, int | str]]:
+    """What each job counted, or why it could not, as they are done."""
+    _KNOWN.update(known)  # worker processes are copies of this one, or look cells up themselves
+    if workers == 1 or len(jobs) <= 1:
+        for job in jobs:
+            found = _count(job)
+            yield job, _count(job) if isinstance(found, str) else found
+        return
+    waiting = deque(jobs)
+    while waiting:
+        flying: dict[Future[int | str], Job] = {}
+        pool = ProcessPoolExecutor(workers, initializer=follow_parent)
+        try:
+            while waiting or flying:
+                while waiting and len(flying) < 2 * workers:
+                    job = waiting.popleft()
+                    flying[pool.submit(_count, job)] = job
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    found = future.result()  # raises if a worker died; then every job under way is suspected
+                    job = flying.pop(future)
+                    yield job, _alone(job) if isinstance(found, str) else found
+        except BrokenProcessPool:
+            for job in flying.values():
+                yield job, _alone(job)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _alone(job: Job) -> int | str:
+    """One job in a process of its own."""
+    with ProcessPoolExecutor(1, initializer=follow_parent) as pool:
+        try:
+            return pool.submit(_count, job).result()
+        except BrokenProcessPool:
+            return "its worker process died, perhaps because memory ran out"
+
+
+_KNOWN: dict[str, Cell] = {}
+
+
+def _count(job: Job) -> int | str:
+    """In how many of its runs it happened, or the error that was raised."""
+    if job.digest not in _KNOWN:
+        _KNOWN.update({each.digest: each for each in grid().cells})
+    rng = np.random.default_rng(np.random.SeedSequence(job.seed, spawn_key=(int(job.digest, 16), job.block)))
+    try:
+        return _KNOWN[job.digest].count(job.runs, rng)
+    except Exception as error:  # whatever it is, it is reported, and other cells go on
+        return f"{type(error).__name__}: {error}"
+
+
+class Stored:
+    """Counts in a folder, a line a cell; in memory only where there is no folder."""
+
+    def __init__(self, folder: Path | None, runs: int | None, seed: int) -> None:
+        self.counts: dict[str, tuple[int, int]] = {}
+        self._path = None if folder is None else folder / "counts.jsonl"
+        if self._path is None:
+            return
+        about = {"roundwise": __version__, "source": source(), "runs": runs, "seed": seed}
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if self._path.exists():
+                self._read(self._path, about)
+            else:
+                self._path.write_text(json.dumps(about) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{self._path} cannot be used: {error.strerror}. Give another folder.") from None
+
+    def _read(self, path: Path, about: Plain) -> None:
+        text = path.read_text(encoding="utf-8")
+        if not text.endswith("\n"):  # cut by a kill
+            path.write_text(text + "\n", encoding="utf-8")
+        lines = [_parsed(line) for line in text.splitlines()]
+        if not lines or lines[0] != about:
+            raise InputError(
+                f"{path} holds counts of other runs, another seed or another version of the code. "
+                "Give another folder, or remove it."
+            )
+        for line in lines[1:]:
+            if line is not None:  # a line that was cut is counted again
+                self.counts[line["cell"]] = (line["runs"], line["happened"])
+
+    def add(self, digest: str, runs: int, happened: int) -> None:
+        """Keep one more count."""
+        self.counts[digest] = (runs, happened)
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"cell": digest, "runs": runs, "happened": happened}) + "\n")
+
+
+def _parsed(line: str) -> Plain | None:
+    try:
+        found: Plain = json.loads(line)
+    except ValueError:
+        return None
+    return found
+
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def source() -> str:
+    """A digest of every file of the package: counts of other code say nothing about this."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]

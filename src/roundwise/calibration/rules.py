@@ -1,0 +1,120 @@
+"""Every policy and stopping rule that claims a guarantee, and rules that must be caught."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Bools
+from roundwise.model.batch import Batch, Plan, Trial
+from roundwise.model.problem import Problem
+from roundwise.policies import (
+    LUCB,
+    PET,
+    BatchRacing,
+    Chances,
+    ClassicTrackAndStop,
+    Elimination,
+    Hillel,
+    Karpov,
+    Policy,
+    Rage,
+    RoundRobin,
+    Rounds,
+    TopTwo,
+    TrackAndStop,
+    Wager,
+)
+from roundwise.policies.limited import Limited
+from roundwise.questions import BestArm
+from roundwise.questions.base import Answer
+from roundwise.rules import GLR, Pairwise, StoppingRule, Threshold
+from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.rules.thresholds import THRESHOLDS
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy with its stopping rule, by name."""
+
+    name: str
+    policy: Policy
+    shifts: bool = False  # also where all arms of a batch move together, if differences are asked for
+    weight: float = 1.0  # its share of the runs
+    batches: int | None = None  # its horizon, if not that of the others; then for few arms only
+    likelihood: bool = False  # whether it stops by the likelihood ratio, which not every question has
+
+
+@dataclass(frozen=True)
+class NaiveT(StoppingRule[Batch]):
+    """Two arms: stop as soon as a t test at the level delta is significant. What people do, and must not."""
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Batch:
+        """Nothing seen."""
+        nothing = np.zeros((*runs, problem.arms))
+        return Batch(nothing, nothing, nothing)
+
+    def fold(self, problem: Problem, kept: Batch, plan: Plan, batch: Batch) -> Batch:
+        """All results together."""
+        counts, totals = kept.counts + batch.counts, kept.totals + batch.totals
+        scatter = kept.scatter if batch.scatter is None or kept.scatter is None else kept.scatter + batch.scatter
+        return Batch(counts, totals, scatter)
+
+    def stops(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether the two-sided test says so now."""
+        from scipy.stats import t as student
+
+        kept: Batch = trial.kept
+        counts, sizes = kept.counts, np.maximum(kept.counts, 1.0)
+        freedom = np.maximum(counts.sum(axis=-1) - counts.shape[-1], 1.0)
+        scatter = np.zeros_like(counts) if kept.scatter is None else kept.scatter
+        variance = scatter.sum(axis=-1) / freedom * (1.0 / sizes).sum(axis=-1)
+        means = kept.totals / sizes
+        away = np.abs(means[..., 0] - means[..., 1]) / np.sqrt(np.maximum(variance, 1e-300))
+        return np.asarray(away > student.isf(problem.delta / 2, freedom))
+
+    def answer(self, problem: Problem, trial: Trial) -> Answer:
+        """The larger mean."""
+        return problem.question.answer(trial.record.means)
+
+    def doubt(self, problem: Problem) -> str:
+        """It is wrong."""
+        return "no guarantee: a t test repeated at every look"
+
+
+def _glr(threshold: Threshold) -> tuple[Rule, ...]:
+    name, rule = threshold.name, GLR(threshold)
+    return (
+        Rule(f"PET, {name}", PET(stopping=rule), weight=0.3, likelihood=True),
+        Rule(f"Round Robin, {name}", RoundRobin(stopping=rule, first_time=200.0), weight=0.3, likelihood=True),
+        Rule(f"Track-and-Stop, {name}", TrackAndStop(stopping=rule, first_time=200.0), weight=0.3, likelihood=True),
+    )
+
+
+PROVED = [each for each in THRESHOLDS.values() if each.doubt(Problem(BestArm(), arms=2)) is None]
+
+RULES: tuple[Rule, ...] = (
+    Rule("Wager", Wager(first_pulls=10, growth=1.0), shifts=True, weight=2.0),
+    Rule("Wager, first 30", Wager(), shifts=True),
+    Rule("Wager, first 4", Wager(first_pulls=4, growth=0.6), shifts=True),
+    Rule("Wager, no shifts", Wager(stopping=EProcessRule(shifts=False), first_pulls=10)),
+    Rule("Wager, batches at a price", Wager(batch_price=200.0), shifts=True, weight=0.5),
+    Rule("Wager, limited", Wager(first_pulls=10, max_batch=4000, min_per_arm=2), shifts=True, weight=0.5),
+    Rule("Wager, 300 small batches", Wager(first_pulls=4, max_batch=12), shifts=True, weight=0.5, batches=300),
+    Rule("Chances", Chances(first_pulls=10), shifts=True),
+    Rule("Chances, budget", Rounds(Chances(), budget=1200), shifts=True, weight=2.0),
+    Rule("Chances, short budget", Rounds(Chances(eta=0.5), budget=220, round=70), shifts=True),
+    *(rule for threshold in PROVED for rule in _glr(threshold)),
+    Rule("Elimination", Elimination(first_pulls=50.0, growth=2.0), weight=0.3),
+    Rule("Hillel", Hillel(), weight=0.3),
+    Rule("Karpov", Karpov(), weight=0.3),
+    Rule("BatchRacing", BatchRacing(batch=1000.0), weight=0.3),
+    Rule("Rage", Rage(first_pulls=50.0), weight=0.3),
+    Rule("LUCB", LUCB(batch=200.0), weight=0.3),
+    Rule(
+        "Classic Track-and-Stop", ClassicTrackAndStop(batch=50, stopping=GLR(Pairwise())), weight=0.1, likelihood=True
+    ),
+    Rule("Top two", TopTwo(batch=50, stopping=GLR(Pairwise())), weight=0.1, likelihood=True),
+    Rule("PET, limited", Limited(PET(), max_batch=4000, min_per_arm=1), weight=0.3, likelihood=True),
+)

@@ -1,0 +1,301 @@
+"""Which column of a table is what: as the user said, by its name, or guessed from what is in it; and what else a user
+may say of a file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, fields
+from typing import Literal, NamedTuple, TypedDict
+
+from roundwise.arrays import Facts, Plain
+from roundwise.errors import DataError, InputError
+from roundwise.formats.messages import listed, quoted, refusal, spoken
+
+ACCEPTED = (
+    "Give the columns arm,outcome (one row a result), arm,count,total (sums; also squares, the sum of squared values), "
+    "arm,count,successes (0/1 outcomes), or one column for each arm; or name yours with --arm-column and "
+    "--outcome-column."
+)
+_NAMES: dict[str, tuple[str, ...]] = {
+    "arm": (),
+    "outcome": ("value", "reward", "result"),
+    "count": ("n",),
+    "total": ("sum",),
+    "successes": (),
+    "squares": (),
+}
+_SUMS = ("count", "total", "successes", "squares")
+_TO_COME = "still_to_come"  # a column of what is asked for: a round is no table of results
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a user's tables are called, where they have names of their own.
+
+    >>> Columns(arm="variant").over(Columns(arm="group", outcome="converted"))
+    Columns(arm='variant', outcome='converted', id=None, time=None, item=None)
+    """
+
+    arm: str | None = None
+    outcome: str | None = None
+    id: str | None = None  # of one row, user or patient: no id counts twice
+    time: str | None = None
+    item: str | None = None  # of what several arms were tried on: a question, a plate
+
+    def __post_init__(self) -> None:
+        named = [name.strip() if isinstance(name, str) else name for name in asdict(self).values() if name is not None]
+        for name in named:
+            if not isinstance(name, str) or not name:
+                raise InputError("The name of a column is empty. Give it as it stands in the header of the file.")
+        if len({name.casefold() for name in named}) < len(named):
+            raise InputError("One column is named twice. Give the arm, the outcome, ids, times and items one each.")
+
+    def over(self, other: Columns) -> Columns:
+        """These names, and those of `other` where there is none."""
+        own, rest = asdict(self), asdict(other)
+        return Columns(**{key: rest[key] if own[key] is None else own[key] for key in own})
+
+    def payload(self) -> dict[str, str]:
+        """The names as JSON."""
+        return {key: name for key, name in asdict(self).items() if name is not None}
+
+    @classmethod
+    def from_payload(cls, payload: Facts) -> Columns:
+        """The names that `payload` was made of."""
+        return cls(**{each.name: payload.get(each.name) for each in fields(cls)})
+
+
+NAMELESS = Columns()  # names that every table may have
+
+
+WATCH = "watch "  # before the title of a column that is not used but may identify units, as a role
+
+
+class Layout(NamedTuple):
+    """Where the columns are, by what they mean."""
+
+    form: Literal["rows", "sums", "successes", "wide"]
+    places: dict[str, int]  # "arm", "outcome", ..., "id", "time", "item"; in a wide table also the name of each arm
+    titles: dict[str, str]  # the same, as the user wrote them
+    unused: tuple[str, ...]
+    guessed: tuple[str, ...] = ()  # what was found by the values alone
+
+    @property
+    def squares(self) -> bool:
+        """Whether sums of squares are there."""
+        return "squares" in self.places
+
+
+Guess = Callable[[str, Sequence[int]], list[int]]  # "arm" or "outcome", and places -> those that could be it
+
+
+def known_titles(columns: Columns, arms: Collection[str]) -> set[str]:
+    """Everything a header may say, in small letters: it tells the delimiter of a text table."""
+    known = {name for name, others in _NAMES.items() for name in (name, *others)}
+    known |= {name.strip().casefold() for name in columns.payload().values()}
+    return known | {arm.casefold() for arm in arms}
+
+
+def layout(
+    where: str,
+    header: Sequence[str],
+    arms: Collection[str] = (),
+    hint: str = "",
+    columns: Columns | None = None,
+    guess: Guess | None = None,
+) -> Layout:
+    """The layout of a table with this header; `guess` looks at the cells where the header does not tell."""
+    columns = columns or Columns()
+    titles = [title.strip() for title in header]
+    places = {role: _place(where, titles, role, name) for role, name in columns.payload().items()}
+    named = set(places)
+    places |= _by_name(where, titles, places)
+    if columns.outcome is not None:  # then the others are only columns with a common name
+        places = {role: place for role, place in places.items() if role not in _SUMS}
+    wide = _wide(where, titles, arms, places)
+    if wide is not None:
+        return wide
+    guessed = {} if _no_header(titles, arms) else _guessed(where, titles, places, guess)
+    has = places.keys() | guessed.keys()
+    places |= guessed
+    complete: list[tuple[Literal["rows", "sums", "successes"], tuple[str, ...]]] = []
+    if {"arm", "outcome"} <= has:
+        complete.append(("rows", ("arm", "outcome")))
+    if {"arm", "count", "total"} <= has:
+        complete.append(("sums", ("arm", "count", "total", *(("squares",) if "squares" in has else ()))))
+    if {"arm", "count", "successes"} <= has:
+        complete.append(("successes", ("arm", "count", "successes")))
+    if not complete:
+        raise _wrong(where, titles, has, arms, hint)
+    form, roles = complete[0]
+    if len(complete) > 1 or (form == "rows" and "count" in has and "outcome" not in named):
+        mixed = [titles[places[n]] for n in ("outcome", "count", "total", "successes") if n in has]
+        raise refusal(
+            where,
+            f"the columns {listed(mixed)} can be read in more than one way.",
+            f"Remove or rename those that do not belong, or name the one that counts: --outcome-column. {ACCEPTED}",
+        )
+    if form != "rows" and {"id", "item"} & named:
+        raise refusal(
+            where,
+            "sums have no ids and no items.",
+            "Give one row a result, or leave --id-column and --item-column out.",
+        )
+    roles += tuple(role for role in ("id", "time", "item") if role in places)
+    return _layout(form, roles, places, titles, guessed)
+
+
+def _layout(
+    form: Literal["rows", "sums", "successes", "wide"],
+    roles: Sequence[str],
+    places: Mapping[str, int],
+    titles: Sequence[str],
+    guessed: Collection[str] = (),
+) -> Layout:
+    used = {role: places[role] for role in roles}
+    unused = tuple(title for i, title in enumerate(titles) if title and i not in used.values())
+    return Layout(form, used, {role: titles[place] for role, place in used.items()}, unused, tuple(guessed))
+
+
+def _place(where: str, titles: Sequence[str], role: str, name: str) -> int:
+    """Where the column is that the user named."""
+    name = name.strip()
+    at = [i for i, title in enumerate(titles) if title == name]
+    at = at or [i for i, title in enumerate(titles) if title.casefold() == name.casefold()]
+    if len(at) == 1:
+        return at[0]
+    found = [title for title in titles if title]
+    near = difflib.get_close_matches(name[:100], [title[:100] for title in found[:500]], n=1, cutoff=0.6)
+    hint = f" Did you mean {quoted(near[0])}?" if near else ""
+    said = f"there is no column {quoted(name)}" if not at else f"there are {len(at)} columns {quoted(name)}"
+    raise refusal(
+        where, f"{said}, only {listed(found)}.{hint}" if not at else f"{said}.", f"Name it with --{role}-column NAME."
+    )
+
+
+def _by_name(where: str, titles: Sequence[str], named: Mapping[str, int]) -> dict[str, int]:
+    """Where each known column is: under its own name, or else under another that means the same."""
+    folded = [title.casefold() for title in titles]
+    places: dict[str, int] = {}
+    for name, others in _NAMES.items():
+        if name in named:
+            continue
+        at = [i for i, title in enumerate(folded) if title == name and i not in named.values()]
+        at = at or [i for i, title in enumerate(folded) if title in others and i not in named.values()]
+        if len(at) > 1:
+            raise refusal(
+                where,
+                f"the columns {listed([titles[i] for i in at])} all mean '{name}'.",
+                f"Keep one of them, called '{name}'"
+                + (f", or say --{name}-column." if name in ("arm", "outcome") else "."),
+            )
+        if at:
+            places[name] = at[0]
+    return places
+
+
+def _wide(where: str, titles: Sequence[str], arms: Collection[str], places: Mapping[str, int]) -> Layout | None:
+    """One row an item and one column an arm, if no column has arms or outcomes and two arms or more have a column."""
+    if {"arm", "outcome"} & places.keys():
+        return None
+    extras = {role: places[role] for role in ("id", "time", "item") if role in places}
+    at = [(title, i) for i, title in enumerate(titles) if title in arms and i not in extras.values()]
+    if len(at) < 2:
+        return None
+    found = dict(at)
+    if len(found) < len(at):
+        twice = next(title for title, i in at if found[title] != i)
+        raise refusal(where, f"there are two columns {quoted(twice)}.", "Give every arm one column.")
+    every = {**{f"arm {title}": i for title, i in at}, **extras}
+    return _layout("wide", tuple(every), every, titles)
+
+
+def _no_header(titles: Sequence[str], arms: Collection[str]) -> bool:
+    """Whether the first line looks like results."""
+    return any(title in arms or title[:1].isdigit() for title in titles)
+
+
+def _guessed(where: str, titles: Sequence[str], places: Mapping[str, int], guess: Guess | None) -> dict[str, int]:
+    """The arm and the outcome where no header tells them and the cells of one column alone could be them."""
+    found: dict[str, int] = {}
+    if guess is None or _TO_COME in titles:
+        return found
+    sums = {"count", "total"} <= places.keys() or {"count", "successes"} <= places.keys()
+    for role in ("arm", "outcome"):
+        if role in places or (role == "outcome" and (sums or not {"arm"} <= places.keys() | found.keys())):
+            continue
+        taken = {*places.values(), *found.values()}
+        could = guess(role, [i for i, title in enumerate(titles) if title and i not in taken])
+        if len(could) > 1:
+            what = "has the arms" if role == "arm" else "is the outcome"
+            raise refusal(
+                where,
+                f"it is not clear which column {what}: it could be {listed([titles[i] for i in could])}.",
+                f"Say --{role}-column NAME.",
+            )
+        if could:
+            found[role] = could[0]
+    return found
+
+
+def _wrong(where: str, titles: Sequence[str], has: Set[str], arms: Collection[str], hint: str) -> DataError:
+    found = [title for title in titles if title]
+    if "arm" not in has:
+        missing = "arm"
+    else:
+        missing = "count" if {"total", "successes"} & has else "total" if "count" in has else "outcome"
+    if _TO_COME in titles and not has & {*_SUMS}:
+        return refusal(where, "this is a round that was asked for; it has no results.", f"Write them down. {ACCEPTED}")
+    said = f"found {listed(found)}, but no column '{missing}'." if found else "the header is empty."
+    if found and found[0] in arms:
+        return refusal(where, said, f"The first line must be the header. {ACCEPTED}")
+    near = difflib.get_close_matches(missing, [title.casefold()[:40] for title in found[:500]], n=1, cutoff=0.6)
+    if near:
+        said += f" Did you mean '{missing}' by {quoted(next(t for t in found if t.casefold()[:40] == near[0]))}?"
+    return refusal(where, said, f"{hint}{ACCEPTED}")
+
+
+class Words(TypedDict, total=False):
+    """The same as keywords of `Study.tell` and `Study.amend`."""
+
+    columns: Columns | None
+    ignore_arms: str | Sequence[str]
+    missing: str | None
+    cumulative: bool
+    again: bool
+    average_ids: bool
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was said of a file, beside what is fixed in the study."""
+
+    columns: Columns | None = None  # names of columns; those of the study where there is none
+    ignore_arms: str | Sequence[str] = ()  # names (a list, or with commas between them) that are no arms; "*" for all
+    missing: str | None = None  # why rows have no outcome: they are then counted as missing
+    cumulative: bool = False  # it is a running total: what is recorded is taken off
+    again: bool = False  # all of it is new, whatever it looks like
+    average_ids: bool = False  # several rows of one id are one result, their mean
+
+    def __post_init__(self) -> None:
+        if self.missing is not None and not self.missing.strip():
+            raise InputError("The reason why outcomes are missing is empty. Say it in a few words: it is recorded.")
+        if self.cumulative and self.again:
+            raise InputError(spoken("A file is a running total (--cumulative) or all new (--new), not both."))
+        if self.columns is not None and not isinstance(self.columns, Columns):
+            raise InputError("`columns` must be Columns(arm=..., outcome=..., id=..., time=..., item=...).")
+
+    def plain(self) -> Plain:
+        """What was said, as JSON."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        said = {key: value for key, value in said.items() if value not in (None, (), "", False)}
+        if self.columns is not None:
+            said["columns"] = self.columns.payload()
+        return said | ({"ignore_arms": list(self.ignored)} if self.ignored else {})
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The names that are left out."""
+        names = self.ignore_arms.split(",") if isinstance(self.ignore_arms, str) else self.ignore_arms
+        return tuple(str(name).strip() for name in names if str(name).strip())

@@ -1,0 +1,337 @@
+"""What was known before a batch: estimates and their variances, protected against shifts that hit a whole batch.
+
+A result of arm j in batch r is mu_j + s_r + noise, where the shift s_r (a season, a new grader) is common to all arms.
+Least squares over both removes the shifts from every difference of means. The system to solve has the size of the
+number of batches (the arms are eliminated), or of the number of arms once there are many more batches than that: from
+then on batches are no longer kept one by one, so what is kept stays bounded however many there are.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Floats, total, zeros
+from roundwise.model.batch import Batch
+from roundwise.questions.base import Halfspaces, quiet
+
+CROWD = 100  # with more arms there are rules for those that crowd near the top
+FEW = 16  # batches up to which a loop over pairs of them is faster than one stacked array
+_PAIRS, _SMALL = 3, 20_000  # from so many batches on they are worked on at once, if these are no more numbers
+_LOOSE = 1e-9  # a prior on the shifts, so wide that it matters only where a shift cannot be told from the means
+
+
+class EarlierBatches(NamedTuple):
+    """Batches that are no longer kept one by one: what they say of differences within batches.
+
+    The normal equations of the means once the shift s_r of every batch is eliminated: A mu = b up to a constant.
+    """
+
+    system: Floats  # (K, K), A = sum over batches of diag(n) - n n'/w, where w is what came back in the batch
+    right: Floats  # (K), b = sum over batches of t - n T/w, where T is the total of all arms
+    first: Floats  # (K), results of each arm in the first batch that had any
+    batches: int
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> EarlierBatches:
+        """No batch."""
+        return cls(np.zeros((*shape, shape[-1])), np.zeros(shape), np.zeros(shape), 0)
+
+    def plus(self, counts: Floats, totals: Floats) -> EarlierBatches:
+        """With one more batch."""
+        share = counts / _weight(counts)[..., None]
+        system = self.system + _diagonal(counts) - share[..., None] * counts[..., None, :]
+        right = self.right + (totals - share * total(totals)[..., None])
+        return EarlierBatches(system, right, np.where(self.first > 0, self.first, counts), self.batches + 1)
+
+
+class Past(NamedTuple):
+    """All batches so far, as sums, and one by one as long as they are few."""
+
+    counts: Floats  # (K), N
+    totals: Floats  # (K)
+    scatter: Floats  # (K), sum of squares about each batch's own mean, as far as it is known
+    freedom: Floats  # (K), their degrees of freedom
+    history: tuple[tuple[Floats, Floats], ...]  # counts and totals of each batch; of the last one if there are many
+    earlier: EarlierBatches | None = None  # the batches that are not in the history
+    pairs: Past | None = None  # of every two arms on the items of both, as sums alone (`Batch.pairs`)
+
+    @classmethod
+    def none(cls, shape: tuple[int, ...]) -> Past:
+        """Before the first batch."""
+        nothing = zeros(shape)
+        return cls(nothing, nothing, nothing, nothing, ())
+
+    def plus(self, batch: Batch, same_batch: bool = False) -> Past:
+        """The past with one more batch, or with one more part of the last batch."""
+        history, earlier = self.history, self.earlier
+        if same_batch and history:
+            counts, totals = history[-1]
+            history = (*history[:-1], (counts + batch.counts, totals + batch.totals))
+        else:
+            history = (*history, (batch.counts, batch.totals))
+        if earlier is not None or len(history) > max(FEW, batch.counts.shape[-1]):
+            earlier = EarlierBatches.none(self.counts.shape) if earlier is None else earlier
+            for counts, totals in history[:-1]:
+                earlier = earlier.plus(counts, totals)
+            history = history[-1:]
+        scatter, freedom = self.scatter, self.freedom
+        if batch.scatter is not None:
+            scatter, freedom = scatter + batch.scatter, freedom + np.maximum(batch.counts - 1.0, 0.0)
+        counts, totals = self.counts + batch.counts, self.totals + batch.totals
+        return Past(counts, totals, scatter, freedom, history, earlier, _with_pairs(self.pairs, batch.pairs))
+
+    @property
+    def batches(self) -> int:
+        """How many batches there were."""
+        return len(self.history) + (0 if self.earlier is None else self.earlier.batches)
+
+    @property
+    def first(self) -> Floats:
+        """The results of each arm in the first batch that had any. (K)"""
+        found = np.zeros_like(self.counts) if self.earlier is None else self.earlier.first
+        for counts, _ in self.history:
+            found = np.where(found > 0, found, counts)
+        return found
+
+    @property
+    def means(self) -> Floats:
+        """The pooled means; 0 for an arm without results."""
+        return self.totals / np.maximum(self.counts, 1.0)
+
+
+def _with_pairs(before: Past | None, new: Batch | None) -> Past | None:
+    """The differences of every two arms with those of one more batch."""
+    if new is None:
+        return before
+    before = Past.none(new.counts.shape) if before is None else before
+    return before.plus(new)._replace(history=(), earlier=None)
+
+
+class FormEstimate(NamedTuple):
+    """What the past says of some forms of the means: their estimate, and its variance per unit of sigma^2."""
+
+    pieces: Halfspaces  # (P, S)
+    value: Floats  # (P), less the offset
+    leverage: Floats  # (P), infinite for an arm without results
+
+
+class BatchShiftFit(NamedTuple):
+    """How well the shifts of the batches are known; the first has none."""
+
+    shares: Floats  # (K, R), share of each arm's results that came in batch r = 2..R
+    covariance: Floats  # (R, R), of the shifts, per unit of sigma^2
+
+    def leverage(self, spread: Floats, pieces: Halfspaces) -> Floats:
+        """The variance of forms of the means, given what it would be without shifts. (P)"""
+        weights = [form_values(self.shares[..., r], pieces) for r in range(self.shares.shape[-1])]
+        if len(weights) <= FEW:
+            twice = 2 * self.covariance
+            for r, one in enumerate(weights):
+                found = one * self.covariance[..., r, r, None]
+                for s in range(r):
+                    found += weights[s] * twice[..., r, s, None]
+                found *= one
+                spread = spread + found
+        else:
+            stacked = np.stack(weights, axis=-1)
+            for r, one in enumerate(weights):
+                spread = spread + one * total(stacked * self.covariance[..., None, r, :])
+        return np.maximum(spread, 0.0)
+
+    def solved(self, arms: NDArray[np.intp], own: Floats, before: Floats, right: Floats) -> tuple[Floats, Floats]:
+        """V^-1 times the right side, and the diagonal of V: a batch's own variance and that of the means before it.
+
+        Of one run, for some arms. V = diag + S C S', by the formula of Woodbury.
+        """
+        plain, shares = own + before, self.shares[arms]
+        over = shares / plain[:, None]
+        inner = np.linalg.inv(self.covariance) + shares.T @ over
+        found = right / plain[:, None] - over @ np.linalg.solve(inner, over.T @ right)
+        return found, plain + ((shares @ self.covariance) * shares).sum(axis=-1)
+
+
+class ArmMeanFit(NamedTuple):
+    """How well the means are known when there are more batches than arms."""
+
+    covariance: Floats  # (K, K), of the means, per unit of sigma^2
+
+    def leverage(self, spread: Floats, pieces: Halfspaces) -> Floats:
+        """The variance of forms of the means, given what it would be without shifts. (P)"""
+        found = np.zeros_like(spread)
+        for i, arm in enumerate(np.eye(self.covariance.shape[-1])):
+            row = self.covariance[..., i, :]
+            found = found + form_values(np.broadcast_to(arm, row.shape), pieces) * form_values(row, pieces)
+        return np.where(np.isfinite(spread), np.maximum(found, 0.0), np.inf)
+
+    def solved(self, arms: NDArray[np.intp], own: Floats, before: Floats, right: Floats) -> tuple[Floats, Floats]:
+        """The same."""
+        covariance = self.covariance[np.ix_(arms, arms)] + np.diag(own)
+        return np.asarray(np.linalg.solve(covariance, right), dtype=np.float64), np.diag(covariance).copy()
+
+
+class Estimates(NamedTuple):
+    """What was known before a batch: estimates, what their variance needs, and the past they come from."""
+
+    past: Past
+    means: Floats  # (K), without the shifts (then known up to a constant)
+    variance: Floats  # (), a guess at the variance of one result
+    fit: BatchShiftFit | ArmMeanFit | None = None  # if there are shifts
+
+    def forecast(self, pieces: Halfspaces) -> FormEstimate:
+        """What the past says of these forms."""
+        return FormEstimate(pieces, form_values(self.means, pieces) - pieces.offsets, self._leverage(pieces))
+
+    def error(self, forecast: FormEstimate) -> Floats:
+        """The standard error of each form. (P)"""
+        return np.sqrt(self.variance[..., None] * forecast.leverage)
+
+    @quiet
+    def _leverage(self, pieces: Halfspaces) -> Floats:
+        spread = form_variances(1.0 / self.past.counts, pieces)
+        return spread if self.fit is None else self.fit.leverage(spread, pieces)
+
+
+def signal_share(known: Estimates) -> Floats:
+    """The share of the variance of the estimated means that is not noise: near 1 once arms are told apart. ()"""
+    counts = known.past.counts
+    seen = counts > 0
+    number = np.maximum(seen.sum(axis=-1), 2.0)
+    noise = known.variance * total(np.where(seen, 1.0 / np.maximum(counts, 1.0), 0.0)) / number
+    means = np.where(seen, known.means, 0.0)
+    away = np.where(seen, means - (total(means) / number)[..., None], 0.0)
+    return np.clip(1 - noise * (number - 1) / np.maximum(total(away * away), 1e-300), 0.0, 1.0)
+
+
+def estimate_from(past: Past, variance: Floats, shifts: bool) -> Estimates:
+    """What the past tells; with `shifts`, means from differences within batches only."""
+    if not shifts or past.batches < 2:
+        return Estimates(past, past.means, variance)
+    return _known_by_batch(past, variance) if past.earlier is None else _known_by_arm(past, past.earlier, variance)
+
+
+def _known_by_batch(past: Past, variance: Floats) -> Estimates:
+    """The arms eliminated: a system for the shifts of all batches but the first."""
+    pooled, later = past.means, past.history[1:]
+    safe = np.maximum(past.counts, 1.0)
+    size = len(later)
+    runs = past.counts.shape[:-1][::-1]
+    shares = [counts / safe for counts, _ in later]
+    if size > _PAIRS and size**2 * past.counts.size <= _SMALL:
+        system, right = _all_at_once(past, shares)
+    else:
+        system, right = np.empty((size, size, *runs)), np.empty((size, *runs))  # runs contiguous
+        every = np.stack([counts for counts, _ in later], axis=-2) if size > FEW else None
+        product = zeros(past.counts.shape)
+        for r, (counts, totals) in enumerate(later):
+            if every is not None:  # where a loop over pairs of batches takes longer, batches before the arms
+                system[r, : r + 1] = -total(shares[r][..., None, :] * every[..., : r + 1, :]).transpose()
+            else:
+                for s in range(r + 1):
+                    system[r, s] = total(np.multiply(shares[r], later[s][0], out=product)).transpose()
+                np.negative(system[r, : r + 1], out=system[r, : r + 1])
+            system[:r, r] = system[r, :r]
+            system[r, r] += _weight(counts).transpose()
+            right[r] = total(totals - counts * pooled).transpose()
+    covariance = _inverse(system)
+    means = pooled
+    for r in range(size):
+        shift = total((covariance[r] * right).transpose())
+        means = means - shares[r] * shift[..., None]
+    each = np.stack([share.transpose() for share in shares]).transpose()
+    return Estimates(past, means, variance, BatchShiftFit(each, covariance.transpose()))
+
+
+def _all_at_once(past: Past, shares: list[Floats]) -> tuple[Floats, Floats]:
+    """The same system and right side where that is small: all pairs of batches together."""
+    counts = np.stack([counts for counts, _ in past.history[1:]])
+    totals = np.stack([totals for _, totals in past.history[1:]])
+    system, right = -total(np.stack(shares)[:, None] * counts), total(totals - counts * past.means)
+    upper, at = _above(len(counts)), np.arange(len(counts))
+    system[upper] = system.swapaxes(0, 1)[upper]
+    system[at, at] += _weight(counts)
+    runs = range(1, right.ndim)[::-1]  # contiguous
+    return np.ascontiguousarray(system.transpose(0, 1, *(i + 1 for i in runs))), right.transpose(0, *runs)
+
+
+@lru_cache(maxsize=FEW)
+def _above(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The places above the diagonal of a matrix."""
+    return np.triu_indices(size, 1)
+
+
+def _inverse(system: Floats) -> Floats:
+    """Of symmetric positive definite matrices, runs last: for small ones by Gauss and Jordan, all runs at once."""
+    size = len(system)
+    if size > FEW:
+        return np.ascontiguousarray(np.linalg.inv(system.transpose()).transpose())
+    for p in range(size):  # in place: no pivots are needed
+        column, scale = system[:, p].copy(), 1.0 / system[p, p]
+        row = system[p] * scale
+        system -= column[:, None] * row
+        system[p] = row
+        np.multiply(column, -scale, out=system[:, p])
+        system[p, p] = scale
+    return system
+
+
+def _known_by_arm(past: Past, within: EarlierBatches, variance: Floats) -> Estimates:
+    """The shifts eliminated: a system for the means of all arms, of which the N-weighted mean is the pooled one."""
+    for counts, totals in past.history:
+        within = within.plus(counts, totals)
+    share = past.counts / _weight(past.counts)[..., None]  # one constant is free: N'mu = T fixes it, for the digits
+    system = within.system + share[..., None] * past.counts[..., None, :] + _diagonal((past.counts == 0) * 1.0)
+    right = within.right + share * total(past.totals)[..., None]
+    covariance = np.asarray(np.linalg.inv(system), dtype=np.float64)
+    return Estimates(past, total(covariance * right[..., None, :]), variance, ArmMeanFit(covariance))
+
+
+def _weight(counts: Floats) -> Floats:
+    """The results of a batch, and a little for the prior on its shift. (K)->()"""
+    amount = counts.sum(axis=-1)  # whole numbers: exact in any order
+    return np.asarray(amount + _LOOSE * (1.0 + amount))
+
+
+def _diagonal(values: Floats) -> Floats:
+    return values[..., None] * np.eye(values.shape[-1])
+
+
+def form_values(values: Floats, pieces: Halfspaces) -> Floats:
+    """sum_s factors_s values[arms_s]. (K)->(P)"""
+    if pieces.pairs:
+        return arm_of(values, pieces, 0) - arm_of(values, pieces, 1)
+    return total(pieces.coefficients * all_arms(values, pieces))
+
+
+@quiet
+def form_variances(values: Floats, pieces: Halfspaces) -> Floats:
+    """sum_s factors_s^2 values[arms_s], where infinite values count only if their factor does. (K)->(P)"""
+    if pieces.pairs:
+        return arm_of(values, pieces, 0) + arm_of(values, pieces, 1)
+    factors = pieces.coefficients
+    return total(np.where(factors != 0, factors**2 * all_arms(values, pieces), 0.0))
+
+
+def arm_of(values: Floats, pieces: Halfspaces, s: int) -> Floats:
+    """The values of the first (s = 0) or second arm of each pair. (K)->(P)"""
+    if s == 1 and pieces.each:
+        return values
+    return _picked(values, pieces.arms[..., s])
+
+
+def all_arms(values: Floats, pieces: Halfspaces) -> Floats:
+    """The values of all arms of each piece. (K)->(P, S)"""
+    arms = pieces.arms
+    if not any(arms.strides[:-2]):
+        return values.transpose()[arms[(0,) * (arms.ndim - 2)].transpose()].transpose()
+    return np.take_along_axis(values, arms.reshape(*arms.shape[:-2], -1), axis=-1).reshape(arms.shape)
+
+
+def _picked(values: Floats, arms: NDArray[np.intp]) -> Floats:
+    """The values of these arms, which may be other ones in every run. (K),(P)->(P)"""
+    if any(arms.strides[:-1]):
+        return np.take_along_axis(values, arms, axis=-1)
+    return values.transpose()[arms[(0,) * (arms.ndim - 1)]].transpose()  # the same ones: faster, runs contiguous

@@ -1,0 +1,129 @@
+"""What bets are placed on, and where: forms of the means and levels, pairs and single arms; shared by the models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Bools, Floats, zeros
+from roundwise.model.batch import Batch
+from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of, form_values, form_variances
+from roundwise.noise.mixture import HUGE
+from roundwise.questions.base import Halfspaces, quiet
+
+MOST = 1e100  # above this, or below its inverse, nothing is bet on: products would overflow
+
+
+def means_of(batch: Batch) -> tuple[Floats, Floats]:
+    """Means of a batch, and 1/counts: infinite, hence no bet, for an arm without results. (K), (K)"""
+    with np.errstate(divide="ignore"):
+        return batch.totals / np.maximum(batch.counts, 1.0), 1.0 / batch.counts
+
+
+def on_forms(batch: Batch, forecast: FormEstimate) -> tuple[Floats, Floats, Floats, Floats]:
+    """Each form less its offset and its variance per unit of sigma^2, in the past; the same in the batch. (P) each"""
+    means, spread = means_of(batch)
+    pieces = forecast.pieces
+    return (
+        forecast.value,
+        forecast.leverage,
+        form_values(means, pieces) - pieces.offsets,
+        form_variances(spread, pieces),
+    )
+
+
+@quiet
+def on_levels(
+    known: Estimates, batch: Batch, level: Floats | float, above: Bools
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """The same for the distance of each arm's mean from a level. (K) each"""
+    sign = np.where(above, 1.0, -1.0)
+    means, spread = means_of(batch)
+    return sign * (known.past.means - level), 1.0 / known.past.counts, sign * (means - level), spread
+
+
+def pairs_among(pieces: Halfspaces) -> Bools:
+    """Which pieces say that their first arm exceeds their second by the offset, and nothing else. (P)"""
+    if pieces.pairs:
+        return np.ones(pieces.offsets.shape, dtype=np.bool_)
+    factors = pieces.coefficients
+    if factors.shape[-1] < 2:
+        return np.zeros(factors.shape[:-1], dtype=np.bool_)
+    return (factors[..., 0] == 1) & (factors[..., 1] == -1) & (factors[..., 2:] == 0).all(axis=-1)
+
+
+def singles_among(pieces: Halfspaces) -> tuple[Bools, NDArray[np.intp], Floats]:
+    """Which pieces are about one arm only, and of each piece the arm that counts most and its factor. (P)"""
+    factors = pieces.coefficients
+    here = np.abs(factors).argmax(axis=-1)[..., None]
+    arm = np.take_along_axis(pieces.arms, here, axis=-1)[..., 0]
+    factor = np.take_along_axis(factors, here, axis=-1)[..., 0]
+    return np.asarray((factors != 0).sum(axis=-1) == 1), arm, factor
+
+
+def pair_sums(past: Past, batch: Batch, pieces: Halfspaces) -> list[Floats]:
+    """Total and count of the first arm of each piece, then of the second: of the past, then of the batch. (P) each"""
+    each = (past.totals, past.counts), (batch.totals, batch.counts)
+    return [arm_of(values, pieces, s) for sums in each for s in (0, 1) for values in sums]
+
+
+def of_arm(values: Floats, arm: NDArray[np.intp]) -> Floats:
+    """The values of one arm of each piece. (K)->(P)"""
+    runs = np.broadcast_shapes(values.shape[:-1], arm.shape[:-1])
+    values, arm = np.broadcast_to(values, (*runs, values.shape[-1])), np.broadcast_to(arm, (*runs, arm.shape[-1]))
+    return np.take_along_axis(values, arm, axis=-1)
+
+
+def placed(bet: Callable[..., Floats], need: Floats, *inputs: Floats | Bools) -> Floats:
+    """The bet where something is needed, 0 elsewhere: bets are elementwise, so only those are computed."""
+    wanted = (need > 0).transpose()  # runs are contiguous, so the transpose is faster to pick from
+    logs = zeros(need.shape)
+    if wanted.any():
+        logs.transpose()[wanted] = bet(*(np.broadcast_to(each, need.shape).transpose()[wanted] for each in inputs))
+    return logs
+
+
+def sized(sizes: Floats, logs: Callable[[Floats], Floats]) -> Floats:
+    """The log factors of a steady bet where its size is positive and finite, 0 elsewhere."""
+    good = np.isfinite(sizes) & (sizes > 0)
+    return np.where(good, logs(np.where(good, sizes, 0.0)), 0.0)
+
+
+def counted(*counts: Floats, least: float = 1 / MOST, most: float = MOST) -> Bools:
+    """Where all counts (exposures, levels, variances) are positive and can be reckoned with."""
+    good = np.ones(counts[0].shape, dtype=np.bool_)
+    for count in counts:
+        good &= (count > least) & (count < most)
+    return good
+
+
+def totalled(good: Bools, *totals: Floats) -> Bools:
+    """Where, beside, no total is negative or too large to be reckoned with."""
+    for each in totals:
+        good = good & (each >= 0) & (each < MOST)
+    return good
+
+
+def centre(past_a: Floats, n_past_a: Floats, past_b: Floats, n_past_b: Floats, n_a: Floats, n_b: Floats) -> Floats:
+    """A guess at the common mean under the null: past means, half a success in all added, weighted as the new batch is.
+
+    With these weights the drift that equals the true difference bets exactly on the true rates.
+    """
+    half = 0.5 / (n_past_a + n_past_b)
+    mean_a = (past_a / n_past_a + half) / (1.0 + half + half)
+    mean_b = (past_b / n_past_b + half) / (1.0 + half + half)
+    return np.minimum(mean_a * (n_a / (n_a + n_b)) + mean_b * (n_b / (n_a + n_b)), 1.0 - 1e-12)
+
+
+def parted(m: Floats, margin: Floats, up: Floats, down: Floats) -> tuple[Floats, Floats]:
+    """Centres of the two arms, the margin apart, whose average weighted as the new batch is stays near m."""
+    m_b = np.clip(m - down * margin, np.maximum(0.0, -margin), np.minimum(1.0, 1.0 - margin))
+    return m_b + margin, m_b
+
+
+@np.errstate(all="ignore")
+def steady_gaussian_bet(sizes: Floats, new: Floats, error: Floats) -> Floats:
+    """exp(q z - q^2/2), z = new / error: `new` is sub-Gaussian, less the value. `(k),(),()->(k)`"""
+    return sized(sizes, lambda q: q * (np.clip(new / error, -HUGE, HUGE) - q / 2))

@@ -1,0 +1,210 @@
+"""Where a question is not to be answered at a sensible cost: what can be, with its numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from roundwise.arrays import Floats, Plain
+from roundwise.errors import InputError
+from roundwise.noise import Noise
+from roundwise.planning.forecast import Ends, Quantiles, ahead, quantiles, without_budget
+from roundwise.planning.quantities import exact, share, whole
+from roundwise.planning.request import Expected, Wish
+from roundwise.planning.tradeoff import guessed
+from roundwise.questions import BestArm, Question, TopK
+from roundwise.questions.besides import cells_of, features_of, level_of, open_to_arms, seeks_best, tolerance_of
+from roundwise.study.transactions import asked_in_words
+
+RUNS = 100
+ENOUGH = 0.8  # chance of an answer within the budget from which nothing else is looked for
+SENSIBLE = 300_000  # results that are a lot, where no budget says what is
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instead:
+    """Another question, or more means for the same one, and what it would take."""
+
+    kind: str  # tolerance, top-k, fewer arms, budget
+    words: str
+    value: float
+    samples: Quantiles
+    batches: Quantiles
+    within_budget: float
+
+    def plain(self) -> Plain:
+        """As JSON."""
+        return {
+            "kind": self.kind,
+            "words": self.words,
+            "value": self.value,
+            "samples": self.samples.plain(),
+            "batches": self.batches.plain(),
+            "within_budget": self.within_budget,
+        }
+
+
+def instead_of(wish: Wish, expected: Expected, needed: Quantiles) -> tuple[Instead, ...]:
+    """What could be asked instead if these were the means, each simulated; those that are no easier are left out."""
+    found = []
+    for kind, value, easier, means in _others(wish, expected):
+        other = guessed(easier, dataclasses.replace(expected, means=means))
+        ends, limited = _simulated(other, means)
+        if ends is None or limited is None:
+            continue
+        samples, batches, within = quantiles(ends.samples), quantiles(ends.batches), float(limited.decided.mean())
+        if samples.typical >= 0.9 * needed.typical:
+            continue
+        words = f"to ask '{asked_in_words(other.settings)}'"
+        numbers = f"typically {whole(samples.typical)} results, {whole(samples.p95)} in 19 of 20 studies"
+        chance = "" if wish.budget is None else f"; an answer within {exact(wish.budget)} in {share(within)}"
+        found.append(
+            Instead(
+                kind=kind,
+                words=f"{words}: {numbers}{chance}",
+                value=value,
+                samples=samples,
+                batches=batches,
+                within_budget=within,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: each.samples.typical))
+
+
+def larger_budget(wish: Wish, samples: Quantiles, batches: Quantiles) -> Instead | None:
+    """The same question with as many results as 19 of 20 studies need."""
+    if wish.budget is None or not np.isfinite(samples.p95) or samples.p95 <= wish.budget:
+        return None
+    words = f"a budget of {whole(samples.p95)} in place of {exact(wish.budget)}: an answer in 19 of 20 studies"
+    return Instead(kind="budget", words=words, value=samples.p95, samples=samples, batches=batches, within_budget=0.95)
+
+
+def larger_budgets(wish: Wish, expected: Expected) -> tuple[Instead, ...]:
+    """Claims with twice the budget, and with four times: at least one that is true is shown so often."""
+    if wish.budget is None:
+        return ()
+    found = []
+    for factor in (2, 4):
+        more = dataclasses.replace(wish, budget=factor * wish.budget)
+        ends = ahead(more.problem, more.acting, more.world(expected.means), runs=RUNS, seed=wish.seed)
+        right = np.asarray(more.question.answer(np.asarray(expected.means)), dtype=np.bool_)
+        one = float(ends.shown[:, right].any(axis=-1).mean()) if right.any() else 0.0
+        words = f"a budget of {exact(more.budget or 0)}: at least one true claim is shown in {share(one)}"
+        samples, batches = quantiles(ends.samples), quantiles(ends.batches)
+        found.append(
+            Instead(
+                kind="budget",
+                words=words,
+                value=float(more.budget or 0),
+                samples=samples,
+                batches=batches,
+                within_budget=one,
+            )
+        )
+    return tuple(found)
+
+
+def _simulated(wish: Wish, means: tuple[float, ...]) -> tuple[Ends | None, Ends | None]:
+    """As if there were no budget, and within it; nothing where there is nothing to find, or the policy does not fit."""
+    if not np.isfinite(wish.question.complexity(np.asarray(means)).value):
+        return None, None
+    try:
+        wish.acting.check(wish.problem)
+    except InputError:
+        return None, None
+    world, problem = wish.world(means), wish.problem
+    limited = ahead(problem, wish.acting, world, runs=RUNS, seed=wish.seed)
+    if limited.decided.all():
+        return limited, limited
+    free = ahead(problem, without_budget(wish.acting), world, runs=RUNS, seed=wish.seed, most_rounds=200)
+    return free.until_decided, limited
+
+
+Other = tuple[str, float, Wish, tuple[float, ...]]  # kind, its number, what is then planned, means
+
+
+def _others(wish: Wish, expected: Expected) -> list[Other]:
+    """Easier questions at the same means."""
+    means = np.asarray(expected.means)
+    return [*_with_tolerance(wish, expected, means), *_other_numbers(wish, means), *_fewer_arms(wish, means)]
+
+
+def _with_tolerance(wish: Wish, expected: Expected, means: Floats) -> Iterator[Other]:
+    """The same question, where a difference of the size that is asked about does not matter, or one of twice that."""
+    gap = _gap(wish.question, means) or expected.lead or 0.0
+    for tolerance in sorted({float(f"{each:.6g}") for each in _tolerances(gap, wish.noise, means)}):
+        if tolerance > tolerance_of(wish.question):
+            easier = _tolerating(wish.question, tolerance)
+            if easier is not None:
+                yield "tolerance", tolerance, dataclasses.replace(wish, question=easier), expected.means
+
+
+def _tolerating(question: Question, tolerance: float) -> Question | None:
+    """The question with a tolerance, if it has any."""
+    if not hasattr(question, "tolerance"):
+        return None
+    try:
+        found: Question = dataclasses.replace(question, tolerance=tolerance)  # type: ignore[type-var]
+    except (InputError, TypeError):  # out of range, or not a field of its own
+        return None
+    return found
+
+
+def _gap(question: Question, means: Floats) -> float:
+    """The smallest difference that has to be shown: between arms, or from a level."""
+    level, ranked = level_of(question), np.sort(means)[::-1]
+    if level is not None:
+        return float(np.abs(means - level).min())
+    k = _number_sought(question)
+    return 0.0 if k is None else float(ranked[k - 1] - ranked[k])
+
+
+def _number_sought(question: Question) -> int | None:
+    """How many of the best are asked for, if that is what is asked."""
+    if seeks_best(question):
+        return 1
+    k: int | None = getattr(question, "k", None)
+    return k
+
+
+def _other_numbers(wish: Wish, means: Floats) -> Iterator[Other]:
+    """The best k, where a larger gap lies behind the k-th."""
+    k = _number_sought(wish.question)
+    gaps = -np.diff(np.sort(means)[::-1])
+    if k is None or len(gaps) < 2:
+        return
+    behind = np.where(np.arange(1, len(gaps) + 1) == k, -1.0, gaps)
+    best = int(behind.argmax()) + 1
+    if behind[best - 1] > 0:
+        easier: Question = BestArm() if best == 1 else TopK(best)
+        yield "top-k", best, dataclasses.replace(wish, question=easier), tuple(means.tolist())
+
+
+def _fewer_arms(wish: Wish, means: Floats) -> Iterator[Other]:
+    """The same of half the arms: those that look like what is sought."""
+    least = (_number_sought(wish.question) or 1) + 1
+    fewer = max((len(means) + 1) // 2, least)
+    of_any = open_to_arms(wish.question) or level_of(wish.question) is not None  # it speaks of no arm by itself
+    if not of_any or features_of(wish.question) is not None or fewer >= len(means) or wish.split is not None:
+        return
+    sought = means if cells_of(wish.question) == "some below a level" else -means
+    kept = np.sort(np.argsort(sought, kind="stable")[:fewer])
+    if (sample := wish.costs.sample) is not None:
+        sample = tuple(sample[i] for i in kept)
+    other = dataclasses.replace(
+        wish,
+        names=tuple(wish.names[i] for i in kept),
+        costs=dataclasses.replace(wish.costs, sample=sample),
+    )
+    yield "fewer arms", fewer, other, tuple(float(each) for each in means[kept])
+
+
+def _tolerances(lead: float, noise: Noise, means: Floats) -> list[float]:
+    """A difference that may not matter: the lead itself, and twice that."""
+    if lead > 0:
+        return [lead, 2 * lead]
+    spread = float(np.sqrt(means[0] * (1 - means[0]))) if noise.outcome.rates else 1.0
+    return [float(f"{0.05 * spread:.1g}"), float(f"{0.1 * spread:.1g}")]

@@ -1,0 +1,334 @@
+"""Beside a plan: what a fixed design needs, and what no method can stay below.
+
+Of a fixed design results are dealt out in fixed shares, with one look at the end and no betting. Normal approximations,
+as in every textbook of sample sizes. For each comparison j that the right answer consists of, with gap_j > 0 between
+what is compared and its offset, and N results in all, the estimate has the variance v_j/N (at the offset v0_j/N), and
+the comparison is shown if it exceeds z sqrt(v0_j/N). So one is shown with this `power` if
+
+    N = (z sqrt(v0) + z_power sqrt(v))^2 / gap^2.
+
+Rates (counts) are pooled at the offset 0. The level of one comparison is delta over their number (Bonferroni); against
+a control z is Dunnett's, from the correlation that the shared control makes. Where the answer needs all comparisons,
+`power` is that of all of them together; against a control, of the claim with the largest effect.
+
+With several looks (O'Brien and Fleming 1979) the estimate is looked at when 1/L, 2/L, ... of the results are there, and
+is a Brownian motion on [0, 1] that must pass one constant; the largest number of results grows by the inflation factor,
+the expected one shrinks (Jennison and Turnbull 2000, chapters 2 and 19, by recursive integration).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Floats, Plain
+from roundwise.deadline import check_deadline
+from roundwise.errors import InputError, said
+from roundwise.model.problem import Problem
+from roundwise.noise import Noise, family_of, items_of
+from roundwise.planning.scenarios import deviations
+from roundwise.questions import Question, besides
+from roundwise.questions.lower_bounds import lower_bound_at, own_lower_bound
+
+DRAWS = 40_000  # of the estimates, for the power of several comparisons together; at most,
+FEWEST_DRAWS = 2_000  # and at least,
+WORK = 2**32  # draws times comparisons times arms: from here on fewer are drawn
+CHUNK = 2**21  # draws times comparisons that are kept at a time
+MOST_FORMS = 2**24  # comparisons times arms: beyond these there is no fixed design to speak of
+
+
+MOST_COMPARISONS = 20_000  # of an answer: of the top 100 among 200 there are 10 000
+MOST_ARMS = 2_000  # of a plan that somebody waits for
+
+
+def check_size(question: Question, arms: int) -> None:
+    """Raise an InputError where a forecast would take more memory than a server gives to one request."""
+    if arms > MOST_ARMS or comparisons(question, arms) > MOST_COMPARISONS:
+        raise InputError(
+            f"Forecasts of more than {MOST_ARMS} arms, or of answers that consist of more than {MOST_COMPARISONS} "
+            f"comparisons, are not made here. Use {said('`plan`', '`roundwise plan`')} on a machine of your own."
+        )
+
+
+def comparisons(question: Question, arms: int) -> int:
+    """Of how many comparisons an answer consists."""
+    if besides.one_by_one(question):
+        return len(besides.line_words(question, [""] * arms))
+    if question.pieces(arms) is None:  # any arm beyond a level: one comparison an arm
+        return arms
+    return int(question.halfspaces(question.answer(np.zeros(arms)), arms).offsets.size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looks:
+    """A group-sequential design: as many looks as our study typically has rounds."""
+
+    looks: int
+    most: float  # results if nothing is shown before the end
+    expected: float  # results on average, with these means
+
+    def plain(self) -> Plain:
+        """As JSON."""
+        return {"looks": self.looks, "most": self.most, "expected": self.expected}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedDesign:
+    """One look at the end, shares fixed in advance."""
+
+    samples: float  # in all
+    critical: float  # z
+    comparisons: int
+    power: float
+    method: str
+    sequential: Looks | None = None
+
+    def scaled(self, factor: float) -> FixedDesign:
+        """The same with so many times the results: what must be asked for where some never come back."""
+        looks = self.sequential
+        if looks is not None:
+            looks = Looks(looks=looks.looks, most=factor * looks.most, expected=factor * looks.expected)
+        return dataclasses.replace(self, samples=factor * self.samples, sequential=looks)
+
+    def plain(self) -> Plain:
+        """As JSON."""
+        return {
+            "samples": self.samples,
+            "critical": self.critical,
+            "comparisons": self.comparisons,
+            "power": self.power,
+            "method": self.method,
+            "sequential": None if self.sequential is None else self.sequential.plain(),
+        }
+
+
+def fixed_design(
+    problem: Problem,
+    means: Sequence[float],
+    *,
+    power: float = 0.9,
+    shares: Sequence[float] | None = None,
+    looks: int | None = None,
+    deviation: float | None = None,
+) -> FixedDesign | None:
+    """The fixed design for these means, None where there is none: ties, or no comparisons that make up the answer."""
+    mu = np.asarray(means, dtype=np.float64)
+    if besides.features_of(problem.question) is not None or items_of(problem.noise) is not None:
+        return None
+    claims = besides.one_by_one(problem.question)
+    found = _comparisons(problem, mu)
+    if found is None:
+        return None
+    forms, offsets = found
+    gaps = forms @ mu - offsets
+    weights = np.full(problem.arms, 1 / problem.arms) if shares is None else np.asarray(shares) / np.sum(shares)
+    number = len(gaps)
+    against, null = _variances(problem.noise, mu, forms, offsets, weights, deviation)
+    best = int((gaps / np.sqrt(np.maximum(against, 1e-300))).argmax())
+    if gaps[best] <= 0 or not (claims or (gaps > 0).all()):
+        return None
+    critical, method = float(-ndtri(problem.delta / number)), "one look, Bonferroni"
+    if claims:
+        control = besides.control_of(problem.question)
+        if control is not None:
+            critical, method = (
+                dunnett(problem.delta, tuple(_correlations(forms, weights, control))),
+                "one look, Dunnett",
+            )
+        root = (critical * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]
+        samples = float(root**2)
+    else:
+        samples = _enough(critical, gaps, forms, null, _each(problem.noise, mu, weights, deviation), power)
+    sequential = None
+    if looks is not None and looks > 1 and (claims or number == 1):
+        level = problem.delta / number
+        once = (-ndtri(level) * math.sqrt(null[best]) + ndtri(power) * math.sqrt(against[best])) / gaps[best]
+        inflation, expected = obrien_fleming(min(looks, 20), level, power)
+        sequential = Looks(looks=min(looks, 20), most=float(once**2 * inflation), expected=float(once**2 * expected))
+    method = method if number > 1 else "one look"
+    return FixedDesign(
+        samples=samples, critical=critical, comparisons=number, power=power, method=method, sequential=sequential
+    )
+
+
+def _comparisons(problem: Problem, means: Floats) -> tuple[Floats, Floats] | None:
+    """Forms and offsets of what must be shown: every claim, or all that the right answer consists of. (P, K), (P)"""
+    question = problem.question
+    if besides.one_by_one(question):  # odds are no linear form of the means
+        forms, levels = getattr(question, "forms", None), getattr(question, "levels", None)
+        return None if forms is None or getattr(question, "odds", False) else (np.asarray(forms), np.asarray(levels))
+    try:
+        pieces = question.halfspaces(question.answer(means), problem.arms)
+    except InputError:
+        return None
+    if pieces.offsets.size * problem.arms > MOST_FORMS:
+        return None
+    return pieces.dense(problem.arms), np.asarray(pieces.offsets)
+
+
+def _each(noise: Noise, means: Floats, shares: Floats, deviation: float | None) -> Floats:
+    """The variance of each arm's estimate, times the results in all. (K)"""
+    return deviations(noise, means, deviation) ** 2 / shares
+
+
+def _variances(
+    noise: Noise, means: Floats, forms: Floats, offsets: Floats, shares: Floats, deviation: float | None
+) -> tuple[Floats, Floats]:
+    """Of each comparison, times the results in all: with these means, and at its offset. (P)"""
+    against = forms**2 @ _each(noise, means, shares, deviation)
+    family = family_of(noise)
+    if family is None or noise.outcome.normal:  # deviations do not depend on means
+        return against, against
+    null = against.copy()
+    for j, (form, offset) in enumerate(zip(forms, offsets, strict=True)):
+        arms = np.flatnonzero(form)
+        if arms.size == 1 and abs(form[arms[0]]) == 1:  # against a level
+            null[j] = family.variance(abs(offset)) / shares[arms[0]]
+        elif arms.size == 2 and form.sum() == 0 and abs(form[arms[0]]) == 1 and offset == 0:
+            rate = (means[arms] * shares[arms]).sum() / shares[arms].sum()
+            null[j] = family.variance(rate) * (1 / shares[arms]).sum()
+    return against, null
+
+
+def _enough(critical: float, gaps: Floats, forms: Floats, null: Floats, each: Floats, power: float) -> float:
+    """Results with which all comparisons are shown together, with probability `power`.
+
+    With estimates gap + noise/sqrt(N) all are shown as soon as sqrt(N) >= max_j (z sqrt(v0_j) - noise_j)/gap_j, so the
+    answer is a quantile over draws of the noise; for a single comparison it is the formula above.
+    """
+    if len(gaps) == 1:
+        spread = math.sqrt(float(forms[0] ** 2 @ each))
+        return float(((critical * math.sqrt(null[0]) + ndtri(power) * spread) / gaps[0]) ** 2)
+    draws = int(np.clip(WORK // forms.size, FEWEST_DRAWS, DRAWS))
+    half = np.random.default_rng(1).standard_normal((draws // 2, len(each)))
+    scaled, needed, roots = forms.T / gaps, critical * np.sqrt(null) / gaps, []
+    step = max(CHUNK // len(gaps), 1)
+    for start in range(0, len(half), step):
+        check_deadline()
+        noise = (half[start : start + step] * np.sqrt(each)) @ scaled
+        roots += [(needed - noise).max(axis=-1), (needed + noise).max(axis=-1)]
+    return float(max(np.quantile(np.concatenate(roots), power), 0.0) ** 2)
+
+
+def _correlations(forms: Floats, shares: Floats, control: int) -> Floats:
+    """The square roots of the correlations that a shared control makes: rho_jk is their product. (P)"""
+    others = [int(np.flatnonzero((form != 0) & (np.arange(len(form)) != control))[0]) for form in forms]
+    return np.sqrt((1 / shares[control]) / (1 / shares[control] + 1 / shares[others]))
+
+
+@lru_cache(maxsize=256)
+def dunnett(level: float, roots: tuple[float, ...]) -> float:
+    """z with P(max_j Z_j > z) = level, Z standard normal with correlations roots_j roots_k (Dunnett 1955).
+
+    >>> round(dunnett(0.025, (0.5**0.5, 0.5**0.5)), 3)
+    2.212
+    """
+    if len(roots) == 1:
+        return float(-ndtri(level))
+    x, w = _nodes(200)
+    x, w = 9 * x, 9 * w * np.exp(-((9 * x) ** 2) / 2) / math.sqrt(2 * math.pi)
+    lam = np.asarray(roots)
+    low, high = 0.0, float(-ndtri(level / len(roots)))
+    for _ in range(60):
+        middle = (low + high) / 2
+        inside = float((w * ndtr((middle + lam[:, None] * x) / np.sqrt(1 - lam[:, None] ** 2)).prod(axis=0)).sum())
+        low, high = (middle, high) if 1 - inside > level else (low, middle)
+    return (low + high) / 2
+
+
+@lru_cache(maxsize=256)
+def obrien_fleming(looks: int, level: float, power: float) -> tuple[float, float]:
+    """By how much the results grow at most, and shrink on average, against one look (one-sided, no futility).
+
+    >>> [round(each, 4) for each in obrien_fleming(5, 0.025, 0.9)]
+    [1.0265, 0.7503]
+    """
+    low, high = float(-ndtri(level)), float(-ndtri(level)) + 2
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(_exits(looks, middle, 0.0)) > level else (low, middle)
+    constant = (low + high) / 2
+    least, most = 0.0, constant + float(ndtri(power)) + 2
+    for _ in range(50):
+        middle = (least + most) / 2
+        least, most = (middle, most) if sum(_exits(looks, constant, middle)) < power else (least, middle)
+    drift = (least + most) / 2
+    inflation = (drift / float(ndtri(power) - ndtri(level))) ** 2
+    exits = _exits(looks, constant, drift)
+    late = sum(p * k / looks for k, p in enumerate(exits, 1)) + 1 - sum(exits)
+    return inflation, inflation * late
+
+
+@lru_cache(maxsize=4)
+def _nodes(number: int) -> tuple[Floats, Floats]:
+    """Points and weights of Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(number)
+    return nodes, weights
+
+
+def _exits(looks: int, constant: float, drift: float) -> list[float]:
+    """P(the motion with this drift passes the constant first at look k), k = 1, ..., by recursive integration."""
+    step = 1 / looks
+    nodes, weights = _nodes(160)
+    bottom = constant - 9.0
+    x = (constant + bottom) / 2 + (constant - bottom) / 2 * nodes
+    w = weights * (constant - bottom) / 2
+    scale = math.sqrt(step)
+    density = np.exp(-((x - drift * step) ** 2) / (2 * step)) / (scale * math.sqrt(2 * math.pi))
+    exits = [float(ndtr((drift * step - constant) / scale))]
+    kernel = np.exp(-((x[:, None] - x[None] - drift * step) ** 2) / (2 * step)) / (scale * math.sqrt(2 * math.pi))
+    beyond = ndtr((x + drift * step - constant) / scale)
+    for _ in range(looks - 1):
+        exits.append(float((w * density * beyond).sum()))
+        density = kernel @ (w * density)
+    return exits
+
+
+def ndtr(x: ArrayLike) -> Floats:
+    """The normal distribution function; SciPy, which takes a while, is imported when it is needed first."""
+    from scipy.special import ndtr as found
+
+    return np.asarray(found(x))
+
+
+def ndtri(p: float) -> float:
+    """Its inverse."""
+    from scipy.special import ndtri as found
+
+    return float(found(p))
+
+
+def lower_bound(problem: Problem, means: Sequence[float], deviation: float | None = None) -> float | None:
+    """Results that no method can stay below on average at these means; None where nothing can be said.
+
+    It cannot where arms are tried on the same items: fewer may do.
+
+    T* kl(delta, 1 - delta), for 0/1 results and counts with their own divergences (docs/bounds.md). With an unknown
+    deviation no alternative is dearer than with a known one, so the bound of normal results holds.
+
+    >>> from roundwise.noise import Gaussian
+    >>> from roundwise.questions import BestArm
+    >>> round(lower_bound(Problem(BestArm(), 2, 0.05, Gaussian()), [0.2, 0.0]) or 0)
+    530
+    """
+    if items_of(problem.noise) is not None:
+        return None
+    mu = np.asarray(means, dtype=np.float64)
+    family = family_of(problem.noise)
+    if family is None and problem.noise.outcome.limited:  # means do not say all of such results
+        return None
+    if family is None:
+        sigma = float(deviations(problem.noise, mu, deviation).min())
+        value = float(lower_bound_at(problem.question, mu, problem.delta, sigma))
+    elif comparisons(problem.question, problem.arms) > MOST_COMPARISONS:
+        return None
+    else:
+        own = own_lower_bound(problem.question, mu, problem.delta, family)
+        value = 0.0 if own is None else float(own[1])
+    return value if np.isfinite(value) and value > 0 else None

@@ -1,0 +1,273 @@
+"""The front of results against rounds over the settings of a policy, and the point that costs least.
+
+A few runs of every candidate, then more of the best: all start from the same seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from roundwise.arrays import Plain
+from roundwise.planning.fixed_designs import fixed_design, lower_bound
+from roundwise.planning.forecast import Ends, Quantiles, ahead, joined_ends, quantiles, without_budget
+from roundwise.planning.quantities import exact
+from roundwise.planning.request import Expected, Wish
+from roundwise.planning.rows import Row
+from roundwise.policies import Policy, Wager
+from roundwise.policies.base import limits_of
+from roundwise.questions.besides import one_by_one
+
+GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
+PRICES = (0.1, 0.3, 3.0, 10.0)  # others, in shares of the first guess
+FIRST_AND_GROWTH = ((0.3, 0.5), (0.3, 1.0), (1.0, 0.5), (1.0, 1.0), (2.0, 0.5))  # in shares of the same results
+SIZES = (0.25, 0.5, 2.0, 4.0)  # of a round that was fixed, in shares of it
+LOOKS = (3, 5, 20)  # rounds that a budget for claims is cut into
+
+
+def guessed(wish: Wish, expected: Expected) -> Wish:
+    """The wish with a price of a round for the policy where it has none: that of the costs, or a share of the results.
+
+    The share is of the least number that any method needs, or of half a fixed design, where these are known.
+    """
+    least = _least(wish, expected) if _free(wish) else None
+    price = wish.costs.price_of_batch or (None if least is None else GUESS * least)
+    return wish if least is None or price is None else _priced(wish, price)
+
+
+def candidates(wish: Wish, guess: Wish, expected: Expected) -> list[Wish]:
+    """Other settings to look at: as given; along the dial and off it; rounds of other sizes. None of a policy's own."""
+    if wish.round is not None:
+        sizes = {max(round(each * wish.round), 2 * len(wish.names)) for each in SIZES} - {wish.round}
+        if wish.budget is not None:
+            sizes = {each for each in sizes if each <= wish.budget}
+        return [dataclasses.replace(wish, round=size) for size in sorted(sizes)]
+    if one_by_one(wish.question):
+        if wish.budget is None:
+            return []
+        sizes = {math.ceil(wish.budget / each) for each in LOOKS}
+        return [dataclasses.replace(wish, round=size) for size in sorted(sizes) if size >= 2 * len(wish.names)]
+    least, price = _least(wish, expected), getattr(guess.policy, "batch_price", None)
+    if not _free(wish) or least is None or price is None:
+        return []
+    found = [wish, *(_priced(wish, each * price) for each in PRICES)]
+    for first, growth in FIRST_AND_GROWTH:
+        each = max(round(float(f"{first * least / len(wish.names):.2g}")), 2)
+        found.append(_with(wish, first_pulls=each, growth=growth))
+    return found
+
+
+def setting_words(wish: Wish) -> str:
+    """What is set, as on the command line."""
+    if wish.round is not None:
+        return f"rounds of {exact(wish.round)}"
+    if one_by_one(wish.question) and wish.budget is not None:
+        return f"rounds of {exact(getattr(wish.acting, 'size', wish.budget))} (as it is)"
+    return policy_words(wish.policy)
+
+
+def policy_words(policy: Policy) -> str:
+    """A policy as on the command line, without the limits that have options of their own.
+
+    >>> policy_words(Wager(batch_price=300, max_batch=50))
+    'wager:batch_price=300'
+    """
+    inner: Any = getattr(policy, "policy", policy)
+    usual = type(inner)()
+    changed = [
+        (each.name, getattr(inner, each.name))
+        for each in dataclasses.fields(inner)
+        if each.name not in ("stopping", "max_batch", "min_per_arm")
+        and getattr(inner, each.name) != getattr(usual, each.name)
+    ]
+    words = [f"{name}={value:.12g}" if isinstance(value, float) else f"{name}={value}" for name, value in changed]
+    return inner.name + (":" + ",".join(words) if words else "")
+
+
+def _least(wish: Wish, expected: Expected) -> float | None:
+    """Results that any method needs, or about as many; with shared items, as if every arm had its own."""
+    wish = wish.alone
+    least = lower_bound(wish.problem, expected.means, wish.deviation)
+    if least is not None:
+        return least
+    fixed = fixed_design(wish.problem, expected.means, power=wish.power, deviation=wish.deviation)
+    return None if fixed is None else fixed.samples / 2
+
+
+def _free(wish: Wish) -> bool:
+    """Whether the settings of the policy are open: Wager as it is, in rounds of its own."""
+    most, least = limits_of(wish.policy)
+    return wish.round is None and wish.policy == Wager(max_batch=most, min_per_arm=least)
+
+
+def _priced(wish: Wish, price: float) -> Wish:
+    """With a price of a round, to one digit."""
+    return _with(wish, batch_price=max(float(f"{price:.1g}"), 1.0))
+
+
+def _with(wish: Wish, **settings: float) -> Wish:
+    policy: Policy = dataclasses.replace(wish.policy, **settings)  # type: ignore[type-var]
+    return dataclasses.replace(wish, policy=policy)
+
+
+RUNS = (500, 20, 100)  # of every candidate, times arms; at least, at most
+MORE = (2000, 60, 600)  # more of the best,
+BEST = 3  # of so many of them
+ITEMS = 10  # shared ones are drawn one by one: as if there were so many times the arms
+OF_CLAIMS = 400  # runs where it is a chance that is compared
+MANY = 25  # rounds from which on their size is set by the limits, not by the policy
+SAVING = 0.25  # without prices, twice the rounds must save 1 - 2^-SAVING of the results, a sixth
+GOOD_ENOUGH = 1.02  # of the least cost: then the settings are left as they are
+LESS = 0.03  # of the power that fewer rounds may cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A policy with its settings, and what it takes."""
+
+    wish: Wish
+    words: str  # as on the command line
+    samples: Quantiles
+    batches: Quantiles
+    mean_samples: float
+    mean_batches: float
+    mean_cost: float | None
+    mean_days: float | None
+    power: float | None  # of claims: chance that one which is true is shown
+    front: bool = False  # no other needs fewer results and fewer rounds
+    recommended: bool = False
+
+    def plain(self) -> Plain:
+        """As JSON."""
+        return {
+            "policy": self.words,
+            "samples": self.samples.plain() | {"mean": self.mean_samples},
+            "batches": self.batches.plain() | {"mean": self.mean_batches},
+            "cost_mean": self.mean_cost,
+            "days_mean": self.mean_days,
+            "power": self.power,
+            "front": self.front,
+            "recommended": self.recommended,
+        }
+
+
+class _Tried:
+    """A candidate and its runs."""
+
+    def __init__(self, wish: Wish, expected: Expected) -> None:
+        self.wish, self.expected, self.lots = wish, expected, list[Ends]()
+
+    def run(self, runs: int) -> None:
+        """So many more; of claims within the budget, else as if there were none."""
+        wish, claims = self.wish, one_by_one(self.wish.question)
+        policy = wish.acting if claims else without_budget(wish.acting)
+        world, block = wish.world(self.expected.means), len(self.lots)
+        found = ahead(wish.problem, policy, world, runs=runs, seed=wish.seed, block=block, most_rounds=200)
+        self.lots.append(found if claims else found.until_decided)
+
+    @property
+    def setting(self) -> Setting:
+        """What it takes."""
+        ends, costs = joined_ends(self.lots), self.wish.costs
+        batches = float(ends.batches.mean())
+        return Setting(
+            wish=self.wish,
+            words=setting_words(self.wish),
+            samples=quantiles(ends.samples),
+            batches=quantiles(ends.batches),
+            mean_samples=float(ends.samples.mean()),
+            mean_batches=batches,
+            mean_cost=float(costs.of(ends.counts, ends.batches).mean()) if costs.known else None,
+            mean_days=None if costs.days is None else batches * costs.days,
+            power=self._power(ends),
+        )
+
+    def _power(self, ends: Ends) -> float | None:
+        question = self.wish.question
+        if not one_by_one(question):
+            return None
+        return float((ends.shown & question.answer(ends.truth)).any(axis=-1).mean())
+
+
+def front_of(wish: Wish, guess: Wish, expected: Expected) -> tuple[Setting, ...]:
+    """The guessed settings and others along the front, from few results to few rounds; one of them is recommended.
+
+    A round that was fixed stays as it is: rounds of other sizes are shown beside it.
+    """
+    load = len(wish.names) * (ITEMS if wish.of_items else 1)
+    runs, more = (int(np.clip(work // load, low, high)) for work, low, high in (RUNS, MORE))
+    claims = one_by_one(wish.question)
+    first = _Tried(guess, expected)
+    first.run(OF_CLAIMS if claims else runs)
+    start = first.setting
+    if not np.isfinite(start.mean_samples) or start.mean_batches > MANY:
+        as_given = _Tried(wish, expected)
+        as_given.run(runs)
+        return (dataclasses.replace(as_given.setting, front=True, recommended=True),)
+    others = [_Tried(each, expected) for each in candidates(wish, guess, expected)]
+    for each in others:
+        each.run(OF_CLAIMS if claims else runs)
+    if others and wish.round is None and not claims:
+        for each in sorted([first, *others], key=lambda tried: _cost(tried.setting))[:BEST]:
+            each.run(more)
+        if len(first.lots) == 1:
+            first.run(more)
+    found = _marked([each.setting for each in [first, *others] if np.isfinite(each.setting.mean_samples)])
+    best = _best(found)
+    shown = [each for each in found if each.front or each is best or each is found[0] or each.wish == wish]
+    marked = [dataclasses.replace(each, recommended=each is best) for each in shown]
+    return tuple(sorted(marked, key=lambda each: (-each.mean_batches, each.mean_samples)))
+
+
+def remeasured(setting: Setting, row: Row) -> Setting:
+    """The setting with the numbers of a row that was run with it: they are of more runs."""
+    return dataclasses.replace(
+        setting,
+        samples=row.samples,
+        batches=row.batches,
+        mean_samples=row.mean_samples,
+        mean_batches=row.mean_batches,
+        mean_cost=row.mean_cost,
+        mean_days=None if setting.wish.costs.days is None else setting.wish.costs.days * row.mean_batches,
+        power=None if setting.power is None else row.at_least_one,
+    )
+
+
+def _best(found: Sequence[Setting]) -> Setting:
+    """What costs least; the first, if it is as good, or its round was fixed."""
+    first = found[0]
+    if first.wish.round is not None:
+        return first
+    powers = [each.power for each in found if each.power is not None]
+    enough = [each for each in found if not powers or (each.power or 0.0) >= max(powers) - LESS]
+    best = min(enough, key=_cost)
+    good = first in enough and _cost(first) <= GOOD_ENOUGH * _cost(best)
+    return first if good or (powers and first.wish.costs.batch == 0) else best
+
+
+def _cost(setting: Setting) -> float:
+    """What is made small: the cost; with a little weight on the rounds, where they have no price."""
+    cost = setting.mean_samples if setting.mean_cost is None else setting.mean_cost
+    return cost if setting.wish.costs.batch > 0 else cost * setting.mean_batches**SAVING
+
+
+def _marked(settings: Sequence[Setting]) -> list[Setting]:
+    return [
+        dataclasses.replace(
+            one,
+            front=not any(
+                other.mean_samples <= one.mean_samples
+                and other.mean_batches <= one.mean_batches
+                and (other.power or 0.0) >= (one.power or 0.0)
+                and other is not one
+                and (other.mean_samples, other.mean_batches) != (one.mean_samples, one.mean_batches)
+                for other in settings
+            ),
+        )
+        for one in settings
+    ]

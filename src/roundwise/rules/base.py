@@ -1,0 +1,212 @@
+"""The base class of stopping rules, and what a rule reports: claims, bounds, how the trial stands.
+
+A rule folds over the batches: it takes what was planned before a batch and what came back, and returns its new state.
+The error guarantee rests on the rule alone: any sampling keeps it, also pulling more or less than asked. The exception
+are rules with `exact_batches`, which cannot decide once a batch differs from its plan.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.model.batch import Batch, Kept, Plan, Record, Trial
+from roundwise.model.estimates import Past
+from roundwise.model.problem import Problem
+from roundwise.noise import range_of_means
+from roundwise.questions.base import Answer
+from roundwise.rules.thresholds import Counts, Threshold
+
+
+class LinearForm(NamedTuple):
+    """The quantity that a claim is about, a form of the means, and what it is said to lie above (or below)."""
+
+    arms: tuple[int, ...]
+    factors: tuple[float, ...]
+    level: float
+    below: bool = False
+
+
+class ClaimStatus(NamedTuple):
+    """Something that must be shown: in logs, what was won for it and the bar it must pass."""
+
+    words: str
+    evidence: float
+    bar: float
+    shown: bool
+    margins: float | None = None  # by how much it holds, at least, where that was computed
+    left: str | None = None  # the arm that may be the best as long as it is not shown, if it says so of one
+    about: LinearForm | None = None  # where it is about one form of the means
+    label: str | None = None  # its shortest name
+    shown_at: int | None = None  # the batch after which it was shown, where that is kept
+    samples: int | None = None  # after how many results
+    estimate: float | None = None  # of what it is about
+    lower: float | None = None
+    upper: float | None = None
+    chance: float | None = None  # that it is shown by the end: a forecast
+    margin: float | None = None  # what it says is exceeded (or not)
+    given_up: bool = False  # whether no more results go to it, as things stand
+    opposite: bool = False  # whether it says that another claim does not hold
+    scale: str | None = None  # what the sizes are of, if of no mean or difference; "odds ratio": they are its logarithm
+    adjusted: float | None = None  # log of the e-value adjusted for all claims: the bar of all is 1/delta
+    single_lower: float | None = None  # bounds that take no part in what is shown, nor it in them
+    single_upper: float | None = None
+
+
+class TrialStatus(NamedTuple):
+    """What else a rule has to say of a trial."""
+
+    compares: bool = False  # whether a shift of all arms together does not matter to the decision
+    all_rejected: bool = False  # whether every answer has been ruled out: the right one, too
+    bounds_match_decision: bool = False  # whether bounds of means agree with the decision, each on its own
+
+
+class Interval(NamedTuple):
+    """Bounds for each arm; infinite where the data say nothing."""
+
+    lower: Floats  # (K)
+    upper: Floats  # (K)
+
+
+class GapToLeader(NamedTuple):
+    """How far each arm is behind others; None for what is not bounded."""
+
+    best: Floats | None  # (K), the best arm, at least
+    least: Floats | None  # (K), the arm that leads, at least
+    most: Floats  # (K), the arm that leads, at most; 0 for itself
+
+
+class Bounds(NamedTuple):
+    """Bounds of one run that hold at all times, each computed when it is asked for."""
+
+    means: Callable[[], Interval]  # of the mean of each arm
+    margins: Callable[[], Floats | None] = lambda: None  # by how much each claim holds, at least, in their order
+    gap_to_leader: Callable[[int | None, Floats], GapToLeader | None] = lambda leader, spare: (
+        None
+    )  # if the best arm is asked for
+    against: Callable[[int], Interval | None] = lambda control: None  # how far each arm is above the control
+
+
+class StoppingRule(ABC, Generic[Kept]):
+    """When an answer may be given, and which.
+
+    A rule of your own defines `stops`, `answer` and `doubt`. Rules that need more than the sums of the record keep a
+    state: a named tuple of arrays that `start` returns and `fold` updates.
+    """
+
+    any_time: ClassVar[bool] = False  # whether it may be evaluated after batches of any size
+    uses_budget: ClassVar[bool] = False  # whether it uses how many results are left; plans must then say so
+    exact_batches: ClassVar[bool] = False  # whether it decides only while every batch comes back as planned
+    learns: ClassVar[bool] = False  # whether `warm_start` may be called with earlier data
+    migrates: ClassVar[bool] = False  # whether arms may join and leave because of results
+
+    def check(self, problem: Problem) -> None:
+        """Raise an InputError if the rule does not fit the problem."""
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> Kept:
+        """Return the state before the first batch: None or a named tuple of arrays."""
+        return None  # type: ignore[return-value]
+
+    def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
+        """Return the state after a batch with this plan."""
+        return kept
+
+    @abstractmethod
+    def stops(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
+        """Whether to stop now, before the plan of the trial is pulled."""
+
+    @abstractmethod
+    def answer(self, problem: Problem, trial: Trial[Any, Kept]) -> Answer:
+        """Return the answer to give when it stops."""
+
+    @abstractmethod
+    def doubt(self, problem: Problem) -> str | None:
+        """Say what stands between the rule and a guarantee, or return None.
+
+        Either "no guarantee: " and why, or "conditional on the assumption that " and what must be true.
+        """
+
+    def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
+        """Whether a batch differed from its plan, so that a rule with `exact_batches` never stops. ()"""
+        return np.zeros(trial.done.shape, dtype=np.bool_)
+
+    def false_rejection(self, problem: Problem, trial: Trial[Any, Kept], means: Floats) -> Bools:
+        """Whether the rule has ruled out what is true of these means, whether or not an answer was given. ()"""
+        return np.zeros(trial.done.shape, dtype=np.bool_)
+
+    # --- state of a live study
+
+    def state_tag(self, problem: Problem) -> str:
+        """Name the kind of state and its version, for the record of a study."""
+        return "none/1"
+
+    def save(self, problem: Problem, kept: Kept) -> Any:
+        """Return the part of the state from which `restore` makes all of it: None or a named tuple of arrays."""
+        return kept
+
+    def restore(self, problem: Problem, saved: Any) -> Kept:
+        """Return the state that was saved."""
+        return saved
+
+    def warm_start(self, problem: Problem, kept: Kept, batch: Batch, left: Floats | None) -> Kept:
+        """Return the state before the first batch with earlier results known but not bet on; `left` is the budget."""
+        raise NotImplementedError
+
+    def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
+        """Say what an arm `{arm}` that leaves (or joins) because of results does to the evidence; None: it may not."""
+        return None
+
+    def migrate(self, before: Problem, after: Problem, kept: Kept, dropped: int | None, past: Past) -> Kept:
+        """Return the state after an arm left (its number is `dropped`) or a last one joined, with this past."""
+        raise NotImplementedError
+
+    def with_budget(self, problem: Problem, kept: Kept, left: Floats) -> Kept:
+        """Return the state after the budget was changed to leave so many results."""
+        return kept
+
+    def why_final(self, problem: Problem, kept: Kept) -> str | None:
+        """Say why a rule that has ended cannot continue with a larger budget; None if it can."""
+        return "there is an answer"
+
+    # --- reports; one run only
+
+    def describe(self, delta: float) -> str | None:
+        """Describe the rule in sentences for a protocol."""
+        return None
+
+    def claims(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> list[ClaimStatus]:
+        """List what must be shown; all of it is the stopping rule."""
+        return []
+
+    def standing(self, problem: Problem, trial: Trial[Any, Kept]) -> TrialStatus:
+        """Return what else there is to say of the trial."""
+        return TrialStatus()
+
+    def notes(self, problem: Problem, trial: Trial[Any, Kept]) -> list[str]:
+        """List what readers of a report should know."""
+        return []
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
+        """Return bounds after these batches, which make this record; they agree with the state `kept` if given."""
+        return Bounds(lambda: threshold_interval(problem, record, Counts()))
+
+    def evidence(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
+        """Return, for each claim, the log of its evidence, the log of what it must reach, and whether it is shown."""
+        claims = self.claims(problem, trial, names)
+        return (
+            np.array([each.evidence for each in claims], dtype=np.float64),
+            np.array([each.bar for each in claims], dtype=np.float64),
+            np.array([each.shown for each in claims], dtype=np.bool_),
+        )
+
+
+def threshold_interval(problem: Problem, record: Record, threshold: Threshold) -> Interval:
+    """Means within the deviation of all arms together that a threshold bounds, all of it on one arm."""
+    bar = float(threshold.value(problem, record.counts))
+    radius = problem.sigma * np.sqrt(2 * bar / np.maximum(problem.weighed(record.counts), 1e-300))
+    low, high = range_of_means(problem.noise)
+    return Interval(np.maximum(record.means - radius, low), np.minimum(record.means + radius, high))

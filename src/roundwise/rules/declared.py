@@ -1,0 +1,81 @@
+"""The stopping rule of algorithms that bring their own: they declare the answer in their plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools
+from roundwise.errors import RoundwiseError
+from roundwise.model.batch import Batch, Declaration, Plan, Trial
+from roundwise.model.problem import Problem
+from roundwise.noise import items_of
+from roundwise.noise.crossed import DEPENDENT
+from roundwise.questions.base import Answer
+from roundwise.rules.base import StoppingRule
+
+
+class PlanFollowed(NamedTuple):
+    """Whether every batch so far came back just as it was planned."""
+
+    exact: Bools  # ()
+
+
+@dataclass(frozen=True)
+class Declared(StoppingRule[PlanFollowed]):
+    """Stop when the policy declares an answer, `plan.declared`, if every batch came back as planned.
+
+    What is proved of such a rule is proved of its own batches, so it does not decide on one that was cut, is short, or
+    has more than was asked. There is a guarantee only if it is said where its `proof` is written, under the `condition`
+    if there is one; a `caveat` says why there is none although there is a proof, of something else.
+    """
+
+    caveat: str | None = None
+    proof: str | None = None  # where it is written
+    condition: str | None = None  # what must be true for the proof to be one of this rule, to be read after "that"
+    exact_batches: ClassVar[bool] = True
+
+    def state_tag(self, problem: Problem) -> str:
+        """Whether batches came back as planned."""
+        return "declared/1"
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> PlanFollowed:
+        """Nothing came back otherwise than planned."""
+        return PlanFollowed(np.ones(runs, dtype=np.bool_))
+
+    def fold(self, problem: Problem, kept: PlanFollowed, plan: Plan, batch: Batch) -> PlanFollowed:
+        """Whether this batch, too, came back as planned: the same number of results of every arm."""
+        _declaration(plan)
+        return PlanFollowed(np.asarray(kept.exact & (batch.counts == plan.pulls).all(axis=-1)))
+
+    def stops(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Bools:
+        """Whether an answer is declared, and may be."""
+        return np.asarray(_declaration(trial.plan).made & trial.kept.exact)
+
+    def broken(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Bools:
+        """Whether some batch came back otherwise than planned."""
+        return np.asarray(~trial.kept.exact)
+
+    def answer(self, problem: Problem, trial: Trial[Any, PlanFollowed]) -> Answer:
+        """The one that is declared."""
+        return _declaration(trial.plan).answer
+
+    def doubt(self, problem: Problem) -> str | None:
+        """What stands between the rule and a guarantee, if anything."""
+        if items_of(problem.noise) is not None:
+            return DEPENDENT
+        if self.caveat is not None:
+            return f"no guarantee: {self.caveat}"
+        if self.proof is None:
+            return "no guarantee: the policy stops by a rule of its own, for which no proof is stated"
+        return None if self.condition is None else f"conditional on the assumption that {self.condition}"
+
+
+def _declaration(plan: Plan) -> Declaration:
+    if plan.declared is None:
+        raise RoundwiseError(
+            "A policy that stops by the rule `Declared` has a `Declaration` in every plan, also the first."
+        )
+    return plan.declared

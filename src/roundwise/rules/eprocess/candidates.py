@@ -1,0 +1,338 @@
+"""Any question whose right answers are intersections of half-spaces: bets for every half-space of the candidate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roundwise.arrays import Array, Bools, Floats, total
+from roundwise.model.batch import Batch, Parts
+from roundwise.model.estimates import Estimates, FormEstimate, form_values, form_variances
+from roundwise.model.problem import Problem
+from roundwise.noise import items_of
+from roundwise.noise.bet_forms import pairs_among
+from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.questions.besides import piece_words
+from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
+from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
+from roundwise.rules.eprocess.bounds import BetHistory, agreed
+from roundwise.rules.eprocess.candidate_wealth import OPENING, CandidateBefore, PartitionWealth, bet_on_candidates
+from roundwise.rules.eprocess.part_bets import log_phi
+from roundwise.solvers import program
+
+
+class CandidateWealth(NamedTuple):
+    """The candidates in the order of their first visit, and what was won against each way that one is wrong."""
+
+    answers: Floats  # (C, A), as numbers; -1 where there is no such candidate yet
+    gains: Floats  # (C, P), log A_{S,p}, with what the candidate got from the bank; -inf where there is none
+    lost: Bools  # (C, P), it reached 1/delta at some time
+    bank: Floats  # (), log of what is left for candidates to come
+
+
+class Candidate(NamedTuple):
+    """The answer of the past means: its number in the order of visits, and what makes it right."""
+
+    number: NDArray[np.intp]  # (), from 0
+    answer: Floats  # (A)
+    forecast: FormEstimate  # (P), of the pieces
+
+
+@dataclass(frozen=True)
+class CandidateEProcess(EProcess):
+    """Candidates get shares of one bank: .8, .16, ... in the order of first visits, once more likely right than wrong.
+
+    The shares sum to at most 1 and pay for choosing the candidate from the data (docs/why-the-guarantee-holds.md,
+    Proposition 3). Every candidate is kept. Several correct answers are allowed.
+    """
+
+    shifts: bool
+    best: bool = False  # whether each is an arm, said not to be exceeded by any other by more than a tolerance
+    tag = "candidates"
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> CandidateWealth:
+        """No candidate."""
+        answer = problem.question.answer(np.zeros(problem.arms))
+        pieces = problem.question.halfspaces(answer, problem.arms).offsets.size
+        return CandidateWealth(
+            np.full((*runs, 1, answer.size), -1.0),
+            np.full((*runs, 1, pieces), -np.inf),
+            np.zeros((*runs, 1, pieces), dtype=np.bool_),
+            np.zeros(runs),
+        )
+
+    def choice(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Candidate:
+        """The answer of the estimates: a candidate of before, or the next one."""
+        answer = problem.question.answer(known.means)
+        numbers = self._numbers(answer, known.past.counts.shape[:-1])
+        match = (won.answers == numbers[..., None, :]).all(axis=-1)
+        visited = (won.answers[..., 0] >= 0).sum(axis=-1)
+        number = np.where(match.any(axis=-1), match.argmax(axis=-1), visited)
+        pieces = problem.question.halfspaces(answer, problem.arms)
+        shared = items_of(problem.noise)
+        return Candidate(number, numbers, known.forecast(pieces) if shared is None else shared.between(known, pieces))
+
+    @quiet
+    def confidence(self, problem: Problem, choice: Candidate, known: Estimates) -> Floats:
+        """log prod_p Phi(margin of piece p in standard errors)."""
+        error = known.error(choice.forecast)
+        return total(log_phi(choice.forecast.value / error))
+
+    def settled(
+        self, problem: Problem, won: CandidateWealth, known: Estimates, choice: Candidate, batch: Batch
+    ) -> CandidateWealth:
+        """The candidate's money after the batch; that of the others waits."""
+        new = choice.number >= (won.answers[..., 0] >= 0).sum(axis=-1)
+        sure = (self.confidence(problem, choice, known) >= math.log(0.5)) & (known.past.counts > 0).any(axis=-1)
+        live = ~new | sure
+        here = choice.number[..., None, None]
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        gains = self._gains(won, choice)
+        lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
+        need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
+        gain = problem.noise.form(known, batch, choice.forecast, need)
+        after = gains + gain
+        answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
+        for array, value in (
+            (answers, choice.answer),
+            (all_gains, after),
+            (all_lost, lost | reached_goal(need, gain, after, problem.goal)),
+        ):
+            kept = np.take_along_axis(array, here, axis=-2)[..., 0, :]
+            np.put_along_axis(array, here, np.where(live[..., None], value, kept)[..., None, :], axis=-2)
+        return CandidateWealth(
+            answers, all_gains, all_lost, won.bank + np.where(live & new, math.log(1.0 - OPENING), 0.0)
+        )
+
+    @quiet
+    def in_parts(
+        self, problem: Problem, won: CandidateWealth, known: Estimates, choice: Candidate, parts: Parts, shifts: bool
+    ) -> CandidateWealth:
+        """The same after a batch in parts."""
+        runs = won.bank.shape
+        purses = PartitionWealth(*(_columns(each, runs) for each in (won.answers, won.gains, won.bank)))
+        start = None
+        if shifts and known.past.batches > 1:
+            without = form_variances(1.0 / np.maximum(known.past.counts, 1.0), choice.forecast.pieces)
+            with_shifts = choice.forecast.leverage
+            extra = np.where(np.isfinite(with_shifts), np.maximum(with_shifts - without, 0.0), 0.0)
+            start = CandidateBefore(*(_columns(each, runs) for each in (choice.answer, without, extra)))
+        after = bet_on_candidates(problem, purses, known, start, parts, shifts)
+        won = _extended(won, len(after.answers))
+        answers, gains, bank = (_runs(each, runs) for each in after)
+        return CandidateWealth(answers, gains, won.lost | (gains >= problem.goal), bank)
+
+    def _gains(self, won: CandidateWealth, choice: Candidate) -> Floats:
+        """What was won against each piece of the candidate; one that is new starts with its share of the bank."""
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        gains = np.take_along_axis(won.gains, choice.number[..., None, None], axis=-2)[..., 0, :]
+        return np.where(np.isneginf(gains), (won.bank + math.log(OPENING))[..., None], gains)
+
+    def stops(self, problem: Problem, won: CandidateWealth) -> Bools:
+        """All pieces of some candidate have lost."""
+        return np.asarray(won.lost.all(axis=-1).any(axis=-1))
+
+    def answer(self, problem: Problem, won: CandidateWealth, known: Estimates) -> Answer:
+        """That candidate."""
+        first = won.lost.all(axis=-1).argmax(axis=-1)
+        numbers = np.take_along_axis(won.answers, first[..., None, None], axis=-2)[..., 0, :]
+        return _answer(problem, numbers)
+
+    def false_rejection(self, problem: Problem, won: CandidateWealth, means: Floats) -> Bools:
+        """Of a wrong candidate, the piece that the means violate most has lost."""
+        question, like = problem.question, problem.question.answer(means)
+        visited = won.answers[..., 0] >= 0
+        numbers = np.where(visited[..., None], won.answers, np.asarray(like, dtype=np.float64).reshape(-1))
+        answers = _answer(problem, numbers)
+        pieces = question.halfspaces(answers, problem.arms)
+        worst = (form_values(np.broadcast_to(means, (*visited.shape, problem.arms)), pieces) - pieces.offsets).argmin(
+            axis=-1
+        )
+        lost = np.take_along_axis(won.lost, worst[..., None], axis=-1)[..., 0]
+        wrong = ~question.correct(answers, np.broadcast_to(means, (*visited.shape, problem.arms)))
+        return np.asarray((visited & wrong & lost).any(axis=-1))
+
+    def open_needs(self, problem: Problem, won: CandidateWealth, choice: Candidate) -> tuple[Bools, Floats]:
+        """Which pieces of the candidate are open, and what is still to be won against each. (P), (P)"""
+        won = _extended(won, int(choice.number.max(initial=0)) + 1)
+        open_ = ~np.take_along_axis(won.lost, choice.number[..., None, None], axis=-2)[..., 0, :]
+        return open_, problem.goal - self._gains(won, choice)
+
+    @quiet
+    def required_pulls(
+        self, problem: Problem, won: CandidateWealth, choice: Candidate, known: Estimates
+    ) -> RequiredPulls:
+        """min sum n subject to sum_s f_s^2/n_s <= g_p^2 / (2 sigma^2 need_p) for all open pieces."""
+        open_, need = self.open_needs(problem, won, choice)
+        error = known.error(choice.forecast)
+        distance = np.maximum(choice.forecast.value, error)
+        limits = np.where(open_, distance**2 / (2 * known.variance[..., None] * need), np.inf)
+        unfinished = _touched(problem.arms, choice.forecast.pieces, open_)
+        shared = items_of(problem.noise)
+        if shared is not None:
+            spread = known.variance[..., None] * np.ones(open_.shape)
+            spread = np.where(
+                pairs_among(choice.forecast.pieces), shared.spreads(known.past, choice.forecast.pieces), spread
+            )
+            items = np.where(open_, 2 * spread * need / distance**2, 0.0)
+            return RequiredPulls(_shared(problem.arms, choice.forecast.pieces, items), unfinished)
+        return RequiredPulls(_allocation(problem.arms, choice.forecast.pieces, limits), unfinished)
+
+    def claims(
+        self, problem: Problem, won: CandidateWealth, choice: Candidate, names: Sequence[str]
+    ) -> list[ClaimStatus]:
+        """What makes the candidate right: the one that won, once there is one, else that of the estimates."""
+        number = self.number(won, choice)
+        won = _extended(won, number + 1)
+        answer = self._named(problem, won, choice, number)
+        gains = np.where(np.isneginf(won.gains[number]), won.bank + math.log(OPENING), won.gains[number])
+        pieces = problem.question.halfspaces(answer, problem.arms)
+        forms = zip(pieces.arms.tolist(), pieces.coefficients.tolist(), pieces.offsets.tolist(), strict=True)
+        return [
+            ClaimStatus(
+                each, float(gain), problem.goal, bool(lost), about=LinearForm(tuple(arms), tuple(factors), offset)
+            )
+            for each, gain, lost, (arms, factors, offset) in zip(
+                piece_words(problem.question, answer, names), gains, won.lost[number], forms, strict=True
+            )
+        ]
+
+    def all_rejected(self, problem: Problem, won: CandidateWealth) -> bool:
+        """Two candidates were shown to be right of which no means make both so.
+
+        Only candidates of which all pieces were shown count: that this happens to a wrong one has at most the error
+        probability, while single pieces of several candidates may well contradict each other.
+        """
+        from scipy.optimize import linprog
+
+        shown = np.flatnonzero(won.lost.all(axis=-1))
+        if len(shown) < 2:
+            return False
+        forms, offsets = [], []
+        for c in shown:
+            pieces = problem.question.halfspaces(_answer(problem, won.answers[c]), problem.arms)
+            forms.append(pieces.dense(problem.arms))
+            offsets.append(pieces.offsets)
+        above = np.concatenate(forms)
+        found = linprog(  # the largest amount, up to 1, by which all forms can exceed their offsets
+            np.append(np.zeros(problem.arms), -1.0),
+            A_ub=np.hstack([-above, np.ones((len(above), 1))]),
+            b_ub=-np.concatenate(offsets),
+            bounds=[*[(None, None)] * problem.arms, (None, 1.0)],
+        )
+        return bool(found.status == 0 and found.x[-1] <= 0)
+
+    def means(self, bets: BetHistory) -> Interval:
+        """They have nothing to agree with."""
+        return bets.intervals()
+
+    def margins(self, bets: BetHistory) -> Floats:
+        """Of each piece of the candidate that is claimed, from bets on it since the estimates first named it.
+
+        At 2^c/delta for the c-th that they named, from 1: who that is was known before each of its bets.
+        """
+        end, number = bets.end, self.number(bets.end.won, bets.end.choice)
+        pieces = self._pieces(bets.problem, end.won, end.choice, number)
+        shown = _extended(end.won, number + 1).lost[number]
+        named = self._numbers(self._named(bets.problem, end.won, end.choice, number), ())
+        seen = [bet.choice.answer if bet.known.past.counts.any() else None for bet in bets.placed]
+        first = next((i for i, each in enumerate(seen) if each is not None and (each == named).all()), len(seen))
+        others = {tuple(each.tolist()) for each in seen[:first] if each is not None}
+        bound = bets.since(first).bound(pieces, bets.problem.goal + (len(others) + 1) * math.log(2))
+        return agreed(bound, pieces.offsets, shown) - pieces.offsets
+
+    def gap_to_leader(self, bets: BetHistory, leader: int | None, spare: Floats) -> GapToLeader | None:
+        """What is to spare, less the tolerance."""
+        if not self.best:
+            return None
+        who = int(bets.end.known.means.argmax()) if leader is None else leader
+        return GapToLeader(
+            None, np.insert(spare + bets.end.choice.forecast.pieces.offsets, who, 0.0), bets.gap_to_leader(who)
+        )
+
+    def _named(self, problem: Problem, won: CandidateWealth, choice: Candidate, number: int) -> Answer:
+        return _answer(problem, choice.answer if number == choice.number else won.answers[number])
+
+    def _pieces(self, problem: Problem, won: CandidateWealth, choice: Candidate, number: int) -> Halfspaces:
+        return problem.question.halfspaces(self._named(problem, won, choice, number), problem.arms)
+
+    def number(self, won: CandidateWealth, choice: Candidate) -> int:
+        """The candidate that won, or that of the estimates. One run only."""
+        complete = won.lost.all(axis=-1)
+        return int(complete.argmax() if complete.any() else choice.number)
+
+    def _numbers(self, answer: Answer, runs: tuple[int, ...]) -> Floats:
+        return np.asarray(answer, dtype=np.float64).reshape((*runs, -1))
+
+
+def _answer(problem: Problem, numbers: Floats) -> Answer:
+    """An answer from the numbers that it is kept as. (A)->..."""
+    like = problem.question.answer(np.zeros((*numbers.shape[:-1], problem.arms)))
+    return numbers.reshape(like.shape).astype(like.dtype)
+
+
+def _extended(won: CandidateWealth, candidates: int) -> CandidateWealth:
+    """Room for so many candidates."""
+    extra = candidates - won.gains.shape[-2]
+    if extra <= 0:
+        return won
+
+    def longer(array: Array, value: float) -> Array:
+        room = np.full((*array.shape[:-2], extra, array.shape[-1]), value, dtype=array.dtype)
+        return np.concatenate([array, room], axis=-2)
+
+    return CandidateWealth(longer(won.answers, -1.0), longer(won.gains, -np.inf), longer(won.lost, False), won.bank)
+
+
+def _columns(array: Array, runs: tuple[int, ...]) -> Array:
+    """Runs (C, Q), (Q) or () as columns: the same with all runs last, in the order of parts."""
+    own = array.ndim - len(runs)
+    rows = array.transpose()
+    return rows.reshape((*rows.shape[:own], -1)).transpose((*range(own - 1, -1, -1), own))
+
+
+def _runs(array: Array, runs: tuple[int, ...]) -> Array:
+    """And back."""
+    own = array.ndim - 1
+    rows = array.transpose((*range(own - 1, -1, -1), own))
+    return rows.reshape((*rows.shape[:own], *runs[::-1])).transpose()
+
+
+def _touched(arms: int, pieces: Halfspaces, open_: Bools) -> Bools:
+    """Which arms take part in a piece that is open. (P)->(K)"""
+    used = (pieces.coefficients != 0) & open_[..., None]
+    index = np.where(used, pieces.arms, arms)  # what is not used goes to a place of its own
+    touched = np.zeros((*open_.shape[:-1], arms + 1), dtype=np.bool_)
+    np.put_along_axis(touched, index.reshape(*open_.shape[:-1], -1), True, axis=-1)
+    return touched[..., :arms]
+
+
+def _shared(arms: int, pieces: Halfspaces, items: Floats) -> Floats:
+    """Of each arm as many items as the piece needs that needs most of it: items serve all pieces. (P)->(K)"""
+    where = np.broadcast_to(pieces.arms, (*items.shape, pieces.arms.shape[-1]))
+    used = np.where(np.broadcast_to(pieces.coefficients, where.shape) != 0, items[..., None], 0.0)
+    found = np.zeros((*items.shape[:-1], arms))
+    for i in np.ndindex(items.shape[:-1]):
+        np.maximum.at(found[i], where[i].reshape(-1), used[i].reshape(-1))
+    return found
+
+
+def _allocation(arms: int, pieces: Halfspaces, limits: Floats) -> Floats:
+    """min sum n subject to the limits of the pieces. (P)->(K)"""
+    runs, k = limits.shape[:-1], pieces.grid
+    if k:
+        pulls = np.zeros((*runs, arms))
+        grid = pieces.arms.reshape(*runs, k, arms - k, 2)
+        order = np.concatenate([grid[..., :, 0, 0], grid[..., 0, :, 1]], axis=-1)
+        found = program.bipartite(limits.reshape(-1, k, arms - k), program.ROUGH).pulls.reshape((*runs, arms))
+        np.put_along_axis(pulls, order, found, axis=-1)
+        return pulls
+    squares = pieces.dense(arms) ** 2
+    return program.general(
+        squares.reshape(-1, *squares.shape[-2:]), limits.reshape(-1, limits.shape[-1]), program.ROUGH
+    ).pulls.reshape((*runs, arms))

@@ -1,0 +1,375 @@
+"""The rule of claims: one purse a claim, never reset; a closed test after every batch; what is shown stays shown.
+
+(docs/why-the-guarantee-holds.md, Propositions 13 to 17.) Before a batch it is fixed what must be won; where a budget
+says how much is to come, bets are made towards it, and otherwise they are those of every other question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, total, zeros
+from roundwise.errors import InputError
+from roundwise.model.batch import Batch, Plan, Record, Trial, budget_before
+from roundwise.model.estimates import Estimates, FormEstimate, Past, estimate_from, form_values, form_variances
+from roundwise.model.problem import Problem
+from roundwise.noise import items_of
+from roundwise.noise.base import odds_bet
+from roundwise.noise.budget_bets import ETA
+from roundwise.noise.crossed import check_forms
+from roundwise.noise.parts import part_betting
+from roundwise.questions.base import Answer, Halfspaces, quiet
+from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
+from roundwise.rules.eprocess.claim_history import BatchOutcome, update_history
+from roundwise.rules.eprocess.claim_parts import bet_on_claims
+from roundwise.rules.eprocess.claim_report import describe_claims, describe_joint_bounds, mean_bounds
+from roundwise.rules.eprocess.claim_state import (
+    ClaimState,
+    claims_of,
+    compares,
+    lines_of,
+    open_of,
+    sides_of,
+    weights_of,
+)
+from roundwise.rules.eprocess.closed_testing import (
+    lost_by_others,
+    open_weight,
+    reject_closed,
+    reject_independent,
+    wealth_in_goals,
+)
+from roundwise.rules.eprocess.conditional_power import PowerForecast, forecast_power
+from roundwise.rules.eprocess.power_by_claim import power_by_line
+
+HOPELESS = 0.005  # true claims still expected, below which nothing more is asked for
+AGREE = 9.0  # squared standard errors of a difference up to which plans do not mind it; more, if there are many
+WITHIN = "Differences are those within rounds: what changed for all arms from one round to the next is not in them."
+UNPLANNED = 0.5  # rho of bets that need one where there is no budget
+
+
+@dataclass(frozen=True)
+class ClosedTestingRule(StoppingRule[ClaimState]):
+    """Show every claim whose closed test rejects; the error, of anything false being ever shown, is at most delta.
+
+    `eta` is how early to show: when the chance that the test at the budget will reject passes 1 - eta. `cash` is kept
+    from a last bet, so that claims it does not show may go on if the budget is extended after all.
+    """
+
+    eta: float = ETA
+    cash: float = 0.0
+    any_time: ClassVar[bool] = True
+    uses_budget: ClassVar[bool] = True
+    learns: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eta < 1:
+            raise InputError(f"`eta` is {self.eta:g}, but must lie strictly between 0 and 1.")
+        if not 0 <= self.cash < 0.5:
+            raise InputError(f"`cash` is {self.cash:g}, but must lie between 0 and 0.5.")
+
+    def check(self, problem: Problem) -> None:
+        """A question of claims, under a noise model with bets towards a budget."""
+        question = claims_of(problem)
+        if not hasattr(problem.noise, "horizon"):
+            raise InputError(f"The noise model '{problem.noise.name}' has no bets for claims.")
+        if question.odds:
+            odds_bet(problem.noise)
+        if items_of(problem.noise) is not None:
+            if question.independent:
+                raise InputError("Claims on shared items are not independent: leave out `independent`.")
+            if question.odds:
+                raise InputError(
+                    "Odds and risk ratios need items of its own for every arm: with shared items, use differences."
+                )
+            check_forms(question.bets(()))
+
+    def state_tag(self, problem: Problem) -> str:
+        """Claims and their closed test."""
+        return "claims/1"
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> ClaimState:
+        """Nothing won, nothing shown."""
+        lines = len(claims_of(problem).lines.forms)
+        nothing = zeros((*runs, lines))
+        past = Past.none((*runs, problem.arms))
+        zero = np.zeros(runs)
+        none = zeros((*runs, claims_of(problem).number))
+        kept = ClaimState(
+            nothing, nothing > 0, nothing, nothing, past, nothing, nothing + np.inf, nothing + np.inf,
+            np.ones_like(past.counts), none == 0, none + np.nan, zero + np.inf, zero > 0, zero,
+        )  # fmt: skip
+        return self.looked(problem, kept, None)._replace(means=None)
+
+    def fold(self, problem: Problem, kept: ClaimState, plan: Plan, batch: Batch) -> ClaimState:
+        """Bet on the batch what was fixed before; then see what is shown."""
+        question = claims_of(problem)
+        size = np.asarray(batch.counts.sum(axis=-1))
+        bars = self.bars(problem, kept)
+        rho = None
+        if question.independent or (plan.left is None and not question.odds):
+            gains = self._open_ended(problem, kept, batch, bars)
+        else:
+            rho = self._share(plan, size)
+            need = np.where(kept.shown | ~np.isfinite(kept.gains), 0.0, bars - kept.gains)
+            gains = kept.gains + self.towards(problem, kept.past, batch, question.bets(size.shape), need, rho)
+        past = kept.past.plus(batch)
+        after = kept.rounds + (size > 0)
+        shown = self._shown(problem, gains, kept.shown)
+        new = shown & ~kept.shown
+        kept = kept._replace(
+            gains=gains,
+            shown=shown,
+            batch=np.where(new, after[..., None], kept.batch),
+            samples=np.where(new, total(past.counts)[..., None], kept.samples),
+            past=past,
+            taught=None if kept.taught is None else kept.taught.plus(batch),
+            over=kept.over if plan.last is None else kept.over | (plan.last & (size > 0)),
+            rounds=after,
+            **update_history(
+                problem, kept, batch, BatchOutcome(rho, bars, gains, shown), partial(self.towards, problem)
+            ),
+        )
+        if plan.left is None:
+            return self.looked(problem, kept, None)
+        beyond = np.maximum(size - plan.pulls.sum(axis=-1), 0.0)  # more came than was asked for
+        return self.looked(problem, kept, np.maximum(plan.left - beyond, 0.0))
+
+    def warm_start(self, problem: Problem, kept: ClaimState, batch: Batch, left: Floats | None) -> ClaimState:
+        """With earlier results known, of which nothing is won: they teach estimates, and so who is fed. (24)"""
+        return self.looked(problem, kept._replace(taught=kept.seen.plus(batch)), left)
+
+    def with_budget(self, problem: Problem, kept: ClaimState, left: Floats) -> ClaimState:
+        """After another budget was said, of which so many results are left: purses go on with what they have."""
+        return self.looked(problem, kept._replace(over=np.zeros_like(kept.over)), left)
+
+    def why_final(self, problem: Problem, kept: ClaimState) -> str | None:
+        """Why no budget lets it go on; None if an unsettled claim has something in its purse. One run."""
+        if self.finished(problem, kept):
+            return _all_shown(problem, kept)
+        if (sides_of(problem, np.isfinite(kept.gains)) & open_of(problem, kept)).any():
+            return None
+        return "the last round was bet on as the last one, which left nothing to what it did not show"
+
+    def towards(
+        self, problem: Problem, past: Past, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats
+    ) -> Floats:
+        """log e of every line, bet towards the budget; of a last bet the cash is kept. (L)"""
+        last, raised = (rho >= 1)[..., None] & (need > 0), need
+        if self.cash:
+            most = np.where(last & (need < 700), need, 1.0)
+            raised = np.where(last, np.log((np.exp(most) - self.cash) / (1.0 - self.cash)), need)
+        share = np.broadcast_to(rho[..., None], need.shape)
+        if claims_of(problem).odds:
+            logs = odds_bet(problem.noise)(batch, pieces, raised, share, self.eta)
+        else:
+            known = Estimates(past, past.means, problem.noise.variance(past))
+            logs = problem.noise.horizon(known, batch, pieces, raised, share, self.eta)
+        if not self.cash:
+            return logs
+        return np.where(last, np.logaddexp(np.log(self.cash), np.log1p(-self.cash) + logs), logs)
+
+    def bars(self, problem: Problem, kept: ClaimState) -> Floats:
+        """log of what shows each line if the others lost everything; if multiplied, with what they have. (L)"""
+        weights, shown = weights_of(problem), sides_of(problem, kept.shown)
+        if claims_of(problem).independent:
+            bars = problem.goal + lost_by_others(sides_of(problem, kept.gains), shown)
+        else:
+            whole = problem.goal + np.log(np.maximum(open_weight(shown, weights), 1e-300))
+            bars = (whole.transpose() - np.log(weights).reshape(-1, *[1] * whole.ndim)).transpose()
+        return np.concatenate([bars] * shown.shape[-2], axis=-1)
+
+    def stops(self, problem: Problem, trial: Trial) -> Bools:
+        """Everything is shown, the last batch was bet on, or nothing more can be expected."""
+        kept = trial.kept
+        return np.asarray(self.finished(problem, kept) | kept.over | (kept.expected < HOPELESS))
+
+    def finished(self, problem: Problem, kept: ClaimState) -> Bools:
+        """Whether of every claim one side is shown, or an arm of it was left out. ()"""
+        return np.asarray(~open_of(problem, kept).any(axis=-1))
+
+    def why(self, problem: Problem, trial: Trial) -> str | None:
+        """Why it stopped, None if it did not. One run only."""
+        kept = trial.kept
+        if self.finished(problem, kept):
+            return _all_shown(problem, kept)
+        left = trial.plan.left
+        if kept.over or (left is not None and left + trial.plan.pulls.sum(axis=-1) <= 0):
+            return "the budget is used"
+        return "nothing more is to be expected of the results that are left" if kept.expected < HOPELESS else None
+
+    def answer(self, problem: Problem, trial: Trial) -> Answer:
+        """What is shown."""
+        return np.asarray(trial.kept.shown)
+
+    def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
+        """Where something false is shown."""
+        shown = trial.kept.shown
+        return ~claims_of(problem).correct(shown, np.broadcast_to(means, trial.record.counts.shape))
+
+    def doubt(self, problem: Problem) -> None:
+        """None: it is proved (docs/why-the-guarantee-holds.md)."""
+        return
+
+    def describe(self, delta: float) -> str:
+        """Products of bets, and the closed test."""
+        return (
+            "Each claim has evidence of its own, the product of the pay-offs of bets that are fixed before each round; "
+            f"it is shown, for good, when the closed test over all claims reaches 1/{delta:g}."
+        )
+
+    def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
+        """Whether bets compare arms; whether a claim and its opposite were both shown, which exclude each other."""
+        question, sides = claims_of(problem), sides_of(problem, trial.kept.shown)
+        ends = question.lines.levels.reshape(-1, question.number)
+        excluded = sides.all(axis=-2) & (ends[0] >= -ends[-1]) & (len(ends) > 1)
+        return TrialStatus(compares(question), bool(excluded.any()))
+
+    def notes(self, problem: Problem, trial: Trial) -> list[str]:
+        """Why it stopped, and what its bounds promise. One run only."""
+        why = self.why(problem, trial)
+        return [
+            *([] if why is None else [f"The study ended because {why}."]),
+            *([WITHIN] if compares(claims_of(problem)) and not claims_of(problem).odds else []),
+            "What is shown stays shown: the probability that any of it is false is at most the error above. "
+            + describe_joint_bounds(problem, trial.kept),
+        ]
+
+    def bounds(
+        self, problem: Problem, record: Record, batches: Sequence[Batch], kept: ClaimState | None = None
+    ) -> Bounds:
+        """Of the means of all arms, from bets on each."""
+        return mean_bounds(problem, record, batches)
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
+        """Every claim, then every opposite: what was won for it, its size with bounds, and what can be expected."""
+        forecast, kept = self.forecast(problem, trial), trial.kept
+        if kept.taught is not None:  # sizes are those of the results
+            trial = trial._replace(kept=self.looked(problem, kept._replace(taught=None), None))
+        return describe_claims(problem, trial, names, partial(self.towards, problem), forecast)
+
+    @quiet
+    def forecast(self, problem: Problem, trial: Trial) -> Floats:
+        """How likely each line is to be shown by the end, nan where no budget says when that is. (L) One run only."""
+        kept, left, shared = trial.kept, budget_before(trial.plan), items_of(problem.noise)
+        if left is None:
+            return np.full(kept.shown.shape, np.nan)
+        question = claims_of(problem)
+        pieces = question.bets(())
+        items = None if shared is None else shared.halves(kept.seen, pieces)
+        if shared is None and not question.odds:
+            kept = self._unshifted(kept, pieces, form_variances(1.0 / kept.seen.counts, pieces))
+        need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
+        fed = self.outlook(problem, kept, left).fed & open_of(problem, kept) & ~kept.over
+        return power_by_line(question.forms, pieces, fed, need, kept.value, kept.error, kept.spread, left, items)
+
+    def evidence(self, problem: Problem, trial: Trial, names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
+        """log of what was won for each line, of what it must reach now, and whether it is shown. (L) each"""
+        return *lines_of(problem, trial.kept), trial.kept.shown
+
+    def _share(self, plan: Plan, size: Floats) -> Floats:
+        """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""
+        if plan.left is None:
+            return np.where(size > 0, UNPLANNED, 0.0)
+        share = np.minimum(size / np.maximum(size + plan.left, 1.0), 1.0 - 1e-9)
+        last = np.zeros(size.shape, dtype=np.bool_) if plan.last is None else plan.last
+        return np.where(last & (size > 0), 1.0, share)
+
+    def _open_ended(self, problem: Problem, kept: ClaimState, batch: Batch, bars: Floats) -> Floats:
+        """What each line has after the bets of other questions, with the past as prior: on parts, if there are any."""
+        question, past = claims_of(problem), kept.seen
+        pieces, shifts = question.bets(batch.counts.shape[:-1]), compares(question)
+        forecast = FormEstimate(pieces, kept.value, kept.leverage)
+        bars = np.where(kept.shown | ~np.isfinite(kept.gains), -np.inf, bars)
+        if batch.parts is None or part_betting(problem.noise) is None:
+            known = Estimates(past, past.means, problem.noise.variance(past))
+            return kept.gains + problem.noise.form(known, batch, forecast, np.maximum(bars - kept.gains, 0.0))
+        variance = problem.noise.variance(past)
+        if kept.means is None or question.odds:
+            known = estimate_from(past, variance, shifts)
+        else:
+            known = Estimates(past, kept.means, variance)
+        return bet_on_claims(problem, known, forecast, batch.parts, kept.gains, bars, shifts)
+
+    def _shown(self, problem: Problem, gains: Floats, shown: Bools) -> Bools:
+        if claims_of(problem).independent:
+            return reject_independent(sides_of(problem, gains), sides_of(problem, shown), problem.goal).reshape(
+                shown.shape
+            )
+        money = wealth_in_goals(sides_of(problem, gains), problem.goal)
+        return reject_closed(money, sides_of(problem, shown), weights_of(problem)).reshape(shown.shape)
+
+    @quiet
+    def looked(self, problem: Problem, kept: ClaimState, left: Floats | None) -> ClaimState:
+        """With the estimates, and with what can be expected of the results that are left."""
+        question, past = claims_of(problem), kept.seen
+        pieces = question.bets(past.counts.shape[:-1])
+        pooled = form_variances(1.0 / past.counts, pieces)  # as if no batch were shifted
+        if question.odds:
+            rates = (past.totals + 0.5) / (past.counts + 1.0)
+            each, means = 1.0 / (rates * (1.0 - rates)), np.log(rates) - np.log1p(-rates)
+            known = Estimates(past, means, np.ones(past.counts.shape[:-1]))
+            forecast = known.forecast(pieces)
+            error = np.sqrt(form_variances(each / past.counts, pieces))
+        else:
+            variance = problem.noise.variance(past)
+            each = np.broadcast_to(variance[..., None], past.counts.shape)
+            shared = items_of(problem.noise)
+            if shared is None:
+                known = estimate_from(past, variance, compares(question))
+                forecast = known.forecast(pieces)
+            else:
+                known = Estimates(past, past.means, variance)
+                forecast = shared.between(known, pieces)
+                apart = shared.halves(past, pieces)
+                each = np.broadcast_to((total(apart) / apart.shape[-1])[..., None], each.shape)
+            error = np.sqrt(variance[..., None] * forecast.leverage)
+        error = np.where(np.isfinite(pooled), error, np.inf)
+        kept = kept._replace(
+            value=forecast.value, leverage=forecast.leverage, error=error, means=known.means, spread=each
+        )
+        if left is None:
+            return kept
+        plain = question.odds or items_of(problem.noise) is not None
+        found = self.outlook(problem, kept if plain else self._unshifted(kept, pieces, pooled), left)
+        some = left > 0  # of nothing, nothing is to be expected
+        return kept._replace(
+            fed=found.fed, chances=found.chances * some[..., None], expected=np.where(some, found.expected, 0.0)
+        )
+
+    def _unshifted(self, kept: ClaimState, pieces: Halfspaces, pooled: Floats) -> ClaimState:
+        """For plans alone: with pooled means, which are more exact, where differences within batches do not object.
+
+        The two differ by a variance that is the difference of theirs (Hausman); so they agree up to `AGREE` of it.
+        """
+        value = form_values(kept.seen.means, pieces) - pieces.offsets
+        room = kept.spread[..., :1] * np.maximum(kept.leverage - pooled, 0.0)
+        apart = (value - kept.value) ** 2 > (AGREE + 4 * math.log(value.shape[-1])) * room + 1e-12 * kept.spread[
+            ..., :1
+        ]
+        agrees = ~(apart & np.isfinite(pooled)).any(axis=-1, keepdims=True)
+        error = np.where(np.isfinite(pooled), np.sqrt(kept.spread[..., :1] * pooled), np.inf)
+        return kept._replace(value=np.where(agrees, value, kept.value), error=np.where(agrees, error, kept.error))
+
+    def outlook(self, problem: Problem, kept: ClaimState, left: Floats) -> PowerForecast:
+        """What can be expected of so many results."""
+        question = claims_of(problem)
+        need = np.where(np.isfinite(kept.gains), self.bars(problem, kept) - kept.gains, np.inf)
+        sides = sides_of(problem, kept.shown)
+        unshown = (~sides & open_of(problem, kept)[..., None, :]).reshape(kept.shown.shape)  # one side settles a claim
+        shared = items_of(problem.noise)
+        items = None if shared is None else shared.halves(kept.seen, question.bets(kept.value.shape[:-1]))
+        known = (kept.value, kept.error, kept.spread)
+        return forecast_power(question.forms, question.bets(()), unshown, need, *known, left, items)
+
+
+def _all_shown(problem: Problem, kept: ClaimState) -> str:
+    if not sides_of(problem, kept.shown).any(axis=-2).all():
+        return "only claims about arms that were left out are open"
+    return "everything is settled" if claims_of(problem).opposites else "all claims are shown"

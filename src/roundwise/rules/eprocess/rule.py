@@ -1,0 +1,218 @@
+"""The stopping rule of Wager: predictable bets against every wrong answer (docs/why-the-guarantee-holds.md).
+
+Before each batch it is fixed, from past data alone, what to bet on (`choice`); the batch then multiplies what was won
+against each cell of the question's ledger. How the batch was sampled does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Generic, NamedTuple
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats
+from roundwise.errors import InputError
+from roundwise.model.batch import Batch, Plan, Record, Trial
+from roundwise.model.estimates import Past, estimate_from
+from roundwise.model.problem import Problem
+from roundwise.noise import items_of, known_sigma
+from roundwise.noise.crossed import check_forms
+from roundwise.noise.parts import part_betting
+from roundwise.questions.base import Answer
+from roundwise.questions.besides import cells_of, features_of, level_of, tolerance_of
+from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
+from roundwise.rules.eprocess.above import AboveEProcess
+from roundwise.rules.eprocess.above_shared import CrossedAboveEProcess
+from roundwise.rules.eprocess.any_beyond_level import BeyondLevelEProcess
+from roundwise.rules.eprocess.base import EProcess
+from roundwise.rules.eprocess.best_arm import BestArmEProcess
+from roundwise.rules.eprocess.bounds import BetHistory, PlacedBet, RuleState, Wealth
+from roundwise.rules.eprocess.candidates import CandidateEProcess
+from roundwise.rules.eprocess.linear import LinearEProcess
+from roundwise.solvers.design import basis
+
+
+class SavedState(NamedTuple, Generic[Wealth]):
+    """What the record of a study keeps of the rule's state."""
+
+    wealth: Wealth
+    past: Past
+
+
+@dataclass(frozen=True)
+class EProcessRule(StoppingRule[RuleState]):
+    """Stop when every wrong answer has lost 1/delta times the stake."""
+
+    shifts: bool = True  # estimates from differences within batches, where the question compares arms
+    any_time: ClassVar[bool] = True
+    learns: ClassVar[bool] = True
+    migrates: ClassVar[bool] = True
+
+    def check(self, problem: Problem) -> None:
+        """Every question and every noise model has its bets; claims have a rule of their own."""
+        if cells_of(problem.question) not in EPROCESSES:
+            raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
+        if items_of(problem.noise) is not None and cells_of(problem.question) == "candidates":
+            answer = problem.question.answer(np.zeros(problem.arms))
+            check_forms(problem.question.halfspaces(answer, problem.arms))
+        eprocess_for(problem)
+
+    def start(self, problem: Problem, runs: tuple[int, ...]) -> RuleState:
+        """Nothing seen, nothing won."""
+        return self._kept(problem, eprocess_for(problem).start(problem, runs), Past.none((*runs, problem.arms)))
+
+    def fold(self, problem: Problem, kept: RuleState, plan: Plan, batch: Batch) -> RuleState:
+        """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
+        ledger = eprocess_for(problem)
+        if batch.parts is None or part_betting(problem.noise) is None:
+            won = ledger.settled(problem, *kept, batch)
+        else:
+            parts = batch.parts._replace(jump=plan.jump)
+            won = ledger.in_parts(problem, *kept, parts, self.shifts and ledger.shifts)
+        return self._kept(problem, won, kept.known.past.plus(batch))
+
+    def replayed(self, problem: Problem, batches: Sequence[Batch]) -> BetHistory:
+        """What bounds are made of: all batches with what was fixed before each, and what is kept after them.
+
+        The first comes in its parts if it has any, since it has no past; of its dealings the first.
+        """
+        kept = self.start(problem, batches[0].counts.shape[:-1])
+        placed = []
+        for batch in batches:
+            first = not kept.known.past.history
+            if batch.parts is None or not first:
+                placed.append(PlacedBet(*kept, batch, first))
+            else:
+                before = kept
+                for p in range(batch.parts.number):
+                    part = batch.parts.batch(p)
+                    placed.append(PlacedBet(*before, part, first))
+                    before = self._kept(problem, kept.won, before.known.past.plus(part, same_batch=p > 0))
+            kept = self.fold(problem, kept, Plan(batch.counts, np.asarray(True)), batch)
+        return BetHistory(problem, placed, kept)
+
+    def stops(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether only one answer is left."""
+        return eprocess_for(problem).stops(problem, trial.kept.won)
+
+    def false_rejection(self, problem: Problem, trial: Trial, means: Floats) -> Bools:
+        """Where a cell that holds these means has lost."""
+        return eprocess_for(problem).false_rejection(problem, trial.kept.won, means)
+
+    def answer(self, problem: Problem, trial: Trial) -> Answer:
+        """The answer that is left."""
+        return eprocess_for(problem).answer(problem, trial.kept.won, trial.kept.known)
+
+    def _kept(self, problem: Problem, won: Any, past: Past) -> RuleState:
+        ledger = eprocess_for(problem)
+        known = estimate_from(past, problem.noise.variance(past), self.shifts and ledger.shifts)
+        choice = ledger.choice(problem, won, known)
+        return RuleState(won, known._replace(fit=None), choice)  # the choice has what it needs of the fit
+
+    def state_tag(self, problem: Problem) -> str:
+        """The kind of e-process."""
+        return f"{eprocess_for(problem).tag}/1"
+
+    def save(self, problem: Problem, kept: RuleState) -> SavedState:
+        """Wealth and past: everything else follows from them."""
+        return SavedState(kept.won, kept.known.past)
+
+    def restore(self, problem: Problem, saved: SavedState) -> RuleState:
+        """The wealth so far, whichever rules earned it, with the bets of this rule from here on (Proposition 21)."""
+        return self._kept(problem, saved.wealth, saved.past)
+
+    def effect_of_change(self, problem: Problem, dropped: bool) -> str | None:
+        """By the e-process, where a rule is proved (Propositions 22 and 23)."""
+        ledger = eprocess_for(problem)
+        return ledger.dropping if dropped else ledger.adding
+
+    def migrate(self, before: Problem, after: Problem, kept: RuleState, dropped: int | None, past: Past) -> RuleState:
+        """The wealth that is valid for the other arms."""
+        ledger = eprocess_for(before)
+        won = ledger.with_arm(kept.won) if dropped is None else ledger.without(before, kept.won, dropped)
+        return self._kept(after, won, past)
+
+    def warm_start(self, problem: Problem, kept: RuleState, batch: Batch, left: Floats | None) -> RuleState:
+        """With earlier results known, of which nothing is won (Proposition 24)."""
+        return self._kept(problem, kept.won, kept.known.past.plus(batch))
+
+    def doubt(self, problem: Problem) -> None:
+        """None: it is proved (docs/why-the-guarantee-holds.md)."""
+        return
+
+    def describe(self, delta: float) -> str:
+        """Products of bets."""
+        return (
+            "The evidence against every wrong answer is the product of the pay-offs of bets that are fixed before each "
+            f"round; an answer is excluded when it reaches {1 / delta:.0f} : 1 (1/{delta:g})."
+        )
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
+        """Those of the ledger."""
+        return eprocess_for(problem).claims(problem, trial.kept.won, trial.kept.choice, names)
+
+    def standing(self, problem: Problem, trial: Trial) -> TrialStatus:
+        """Whether bets compare arms, and whether they went wrong."""
+        ledger = eprocess_for(problem)
+        emptied = ledger.all_rejected(problem, trial.kept.won)
+        return TrialStatus(self.shifts and ledger.shifts, emptied, ledger.bounds_match_decision)
+
+    def bounds(
+        self, problem: Problem, record: Record, batches: Sequence[Batch], kept: RuleState | None = None
+    ) -> Bounds:
+        """From the same bets, folded once; they agree with the decision that was made, if it is `kept`."""
+        ledger, bets = eprocess_for(problem), self.replayed(problem, batches)
+        bets = bets if kept is None else BetHistory(problem, bets.placed, kept)
+        return Bounds(
+            partial(ledger.means, bets),
+            partial(ledger.margins, bets),
+            partial(ledger.gap_to_leader, bets),
+            bets.against,
+        )
+
+
+# by the cells of the question, with its level and tolerance if it has them
+EPROCESSES: dict[str, Callable[[Problem, float, float], EProcess]] = {
+    "one best": lambda problem, level, near: BestArmEProcess(),
+    "best within a tolerance": lambda problem, level, near: CandidateEProcess(_compares(problem), best=True),
+    "sides of a level": lambda problem, level, near: _above(problem, level, near),
+    "some above a level": lambda problem, level, near: BeyondLevelEProcess(level, True, near),
+    "some below a level": lambda problem, level, near: BeyondLevelEProcess(level, False, near),
+    "arms with features": lambda problem, level, near: LinearEProcess(_orthonormal(problem)),
+    "candidates": lambda problem, level, near: CandidateEProcess(_compares(problem)),
+}
+
+
+def _above(problem: Problem, level: float, near: float) -> EProcess:
+    """Products over arms, where they have items of their own."""
+    return AboveEProcess(level, near) if items_of(problem.noise) is None else CrossedAboveEProcess(level, near)
+
+
+@lru_cache(maxsize=256)
+def eprocess_for(problem: Problem) -> EProcess:
+    """The ledger of the cells of the question."""
+    question = problem.question
+    level = level_of(question)
+    return EPROCESSES[cells_of(question)](problem, math.nan if level is None else level, tolerance_of(question))
+
+
+def _orthonormal(problem: Problem) -> Floats:
+    """Features that span the same means; an InputError without a sigma, and where arms are tried on the same items."""
+    if known_sigma(problem.noise) is None:
+        raise InputError("Arms with features go with a deviation that is known: say which it is (--sigma).")
+    if items_of(problem.noise) is not None:
+        raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
+    features = features_of(problem.question)
+    assert features is not None
+    return basis(features)
+
+
+def _compares(problem: Problem) -> bool:
+    """Whether every form has coefficients that sum to 0, so that a common shift cancels."""
+    pieces = problem.question.halfspaces(problem.question.answer(np.zeros(problem.arms)), problem.arms)
+    factors = pieces.coefficients
+    return bool((np.abs(factors.sum(axis=-1)) <= 1e-12 * np.abs(factors).sum(axis=-1)).all())  # in any units

@@ -1,0 +1,73 @@
+"""The paper's stopping rule: the generalised likelihood ratio against a threshold (eq. 1, Lemma 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from roundwise.arrays import Bools
+from roundwise.errors import InputError
+from roundwise.model.batch import Batch, Record, Trial
+from roundwise.model.problem import Problem
+from roundwise.noise import items_of
+from roundwise.noise.crossed import DEPENDENT
+from roundwise.questions.base import Answer
+from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, threshold_interval
+from roundwise.rules.thresholds import Counts, Mixture, Threshold
+
+
+@dataclass(frozen=True)
+class GLR(StoppingRule[None]):
+    """Stop when the evidence for an answer exceeds the threshold, and give the answer that it is for.
+
+    That is the answer at the empirical means, or, where several may be right, the one with the most evidence.
+
+    >>> GLR().threshold.name
+    'lemma-3.2'
+    """
+
+    threshold: Threshold = field(default_factory=Mixture)
+
+    def check(self, problem: Problem) -> None:
+        """The noise must have a sigma, and the threshold fit the question."""
+        _ = problem.sigma
+        self.threshold.at(problem, problem.arms)
+
+    def stops(self, problem: Problem, trial: Trial) -> Bools:
+        """Whether the evidence exceeds the threshold, where the policy asks for a test."""
+        record = trial.record
+        evidence = problem.evidence(record.counts, record.means)
+        least = self.threshold.value(problem, np.zeros(problem.arms))  # it never falls: most batches are below it
+        stops = np.asarray(trial.plan.may_stop & (evidence > least))
+        if stops.any():
+            bars = self.threshold.value(problem, record.counts[stops])
+            if np.isnan(bars).any():
+                raise InputError(
+                    f"The threshold '{self.threshold.name}' is no number after some counts, so the rule would never "
+                    "stop: its `value` must be a number above 0 that never falls."
+                )
+            stops[stops] = evidence[stops] > bars
+        return stops
+
+    def answer(self, problem: Problem, trial: Trial) -> Answer:
+        """The answer that the evidence is for."""
+        return problem.verdict(trial.record.counts, trial.record.means)
+
+    def doubt(self, problem: Problem) -> str | None:
+        """What the threshold says of itself; arms that share items are not what it is proved for."""
+        return self.threshold.doubt(problem) if items_of(problem.noise) is None else DEPENDENT
+
+    def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
+        """One: the evidence for the answer against the threshold."""
+        question, record = problem.question, trial.record
+        evidence = float(problem.evidence(record.counts, record.means))
+        bar = float(self.threshold.value(problem, record.counts))
+        answer = question.words(self.answer(problem, trial), names)
+        return [ClaimStatus(f"{answer}, against every other answer", evidence, bar, evidence > bar)]
+
+    def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
+        """From its threshold, if that is proved and bounds all arms together; else from one that does."""
+        fits = getattr(self.threshold, "joint", False) and self.threshold.doubt(problem) is None
+        return Bounds(lambda: threshold_interval(problem, record, self.threshold if fits else Counts()))

@@ -1,0 +1,267 @@
+"""How much evidence is enough: thresholds for the generalised likelihood ratio.
+
+A threshold gives `value(problem, counts): (K)->()`, which never falls as counts grow, and `at(problem, samples)`,
+a bound on it for any allocation of so many samples with at least one for each arm (PET sizes its batches with it).
+`doubt(problem)` says in words what stands between it and a guarantee, or None. One that is `joint` bounds the
+deviations of all arms together, so also that of one: reports have bounds of means from it.
+
+Arms without results count as pulled once: they add nothing to the deviation that a threshold bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roundwise.arrays import Floats, total
+from roundwise.errors import InputError
+from roundwise.model.problem import Problem
+from roundwise.questions.besides import features_of
+from roundwise.solvers.design import basis
+
+_PRIOR = 0.1  # a, of the threshold `volume`
+
+
+class Threshold(Protocol):
+    """How much evidence is enough."""
+
+    @property
+    def name(self) -> str:
+        """The name on the command line."""
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """The threshold after these counts; more of them never make it smaller."""
+
+    def at(self, problem: Problem, samples: float) -> float:
+        """The largest value after so many samples, however they were spread over arms that all have some."""
+
+    def doubt(self, problem: Problem) -> str | None:
+        """Why there is no guarantee, or None if there is one."""
+
+    def __hash__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """beta(t, delta) of Lemma 3.2: valid for every question and every sigma-sub-Gaussian arm.
+
+    >>> from roundwise.questions import BestArm
+    >>> round(Mixture().at(Problem(BestArm(), arms=10, delta=0.05), 1e5), 2)
+    78.19
+    """
+
+    name = "lemma-3.2"
+    joint = True
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """K/2 Wbar(2/K ln(1/delta) + 4 ln ln(e t/K) + 2 ln(e pi^2/6))."""
+        return self._at(problem, np.maximum(counts, 1.0).sum(axis=-1))
+
+    def at(self, problem: Problem, samples: float) -> float:
+        """The same: it depends on the counts through their sum only."""
+        return float(self._at(problem, max(samples, problem.arms)))
+
+    def doubt(self, problem: Problem) -> None:
+        """None: it is proved."""
+        return
+
+    def _at(self, problem: Problem, samples: ArrayLike) -> Floats:
+        spread = 4 * np.log1p(np.log(np.asarray(samples) / problem.arms))
+        return _concentrated(problem, spread)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The theorem of Appendix B, with the real counts in place of t/K: never above Lemma 3.2."""
+
+    name = "counts"
+    joint = True
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """K/2 Wbar(2/K ln(1/delta) + 2/K sum_k 2 ln(1 + ln N_k) + 2 ln(e pi^2/6))."""
+        spread = 4 / problem.arms * total(np.log1p(np.log(np.maximum(counts, 1.0))))
+        return _concentrated(problem, spread)
+
+    def at(self, problem: Problem, samples: float) -> float:
+        """Lemma 3.2, which is its maximum over the counts."""
+        return Mixture().at(problem, samples)
+
+    def doubt(self, problem: Problem) -> None:
+        """None: it is proved."""
+        return
+
+
+@dataclass(frozen=True)
+class Pairwise:
+    """Kaufmann and Koolen's Gaussian threshold for the arms of one half-space, with a union over half-spaces.
+
+    For best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (docs/baselines.md). A wrong answer must cross one of
+    M half-spaces that contain the true means, of s arms each: s C_G(ln(M/delta)/s) + 2 s ln(4 + ln(t/s)).
+    """
+
+    name = "pairwise"
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """s C_G(ln(M/delta)/s) + 2 s ln(4 + ln(t/s))."""
+        return self._at(problem, np.maximum(counts, 1.0).sum(axis=-1))
+
+    def at(self, problem: Problem, samples: float) -> float:
+        """The same: it depends on the counts through their sum only."""
+        return float(self._at(problem, max(samples, problem.arms)))
+
+    def doubt(self, problem: Problem) -> str | None:
+        """It is proved for Gaussian rewards."""
+        return _gaussian_only(problem)
+
+    def _at(self, problem: Problem, samples: ArrayLike) -> Floats:
+        pieces = problem.question.pieces(problem.arms)
+        if pieces is None:
+            raise InputError(
+                f"The threshold 'pairwise' does not fit the question '{problem.question.name}', whose wrong answers "
+                "are no union of half-spaces. Use 'sum' or 'lemma-3.2'."
+            )
+        arms = pieces.support
+        start = arms * gaussian_calibration(math.log(pieces.number / problem.delta) / arms)
+        return start + 2 * arms * np.log(4 + np.log(np.asarray(samples) / arms))
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Kaufmann and Koolen's Gaussian threshold for the sum over all arms: for every question."""
+
+    name = "sum"
+    joint = True
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """sum_a 2 ln(4 + ln N_a) + K C_G(ln(1/delta)/K) (docs/baselines.md)."""
+        return self._start(problem) + 2 * total(np.log(4 + np.log(np.maximum(counts, 1.0))))
+
+    def at(self, problem: Problem, samples: float) -> float:
+        """Equal counts have the largest value, by concavity."""
+        each = max(samples / problem.arms, 1.0)
+        return self._start(problem) + 2 * problem.arms * math.log(4 + math.log(each))
+
+    def doubt(self, problem: Problem) -> str | None:
+        """It is proved for Gaussian rewards."""
+        return _gaussian_only(problem)
+
+    def _start(self, problem: Problem) -> float:
+        return problem.arms * gaussian_calibration(math.log(1 / problem.delta) / problem.arms)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """By the volume of the ellipsoid of what is known: for arms with features, whose d may be far below K.
+
+    (1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2), V = sum_i N_i x_i x_i'/sigma_i^2 and V_0 the same with every arm
+    pulled once (docs/linear.md); with a/k in place of the first a where V is only k < 1 times V_0, because arms have no
+    results. Without features x_i are the unit vectors.
+    """
+
+    name = "volume"
+    joint = True
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """(1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2)."""
+        if features_of(problem.question) is None:  # arms without results count as pulled once
+            return np.asarray((1 + _PRIOR) * (problem.goal + total(np.log1p(np.maximum(counts, 1.0) / _PRIOR)) / 2))
+        rows = _whitened(problem)
+        sizes = np.maximum(np.linalg.eigvalsh((rows.T * counts[..., None, :]) @ rows), 0.0)  # of V_0^-1 V
+        sizes = np.where((counts > 0).any(axis=-1, keepdims=True), sizes, 1.0)  # nothing yet: no less than ever after
+        with np.errstate(divide="ignore"):
+            factor = 1 + _PRIOR / np.minimum(sizes.min(axis=-1), 1.0)
+        return np.asarray(factor * (problem.goal + total(np.log1p(sizes / _PRIOR)) / 2))
+
+    def at(self, problem: Problem, samples: float) -> float:
+        """det is at most ((trace)/d)^d, and the trace at most the samples times the largest leverage."""
+        each = max(samples / problem.arms, 1.0)
+        if features_of(problem.question) is None:
+            return (1 + _PRIOR) * (problem.goal + problem.arms * math.log1p(each / _PRIOR) / 2)
+        rows = _whitened(problem)
+        leverage, size = float((rows**2).sum(axis=-1).max()), rows.shape[-1]
+        trace = max(samples, float(problem.arms)) * leverage / _PRIOR
+        return (1 + _PRIOR) * (problem.goal + size * math.log1p(trace / size) / 2)
+
+    def doubt(self, problem: Problem) -> None:
+        """None: it is proved."""
+        return
+
+
+@lru_cache(maxsize=64)
+def _whitened(problem: Problem) -> Floats:
+    """Features in which V_0 is the identity. (K, d)"""
+    features = features_of(problem.question)
+    assert features is not None
+    scaled = features * np.sqrt(problem.weighed(np.ones(problem.arms)))[:, None]
+    return basis(scaled)
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """ln((1 + ln t)/delta), popular and unproved: for researchers only, without guarantee."""
+
+    name = "heuristic"
+
+    def value(self, problem: Problem, counts: Floats) -> Floats:
+        """ln((1 + ln t)/delta)."""
+        return np.asarray(np.log((1 + np.log(np.maximum(counts.sum(axis=-1), 1.0))) / problem.delta))
+
+    def at(self, problem: Problem, samples: float) -> float:
+        """The same."""
+        return math.log((1 + math.log(max(samples, 1.0))) / problem.delta)
+
+    def doubt(self, problem: Problem) -> str:
+        """There is no proof of it."""
+        return "no guarantee: the threshold ln((1 + ln t)/delta) has no proof"
+
+
+THRESHOLDS: dict[str, Threshold] = {
+    each.name: each for each in (Mixture(), Counts(), Pairwise(), Sum(), Volume(), Heuristic())
+}
+
+
+def wbar(x: ArrayLike) -> Floats:
+    """The solution y >= 1 of y - ln y = x for x > 1, that is -W_{-1}(-exp(-x)), without overflow.
+
+    Newton's method on a convex function from x + ln x + 1/2, which lies above the root (Section 3.1): every
+    iterate stays above, so a threshold is never too small. From x = 1.5 on three steps give all digits.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    y = x + np.log(x) + 0.5
+    for _ in range(3 if x.min(initial=np.inf) > 1.5 else 5):
+        y = y * (x - 1 + np.log(y)) / (y - 1)
+    return np.asarray(y)
+
+
+@lru_cache(maxsize=256)
+def gaussian_calibration(x: float) -> float:
+    """C_G(x) = min over 1/2 < l <= 1 of (g(l) + x)/l, with g(l) = 2l - 2l ln(4l) + ln zeta(2l) - ln(1 - l)/2.
+
+    (Kaufmann and Koolen 2021, second-hand: docs/baselines.md.)
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import zeta
+
+    def cost(l: float) -> float:  # noqa: E741 - the letter of the formula
+        g = 2 * l - 2 * l * math.log(4 * l) + math.log(zeta(2 * l)) - math.log1p(-l) / 2
+        return float((g + x) / l)
+
+    found = minimize_scalar(cost, bounds=(0.5 + 1e-9, 1 - 1e-12), method="bounded", options={"xatol": 1e-10})
+    return float(found.fun)  # the value at a point of the interval: never below the minimum
+
+
+def _concentrated(problem: Problem, spread: Floats) -> Floats:
+    arms = problem.arms
+    start = 2 * math.log(math.e * math.pi**2 / 6) + 2 / arms * math.log(1 / problem.delta)
+    return arms / 2 * wbar(start + spread)
+
+
+def _gaussian_only(problem: Problem) -> str | None:
+    if problem.noise.outcome.normal:
+        return None
+    return "no guarantee: this threshold is proved for normal rewards with known sigma"

@@ -1,0 +1,1 @@
+"""The optimization problems behind complexities and allocations: interior points, optimal designs, divergences."""

@@ -1,0 +1,174 @@
+"""The least pulls that tell an answer from all wrong ones, certified.
+
+min sum_i n_i subject to C_j(n) >= 1 for all j, where each C_j, what it costs to make the answer wrong in the way j, is
+concave and of degree 1 in n: a convex programme (`Costs`). n / min_j C_j(n) is enough; and for any prices y >= 0
+sum_j y_j / max_i sum_j y_j dC_j/dn_i is needed, because C_j(n) <= sum_i n_i dC_j/dn_i at any other point. A primal-dual
+interior point brings the two together, for many runs at once; no step mixes runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+
+from roundwise.arrays import Bools, Floats, total
+from roundwise.deadline import check_deadline
+from roundwise.errors import RoundwiseError
+from roundwise.questions.base import quiet
+
+STEPS = 200  # of Newton's method: 10 to 30 are usual
+EXACT = 1e-8  # certified relative gap at which a run is done
+
+
+class Pace(NamedTuple):
+    """How far one step may go."""
+
+    growth: float  # by how much of themselves pulls may change: far away the gradient says little
+    aim: float  # to what share of itself the mean of the products may be brought
+    even: float = 0.0  # how far the proportions to begin with are moved towards equal ones
+
+
+PACES = (
+    Pace(2.0, 1e-4),
+    Pace(0.2, 0.3),
+    Pace(0.2, 0.3, 0.1),
+    Pace(0.5, 0.1, 0.5),
+    Pace(0.5, 0.1, 1.0),
+)  # each where those before do not end
+
+
+class Bent(NamedTuple):
+    """C_j at some pulls with its derivatives: the gradient, and minus the Hessian of sum_j y_j C_j."""
+
+    costs: Floats  # (P)
+    gradient: Floats  # (P, K)
+    curvature: Floats  # (K, K)
+
+
+class Costs(Protocol):
+    """The C_j of several runs, which are on the first axis."""
+
+    @property
+    def possible(self) -> Bools:
+        """Which of them there are. (R, P)"""
+
+    def bent(self, pulls: Floats, prices: Floats) -> Bent:
+        """At these pulls, with these prices y. (R, K), (R, P)"""
+
+    def rough(self) -> Floats:
+        """Proportions of pulls to begin with, all positive. (R, K)"""
+
+    def only(self, runs: Bools) -> Self:
+        """Those of these runs."""
+
+
+class Iterate(NamedTuple):
+    """Where the interior point stands."""
+
+    pulls: Floats  # (K), n
+    unused: Floats  # (K), the prices of n >= 0: an arm may be of no use
+    margins: Floats  # (P), s = C - 1
+    prices: Floats  # (P), y
+
+
+def least_pulls(problem: Costs, exact: float = EXACT) -> tuple[Floats, Floats]:
+    """The least pulls with C_j >= 1 for all j, certified. (R)->(R),(R,K)"""
+    least, best, most = _searched(problem, PACES[0], exact)
+    for pace in PACES[1:]:
+        again = ~(least <= (1 + exact) * most)
+        if not again.any():
+            break
+        careful = _searched(problem.only(again), pace, exact)
+        better = careful[0] < least[again]
+        least[again], most[again] = np.fmin(careful[0], least[again]), np.fmax(careful[2], most[again])
+        best[again] = np.where(better[:, None], careful[1], best[again])
+    gap = float((least / most - 1).max(initial=0.0))
+    if not gap <= max(1e-6, 2 * exact):
+        raise RoundwiseError(f"The complexity could be computed only to a relative gap of {gap:.1e}; please report it.")
+    return least, best
+
+
+@quiet
+def _searched(problem: Costs, pace: Pace, exact: float) -> tuple[Floats, Floats, Floats]:
+    """Enough pulls: how many, which, and how many are needed at least. (R)->(R),(R,K),(R)
+
+    A primal-dual interior point: 1 = sum_j y_j dC_j/dn_i + x_i, C_j(n) - 1 = s_j, s_j y_j -> 0 and x_i n_i -> 0 by
+    Newton's method.
+    """
+    now = _start(problem, pace.even)
+    runs = len(now.pulls)
+    best, least, most = np.ones(now.pulls.shape), np.full(runs, np.inf), np.zeros(runs)
+    at = np.arange(runs)
+    for _ in range(STEPS):
+        check_deadline()
+        bent = problem.bent(now.pulls, now.prices)
+        weakest = bent.costs.min(axis=-1)
+        amount = total(now.pulls) / weakest
+        better = amount < least[at]
+        least[at[better]], best[at[better]] = amount[better], (now.pulls / weakest[:, None])[better]
+        dual = (now.prices[:, None, :] @ bent.gradient)[:, 0, :]
+        most[at] = np.fmax(most[at], now.prices.sum(axis=-1) / dual.max(axis=-1))
+        going = least[at] > (1 + exact) * most[at]
+        at, now, bent = at[going], Iterate(*(x[going] for x in now)), Bent(*(x[going] for x in bent))
+        if not at.size:
+            break
+        problem = problem.only(going)
+        now = _newton(now, bent, dual[going], problem.possible, pace)
+    return least, best, most
+
+
+def _newton(now: Iterate, bent: Bent, dual: Floats, possible: Bools, pace: Pace) -> Iterate:
+    """One step (Mehrotra's predictor and corrector); pulls are reckoned in units of themselves."""
+    pulls, unused, spare, prices = now
+    number = possible.sum(axis=-1, keepdims=True) + pulls.shape[-1]
+    short = np.where(possible, bent.costs - 1 - spare, 0.0)
+    by = bent.gradient * pulls[:, None, :]
+    matrix = by.swapaxes(1, 2) @ ((prices / spare)[..., None] * by)
+    matrix += bent.curvature * pulls[:, :, None] * pulls[:, None, :]
+    entries = np.arange(pulls.shape[-1])
+    matrix[:, entries, entries] += unused * pulls
+    scale = 1 / np.sqrt(np.maximum(matrix[:, entries, entries], 1e-300))
+    matrix = matrix * scale[:, :, None] * scale[:, None, :]
+    matrix[:, entries, entries] += 1e-15
+
+    def direction(aim: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        rest = np.where(possible, (aim - spare * prices - prices * short) / spare, 0.0)
+        right = (dual - 1) * pulls + aim + (rest[:, None, :] @ by)[:, 0, :]
+        move = scale * np.linalg.solve(matrix, (scale * right)[..., None])[..., 0]
+        more = (by @ move[..., None])[..., 0] + short
+        dearer = np.where(possible, (aim - spare * prices - prices * more) / spare, 0.0)
+        return move, aim / pulls - unused - unused * move, more, dearer
+
+    def reached(move: Floats, idle: Floats, more: Floats, dearer: Floats) -> Iterate:
+        far = np.minimum(_reach(np.ones_like(move), move), _reach(spare, more))
+        far = np.minimum(far, pace.growth / np.maximum(np.abs(move).max(axis=-1, keepdims=True), pace.growth))
+        dual_far = np.minimum(_reach(unused, idle), _reach(prices, dearer))
+        return Iterate(
+            pulls * (1 + far * move), unused + dual_far * idle, spare + far * more, prices + dual_far * dearer
+        )
+
+    def mean(point: Iterate) -> Floats:
+        return (total(point.margins * point.prices) + total(point.pulls * point.unused))[:, None] / number
+
+    share = np.clip(mean(reached(*direction(np.zeros((len(pulls), 1))))) / mean(now), 1e-3, 1.0)
+    return reached(*direction(mean(now) * np.clip(share**3, pace.aim, 0.5)))
+
+
+def _reach(values: Floats, change: Floats) -> Floats:
+    """The share of the change, at most 1, that keeps the values positive."""
+    steepest = np.where(values > 0, -change / np.where(values > 0, values, 1.0), 0.0).max(axis=-1, keepdims=True)
+    return np.asarray(0.95 / np.maximum(steepest, 0.95))
+
+
+def _start(problem: Costs, even: float) -> Iterate:
+    """Twice the pulls that are enough in the proportions to begin with."""
+    possible, pulls = problem.possible, problem.rough()
+    pulls = (1.0 - even) * pulls + even * pulls.mean(axis=-1, keepdims=True)
+    bent = problem.bent(pulls, np.ones(possible.shape))
+    factor = 2 / bent.costs.min(axis=-1, keepdims=True)
+    spare = np.where(possible, bent.costs * factor - 1, 1.0)
+    prices = np.where(possible, 1 / spare, 0.0)
+    prices /= np.maximum((prices[:, None, :] @ bent.gradient)[:, 0, :].max(axis=-1), 1e-300)[:, None]
+    pulls = pulls * factor
+    return Iterate(pulls, (prices * spare).max(axis=-1, keepdims=True) / pulls, spare, prices)

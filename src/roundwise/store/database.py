@@ -1,0 +1,354 @@
+"""The store: create, append, read, find, list and remove, one transaction each."""
+
+from __future__ import annotations
+
+import secrets
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, delete, insert, inspect, select, update
+from sqlalchemy.exc import IntegrityError
+
+from roundwise.arrays import Facts
+from roundwise.errors import Conflict, Damaged, InputError, StudyExists, UnknownStudy, unknown
+from roundwise.store import engine_registry, schema
+from roundwise.store.engine import Access
+from roundwise.store.log import (
+    CHECKPOINT,
+    Entry,
+    Head,
+    Listing,
+    check,
+    extended,
+    is_object,
+    keys,
+    moment,
+    restore,
+    stamp,
+    written,
+)
+from roundwise.store.schema import UNREADABLE, entry_of, listing_of, named, row_of, unreadable_list, with_file
+from roundwise.store.storage_url import Address, nothing_there, room
+
+SECRET = 24  # bytes of the secret of a link
+
+
+def opened(address: Address, create: bool) -> Store:
+    """The store at an address, made where needed."""
+    create = not engine_registry.registry().check_pins(address) and create
+    room(address, create)
+    store = Store(address)
+    store.reached(create)
+    try:
+        store.prepare(create)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+class Store:
+    """Studies and their logs. May be shared by threads, and is opened anew in a process that was forked."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._access: Access | None = None
+
+    @property
+    def server(self) -> None:
+        """No server is between: studies are written directly."""
+
+    def __repr__(self) -> str:
+        return f"Store({self.address.place!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back files and connections, which other stores of this process may go on using."""
+        if self._access is not None:
+            self._access = None
+            self._finalizer()
+
+    def reached(self, create: bool = False) -> Access:
+        """The way into the store, which all stores of this address share in a process."""
+        access, here = self._access, engine_registry.registry()
+        if access is None or access.pid != here.pid:
+            with here.gate, here.lock:
+                access = self._access
+                if access is None or access.pid != here.pid:
+                    self._access = access = here.taken(self.address, create)
+                    self._finalizer = weakref.finalize(self, engine_registry.given_back, access)
+        return access
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """As long as this lasts, no other file is opened or made under this name by this process."""
+        access, here = self.reached(), engine_registry.registry()
+        here.pinned.append(access)
+        try:
+            yield
+        finally:
+            here.pinned.remove(access)
+
+    def prepare(self, create: bool) -> None:
+        """Make the tables; a look, and no lock, where they are there."""
+        with self.reached().reading() as connection:
+            found = schema.version(connection, self.address.place)
+        if found is None and not create:
+            raise nothing_there(self.address)
+        if self.address.file:
+            self.reached().use_wal()
+        if found is None:
+            with self.reached().writing() as connection:
+                schema.install(connection, self.address.place)
+
+    def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
+        """Begin a study: its entry 0."""
+        (entry,) = extended(named(name), Head(), [(kind, written(payload))], datetime.now(UTC))
+        self._insert([entry], overview)
+        return entry
+
+    def put(self, entries: Sequence[Entry], overview: Facts | None = None) -> Listing:
+        """Take in a whole log, as it was exported."""
+        if not entries:
+            raise InputError("A log without entries is no study.")
+        check(entries)
+        name = named(entries[0].study)
+        if any(entry.study != name for entry in entries):
+            raise InputError("A log belongs to one study, but these entries name several.")
+        self._insert(entries, overview)
+        return Listing(name, entries[0].at, entries[-1].at, len(entries), dict(overview or {}))
+
+    def append(
+        self,
+        name: str,
+        new: Sequence[tuple[str, Facts]],
+        expected: int,
+        overview: Facts | None = None,
+    ) -> list[Entry]:
+        """Record each (kind, payload) after the entry `expected`: all, or none where the study has moved on since."""
+        texts = [(kind, written(payload)) for kind, payload in new]  # before the lock: a payload may be large
+        with self.reached().writing() as connection:
+            number, head = self._head(connection, name, lock=True)
+            if head.entries - 1 != expected:
+                raise self._conflict(connection, name, number, head, expected)
+            about = {} if overview is None else {"overview": written(with_file(connection, number, overview))}
+            entries = extended(name, head, texts, datetime.now(UTC))
+            if entries:
+                connection.execute(insert(schema.entry), [row_of(number, entry) for entry in entries])
+                self._index(connection, number, entries)
+                last = entries[-1]
+                kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
+                connection.execute(
+                    update(schema.study)
+                    .where(schema.study.c.id == number)
+                    .values(entries=last.seq + 1, digest=last.digest, changed_at=stamp(last.at), **about)
+                    .values({"checkpoint": kept[-1]} if kept else {})
+                )
+        return entries
+
+    def remove(self, name: str, expected: int) -> None:
+        """Forget a study altogether, unless it has moved on since the entry `expected`; its name is free again."""
+        with self.reached().writing() as connection:
+            number, head = self._head(connection, name, lock=True)
+            if head.entries - 1 != expected:
+                raise self._conflict(connection, name, number, head, expected)
+            self._forget_link(connection, number)
+            for table in (schema.key, schema.entry):
+                connection.execute(delete(table).where(table.c.study_id == number))
+            connection.execute(delete(schema.study).where(schema.study.c.id == number))
+
+    def read(self, name: str, after: int = -1) -> list[Entry]:
+        """The entries of a study after number `after`, in order, each checked against the one before it."""
+        with self.reached().reading() as connection:
+            number, head = self._head(connection, name)
+            found = self._after(connection, name, number, head, after)
+        return found()
+
+    def recent(self, name: str) -> list[Entry]:
+        """The first entry, and those from the last checkpoint on (all, if there is none), each checked."""
+        with self.reached().reading() as connection:
+            number, head = self._head(connection, name)
+            found = self._after(connection, name, number, head, max(head.checkpoint - 1, -1))
+            first = self._after(connection, name, number, head, -1, 0) if head.checkpoint > 0 else list
+        return [*first(), *found()]
+
+    def head(self, name: str) -> Head:
+        """Where the log of a study ends."""
+        with self.reached().reading() as connection:
+            return self._head(connection, name)[1]
+
+    def known(self, name: str) -> None:
+        """Raise `UnknownStudy` where there is no such study."""
+        with self.reached().reading() as connection:
+            self._head(connection, name)
+
+    def find(self, name: str, key: str) -> list[Entry]:
+        """The entries of a study that tell a file or answer a request (see `log.keys`)."""
+        entry, key_ = schema.entry, schema.key
+        with self.reached().reading() as connection:
+            number, _ = self._head(connection, name)
+            rows = connection.execute(
+                select(entry)
+                .join(key_, (key_.c.study_id == entry.c.study_id) & (key_.c.seq == entry.c.seq))
+                .where(key_.c.study_id == number, key_.c.name == key)
+                .order_by(entry.c.seq)
+            ).all()
+        found = [entry_of(name, row.seq, row) for row in rows]
+        for each in found:  # what an index leads to is not checked against the entry before it
+            if not is_object(each):
+                raise Damaged(f"The log of study '{name}' was changed: entry {each.seq} cannot be read. {restore()}")
+        return found
+
+    def link(self, name: str) -> str | None:
+        """The secret of the link to a study; None where there is none, or no such study."""
+        study, link, entry = schema.study, schema.link, schema.entry
+        with self.reached().reading() as connection:
+            if not inspect(connection).has_table(link.name):
+                return None
+            begun = (entry.c.study_id == study.c.id) & (entry.c.seq == 0) & (entry.c.digest == link.c.begins)
+            found = connection.scalar(select(link.c.secret).join(study).join(entry, begun).where(study.c.name == name))
+        return found if isinstance(found, str) and found else None
+
+    def make_link(self, name: str) -> None:
+        """Draw the secret of a link to a study, unless there is one."""
+        link, entry = schema.link, schema.entry.c
+        with self.reached().writing() as connection:
+            number, _ = self._head(connection, name, lock=True)
+            schema.install_links(connection)
+            begins = connection.scalar(select(entry.digest).where(entry.study_id == number, entry.seq == 0))
+            connection.execute(delete(link).where(link.c.study_id == number, link.c.begins != begins))
+            if connection.scalar(select(link.c.study_id).where(link.c.study_id == number)) is None:
+                drawn = secrets.token_urlsafe(SECRET)
+                connection.execute(insert(link).values(study_id=number, begins=begins, secret=drawn))
+
+    def withdraw_link(self, name: str) -> None:
+        """Forget the link to a study, if there is one."""
+        with self.reached().writing() as connection:
+            number, _ = self._head(connection, name, lock=True)
+            self._forget_link(connection, number)
+
+    def _forget_link(self, connection: Connection, number: int) -> None:
+        if inspect(connection).has_table(schema.link.name):
+            connection.execute(delete(schema.link).where(schema.link.c.study_id == number))
+
+    def _after(
+        self, connection: Connection, name: str, number: int, head: Head, after: int, last: int | None = None
+    ) -> Callable[[], list[Entry]]:
+        """What reads the entries after number `after`, up to `last` or the end; checks are left for later."""
+        columns = schema.entry.c
+        mine = select(schema.entry).where(columns.study_id == number).order_by(columns.seq)
+        start = Head()
+        if after >= 0:
+            known = connection.scalar(mine.where(columns.seq == after).with_only_columns(columns.digest))
+            start = Head(after + 1, str(known))
+        query = mine.where(columns.seq >= start.entries)
+        rows = connection.execute(query if last is None else query.where(columns.seq <= last)).all()
+
+        def checked() -> list[Entry]:
+            if after >= head.entries:
+                raise InputError(f"Study '{name}' has no entry {after}; its last is {head.entries - 1}.")
+            entries = [entry_of(name, start.entries + i, row) for i, row in enumerate(rows)]
+            check(entries, start)
+            found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
+            if last is None and (found.entries, found.digest) != (head.entries, head.digest):
+                raise Damaged(
+                    f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends "
+                    f"with another one, entry {found.entries - 1}. {restore()}"
+                )
+            return entries
+
+        return checked
+
+    def studies(self) -> list[Listing]:
+        """All studies, by name."""
+        columns = schema.study.c
+        with self.reached().reading() as connection:
+            rows = connection.execute(
+                select(columns.name, columns.created_at, columns.changed_at, columns.entries, columns.overview)
+            ).all()
+        return sorted((listing_of(self.address, *row) for row in rows), key=lambda each: each.name)
+
+    def ends(self) -> dict[str, tuple[int, str]]:
+        """Of every study how many entries it has, and the digest of the last: cheap, to see what has changed."""
+        columns = schema.study.c
+        with self.reached().reading() as connection:
+            rows = connection.execute(select(columns.name, columns.entries, columns.digest)).all()
+        try:
+            return {str(row.name): (int(row.entries), str(row.digest)) for row in rows}
+        except UNREADABLE:
+            raise unreadable_list(self.address) from None
+
+    def _insert(self, entries: Sequence[Entry], overview: Facts | None = None) -> None:
+        first, last = entries[0], entries[-1]
+        kept = [entry.seq for entry in entries if entry.kind == CHECKPOINT]
+        with self.reached().writing() as connection:
+            try:
+                connection.execute(
+                    insert(schema.study).values(
+                        name=first.study,
+                        created_at=stamp(first.at),
+                        changed_at=stamp(last.at),
+                        entries=len(entries),
+                        digest=last.digest,
+                        checkpoint=kept[-1] if kept else 0,
+                        overview="" if overview is None else written(overview),
+                    )
+                )
+            except IntegrityError:
+                raise StudyExists(
+                    f"There is already a study called '{first.study}' in {self.address.place}. Nothing was changed; "
+                    "choose another name, or go on with that study."
+                ) from None
+            number = connection.execute(
+                select(schema.study.c.id).where(schema.study.c.name == first.study)
+            ).scalar_one()
+            for entry in entries:  # one at a time: a payload may have many megabytes
+                connection.execute(insert(schema.entry), row_of(number, entry))
+            self._index(connection, number, entries)
+
+    def _index(self, connection: Connection, number: int, entries: Sequence[Entry]) -> None:
+        """Record what the entries can be found by."""
+        rows = [{"study_id": number, "name": key, "seq": entry.seq} for entry in entries for key in set(keys(entry))]
+        if rows:
+            connection.execute(insert(schema.key), rows)
+
+    def _head(self, connection: Connection, name: str, lock: bool = False) -> tuple[int, Head]:
+        """The number of a study and where its log ends, locked against other writers where asked."""
+        columns = schema.study.c
+        query = select(columns.id, columns.entries, columns.digest, columns.changed_at, columns.checkpoint).where(
+            columns.name == name
+        )
+        row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+        if row is None:
+            names = [str(each) for each in connection.scalars(select(columns.name))]
+            raise UnknownStudy(str(unknown("study", name, names) if names else nothing_there(self.address)))
+        try:
+            found = Head(int(row.entries), str(row.digest), moment(row.changed_at), int(row.checkpoint))
+            if not 0 <= found.checkpoint < found.entries < 2**53:
+                raise ValueError
+            return row.id, found
+        except UNREADABLE:
+            raise Damaged(f"{self.address.place} is damaged at study '{name}'. {restore()}") from None
+
+    def _conflict(self, connection: Connection, name: str, number: int, head: Head, expected: int) -> Conflict:
+        columns = schema.entry.c
+        row = connection.execute(
+            select(schema.entry).where(columns.study_id == number, columns.seq == head.entries - 1)
+        ).one_or_none()
+        if row is None or expected >= head.entries:
+            return Conflict(f"Study '{name}' ends with entry {head.entries - 1}, not {expected}. Nothing was changed.")
+        last = entry_of(name, head.entries - 1, row)
+        return Conflict(
+            f"Study '{name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
+            f"{last.at:%Y-%m-%d at %H:%M} UTC, but entry {expected} is the last one known here. Nothing was changed; "
+            "look again and repeat."
+        )

@@ -1,0 +1,300 @@
+"""The log of a study: its entries, the chain of digests that ties each to the one before, and the same as a file."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from roundwise.arrays import Facts, Plain
+from roundwise.errors import Damaged, DataError, InputError, said
+from roundwise.formats.open_databases import not_open
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that happened to a study."""
+
+    study: str
+    seq: int  # 0, 1, 2, ...: the order; the clock has no say in it
+    kind: str
+    at: datetime  # UTC, a note
+    by: str
+    version: str  # of roundwise
+    text: str = field(repr=False)  # the payload as it is kept: what the digest covers
+    digest: str
+
+    @cached_property
+    def payload(self) -> Plain:
+        """What was recorded."""
+        found: Plain = json.loads(self.text)
+        return found
+
+
+def is_object(entry: Entry) -> bool:
+    """Whether what was recorded can be read: an object of JSON."""
+    try:
+        return isinstance(entry.payload, dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A study among the others of a store."""
+
+    name: str
+    created: datetime
+    changed: datetime
+    entries: int
+    overview: Plain = field(default_factory=dict)  # what is known of it without reading its log
+
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a log ends: what the next entry is tied to."""
+
+    entries: int = 0
+    digest: str = ""
+    changed: datetime = LONG_AGO
+    checkpoint: int = 0  # the last entry that holds all of the state
+
+
+def written(payload: Facts) -> str:
+    """The text of a payload: JSON, one line, ASCII, keys in the order given."""
+    try:
+        return _json(payload)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"The payload of an entry cannot be kept as JSON ({error}). "
+            "Use dicts, lists, strings, plain numbers that are finite, true, false and null."
+        ) from None
+
+
+def stamp(at: datetime) -> str:
+    """A time as it is kept: UTC, of fixed width, so that it sorts as text."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def moment(text: str) -> datetime:
+    """The time that a stamp means."""
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def extended(study: str, head: Head, new: Iterable[tuple[str, str]], now: datetime) -> list[Entry]:
+    """The entries that record each (kind, text) after `head`; where the clock went back, the time stands still."""
+    from roundwise._version import __version__
+
+    at, by, previous = max(now, head.changed), user(), head.digest
+    entries = []
+    for seq, (kind, text) in enumerate(new, start=head.entries):
+        previous = digest(previous, study, seq, kind, stamp(at), by, __version__, text)
+        entries.append(Entry(study, seq, kind, at, by, __version__, text, previous))
+    return entries
+
+
+def digest(previous: str, study: str, seq: int, kind: str, at: str, by: str, version: str, text: str) -> str:
+    """SHA-256 over an entry and the digest of the one before it."""
+    return hashlib.sha256(f"{_json([previous, study, seq, kind, at, by, version])}\n{text}".encode()).hexdigest()
+
+
+def check(entries: Sequence[Entry], after: Head | None = None) -> None:
+    """Raise `Damaged` with the first entry that does not follow from the one before it."""
+    seq, previous = (after.entries, after.digest) if after else (0, "")
+    for entry in entries:
+        if entry.seq != seq:
+            raise Damaged(
+                f"The log of study '{entry.study}' was changed: entry {seq} is missing (entry {entry.seq} is in its "
+                f"place). {restore()}"
+            )
+        fits = digest(
+            previous, entry.study, entry.seq, entry.kind, stamp(entry.at), entry.by, entry.version, entry.text
+        )
+        if entry.digest != fits:
+            raise Damaged(
+                f"The log of study '{entry.study}' was changed: entry {seq} ('{entry.kind}', {entry.at:%Y-%m-%d %H:%M} "
+                f"UTC, by {entry.by}) is not what was recorded. {restore()}"
+            )
+        seq, previous = seq + 1, entry.digest
+
+
+CHECKPOINT = "counted"  # the kind of entry that holds all of the state: a study may be read from it on
+
+
+def keys(entry: Entry) -> list[str]:
+    """What an entry can be found by: the contents of a file it tells, and the key of the request that recorded it."""
+    if entry.kind in ("created", CHECKPOINT):  # made by no request of their own, and large
+        return []
+    try:
+        payload = entry.payload
+        results = payload.get("results") if entry.kind in ("told", "amended", "later") else None
+        request = payload.get("key")
+        found = [] if results is None else [f"file {results['digest']}"]
+    except (AttributeError, KeyError, TypeError, ValueError):  # replaying says what is wrong with it
+        return []
+    return found if request is None else [*found, f"request {request}"]
+
+
+_WRITER: ContextVar[str | None] = ContextVar("writer", default=None)
+
+
+@contextmanager
+def written_by(name: str | None) -> Iterator[None]:
+    """What is recorded meanwhile is recorded as written by somebody else than the account; None changes nothing."""
+    before = _WRITER.set(name or _WRITER.get())
+    try:
+        yield
+    finally:
+        _WRITER.reset(before)
+
+
+def user() -> str:
+    """Who is writing: as `written_by` says, else ROUNDWISE_USER, else the name of the account."""
+    try:
+        name = _WRITER.get() or os.environ.get("ROUNDWISE_USER") or getpass.getuser()
+    except (KeyError, OSError):  # an account without a name, as in some containers
+        name = f"uid {os.getuid()}"
+    return "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
+def restore(what: str = "Restore it") -> str:
+    """What to do about a log or a file that is no longer as it was written."""
+    return f"{what} from a backup or an export ({said('`import_study`', '`roundwise import`')})."
+
+
+def look(how: str = "look with") -> str:
+    """How to see whether something was recorded."""
+    return f"{how} {said('`study.status()`', '`roundwise status`')}, then repeat."
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+FORMAT = 1
+HEADER = b"SQLite format 3\0"
+PAYLOAD = ', "payload": '  # what follows it is the payload as it was recorded; no string in JSON can hold it
+
+
+def lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """The lines of a whole log. The first counts the others, so that a file that was cut is noticed."""
+    yield first_line(entries[-1].study, len(entries))
+    yield from entry_lines(entries)
+
+
+def first_line(study: str, entries: int, **about: str) -> str:
+    """The first line: what follows it."""
+    return json.dumps({"roundwise": "study", "format": FORMAT, "study": study, "entries": entries, **about})
+
+
+def entry_lines(entries: Sequence[Entry]) -> Iterator[str]:
+    """A line for each entry."""
+    for entry in entries:
+        about = {"seq": entry.seq, "kind": entry.kind, "at": stamp(entry.at), "by": entry.by, "version": entry.version}
+        yield json.dumps({**about, "digest": entry.digest})[:-1] + PAYLOAD + entry.text + "}"
+
+
+def no_database(path: Path) -> None:
+    """Raise an error where a path is a database of SQLite, or a file of SQLite beside one: no place for an output."""
+    ends = [end for end in ("-wal", "-shm", "-journal") if path.name.endswith(end)]
+    for each in (path, *(path.with_name(path.name.removesuffix(end)) for end in ends)):
+        not_open(each)  # then it may be looked at: this process has no locks on it
+        if not each.is_file():
+            continue
+        try:
+            with each.open("rb") as file:
+                start = file.read(len(HEADER))
+        except OSError:
+            continue
+        if start == HEADER:
+            raise InputError(f"{path} belongs to an SQLite database. Nothing was changed; give another file.")
+
+
+def write_log(path: Path, entries: Sequence[Entry]) -> None:
+    """Write a whole log to a file, which appears complete or not at all."""
+    no_database(path)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines(entries))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}. Give another place.") from None
+
+
+def read_log(path: Path) -> list[Entry]:
+    """The log in a file, its chain checked."""
+    not_open(path)
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            _, entries = parsed(str(path), file)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text. {_expected()}") from None
+    check(entries)
+    return entries
+
+
+def parsed(path: str, source: Iterable[str]) -> tuple[Plain, list[Entry]]:
+    """The first line and the entries of a log, or of a part of one; its chain is not checked."""
+    rest = iter(source)
+    first = _first(path, next(rest, ""))
+    entries = [_entry(path, number, first["study"], line) for number, line in enumerate(rest, start=2)]
+    if len(entries) != first["entries"]:
+        raise Damaged(
+            f"{path} holds {len(entries)} entries of study '{first['study']}', but its first line announces "
+            f"{first['entries']!r}: the file was cut. Export the study again."
+        )
+    return first, entries
+
+
+def _expected() -> str:
+    return f"Give a file that {said('`export_study`', '`roundwise export`')} wrote."
+
+
+def _first(path: str, line: str) -> Plain:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("roundwise") != "study" or not isinstance(found.get("study"), str):
+        raise DataError(f"{path}, line 1: this is not the log of a study. {_expected()}")
+    if "entries" not in found:
+        raise DataError(f"{path}, line 1: it does not say how many entries follow; it was changed. {_expected()}")
+    if found.get("format") != FORMAT:
+        raise DataError(
+            f"{path}, line 1: the file has format {found.get('format')!r}, this version of roundwise reads {FORMAT}. "
+            "Upgrade with `pip install --upgrade roundwise`."
+        )
+    return found
+
+
+def _entry(path: str, number: int, study: str, line: str) -> Entry:
+    try:
+        row = json.loads(line)
+        strings = {name: row[name] for name in ("kind", "by", "version", "digest")}
+        if not all(isinstance(each, str) and each.isprintable() for each in strings.values()):
+            raise ValueError
+        if type(row["seq"]) is not int or not isinstance(row["payload"], dict):
+            raise ValueError
+        text = line.rstrip()[:-1].partition(PAYLOAD)[2]
+        return Entry(study, row["seq"], at=moment(row["at"]), text=text, **strings)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise Damaged(
+            f"{path}, line {number}: this is not an entry; the file was cut or changed. {_expected()}"
+        ) from None

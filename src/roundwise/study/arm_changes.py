@@ -1,0 +1,213 @@
+"""Arms that leave and join a study under way, by rules that keep its guarantee.
+
+If the reason has nothing to do with any result, the study is what it would have been with the other list of arms from
+the beginning: all batches are counted anew. If it may have, what was won is carried on by the rules of
+docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some questions only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from roundwise.arrays import Facts, Floats, Plain
+from roundwise.errors import InputError, said
+from roundwise.model.batch import Batch, Trial, budget_before
+from roundwise.model.estimates import Past
+from roundwise.model.trial import begin
+from roundwise.policies.limited import without_limits
+from roundwise.questions.besides import one_by_one, open_to_arms
+from roundwise.rules.eprocess.claim_amendments import left_out, with_claims
+from roundwise.rules.eprocess.claim_state import ClaimState, claims_of
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.study.rounds import of_arms
+from roundwise.study.settings import Settings, arm_names
+
+Batches = Sequence[tuple[tuple[str, ...], Batch]]  # with the names of their arms
+
+
+@dataclass(frozen=True)
+class Change:
+    """An arm that left or joined."""
+
+    kind: Literal["dropped", "added"]
+    arm: str
+    why: str
+    unrelated: bool  # whether the reason has nothing to do with any result
+    after: int  # the number of the last batch before it
+
+    def payload(self) -> Plain:
+        """The change as JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_payload(cls, payload: Facts) -> Change:
+        """The change that `payload` was made of."""
+        kind = payload["kind"]
+        if kind not in ("dropped", "added"):
+            raise ValueError(f"no change {kind!r}")
+        return cls(kind, str(payload["arm"]), str(payload["why"]), bool(payload["unrelated"]), int(payload["after"]))
+
+
+def first_arms(first: Settings, changes: Sequence[Change]) -> Settings:
+    """The settings as they would have been, had all changes for unrelated reasons been made at the beginning."""
+    settings = first
+    for each in changes:
+        if each.unrelated:
+            settings = with_arms(settings, names_after(settings, each))
+    return settings
+
+
+def with_arms(settings: Settings, names: Sequence[str]) -> Settings:
+    """The settings of a study of other arms; one that joins gets the smallest share of a fixed split."""
+    found, split = arm_names(names), settings.split
+    if split is not None:
+        known = dict(zip(settings.arms, split, strict=True))
+        least = min((each for each in split if each > 0), default=1.0)
+        split = tuple(known.get(name, least) for name in found)
+    question = settings.question
+    if one_by_one(question) and len(found) > len(settings.arms):
+        question = claims_of(settings.problem).with_arm(found)
+    return dataclasses.replace(settings, question=question, arms=found, split=split)
+
+
+def check(settings: Settings, change: Change) -> None:
+    """Raise an InputError with one sentence where a change cannot keep the guarantee, or makes no sense."""
+    question = settings.question
+    if change.kind == "dropped" and change.arm not in settings.arms:
+        raise InputError(f"There is no arm '{change.arm}': there are {', '.join(settings.arms)}. Nothing was changed.")
+    if change.kind == "added" and change.arm in settings.arms:
+        raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
+    claims, rule = one_by_one(question), settings.policy.stopping
+    if claims and isinstance(rule, ClosedTestingRule):
+        _check_claims(settings, change)
+        return
+    if claims or not rule.migrates:
+        raise InputError(
+            f"The arms of a study with the policy {settings.policy.name} are fixed: its rule is proved for all of them "
+            "together. Nothing was changed; start a new study with the other arms."
+        )
+    if not open_to_arms(question):
+        raise InputError(
+            f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed; "
+            f"start a new study with the other arms, and let {_teacher()} teach it."
+        )
+    if not change.unrelated and rule.effect_of_change(settings.problem, change.kind == "dropped") is None:
+        what = "left out" if change.kind == "dropped" else "added"
+        raise InputError(
+            f"No rule is proved by which an arm may be {what} because of results where the question is "
+            f"'{question.name}'. Nothing was changed; if the reason has nothing to do with any result, say "
+            f"{said('`unrelated=True`', '--unrelated')}, else start a new study and let {_teacher()} teach it."
+        )
+    with_arms(settings, names_after(settings, change))  # too few arms, or a name that cannot be one
+
+
+def _teacher() -> str:
+    return said("`import_past`", "`roundwise import-past`")
+
+
+def _check_claims(settings: Settings, change: Change) -> None:
+    """Of claims an arm may be left out, but for one that all of them are about; one may join against a control."""
+    if change.kind == "added":
+        with_arms(settings, names_after(settings, change))
+        return
+    if change.arm in settings.left_out:
+        raise InputError(f"{change.arm} is left out already. Nothing was changed.")
+    if (claims_of(settings.problem).forms[:, settings.arms.index(change.arm)] != 0).all():
+        raise InputError(
+            f"Every claim compares with {change.arm}: without it nothing can be shown. Nothing was changed; close the "
+            "study, if it is to end."
+        )
+
+
+def effect(settings: Settings, change: Change) -> str:
+    """What a change does to the guarantee, in one sentence."""
+    check(settings, change)
+    arm = change.arm
+    if one_by_one(settings.question) and change.kind == "added" and not change.unrelated:
+        return (
+            f"The guarantee is kept: the claim of {arm} starts with the least that any open claim has, and what was "
+            "shown stays shown."
+        )
+    if one_by_one(settings.question) and change.kind == "dropped":
+        return (
+            f"This keeps the guarantee: nothing more is asked of {arm}, its claims stay open as they are, and what was "
+            "shown stays shown."
+        )
+    if change.unrelated:
+        joined = "had never been there" if change.kind == "dropped" else "had been there from the beginning"
+        return (
+            f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
+            "reason has nothing to do with any result."
+        )
+    said = settings.policy.stopping.effect_of_change(settings.problem, change.kind == "dropped")
+    assert said is not None  # it was checked
+    return "This keeps the guarantee" + said.format(arm=arm)
+
+
+def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) -> tuple[Settings, Trial]:
+    """The study after a change that may have to do with results; `batches` are those that were counted."""
+    check(settings, change)
+    if one_by_one(settings.question):
+        if change.kind == "added":
+            return _with_claim(settings, trial, change)
+        return _without_arm(settings, trial, change)
+    after = with_arms(settings, names_after(settings, change))
+    problem, rule = after.problem, after.policy.stopping
+    past, record = Past.none((problem.arms,)), begin(problem, after.acting).record
+    for names, batch in batches:
+        one = of_arms(batch, names, after.arms)
+        past, record = past.plus(one), record.plus(one)
+    dropped = settings.arms.index(change.arm) if change.kind == "dropped" else None
+    kept = rule.migrate(settings.problem, problem, trial.kept, dropped, past)
+    trial = begin(problem, after.acting)._replace(record=record, kept=kept)
+    if record.samples > 0:
+        trial = trial._replace(plan=after.acting.next(problem, trial))
+    return after, trial._replace(done=rule.stops(problem, trial))
+
+
+def _with_claim(settings: Settings, trial: Trial, change: Change) -> tuple[Settings, Trial]:
+    """One claim more, with the smallest purse that is open, at most 1 (Proposition 18)."""
+    after = with_arms(settings, names_after(settings, change))
+    problem, rule = after.problem, after.policy.stopping
+    assert isinstance(rule, ClosedTestingRule)
+    counts, totals = (np.append(each, 0.0) for each in (trial.record.counts, trial.record.totals))
+    start = begin(problem, after.acting)
+    left = budget_before(trial.plan)
+    kept = with_claims(rule, settings.problem, trial.kept, problem, left=left)
+    plan = start.plan._replace(left=left)
+    trial = start._replace(record=trial.record._replace(counts=counts, totals=totals), kept=kept, plan=plan)
+    if trial.record.samples > 0:
+        trial = trial._replace(plan=after.acting.next(problem, trial))
+    return after, trial._replace(done=rule.stops(problem, trial))
+
+
+def _without_arm(settings: Settings, trial: Trial, change: Change) -> tuple[Settings, Trial]:
+    """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
+    after = dataclasses.replace(settings, left_out=(*settings.left_out, change.arm))
+    left = budget_before(trial.plan)
+    trial = trial._replace(kept=not_fed(after, trial.kept, left))
+    if trial.record.samples > 0 and without_limits(after.policy)[1] is None:
+        pulled = trial._replace(plan=trial.plan._replace(left=left))
+        trial = trial._replace(plan=after.acting.next(after.problem, pulled))
+    return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))
+
+
+def not_fed(settings: Settings, kept: ClaimState, left: Floats | None) -> ClaimState:
+    """What a rule of claims keeps, without results for the arms that are left out."""
+    rule = settings.policy.stopping
+    assert isinstance(rule, ClosedTestingRule)
+    return left_out(rule, settings.problem, kept, np.isin(settings.arms, settings.left_out), left)
+
+
+def names_after(settings: Settings, change: Change) -> list[str]:
+    """The arms after a change."""
+    if one_by_one(settings.question) and change.kind == "dropped":
+        return list(settings.arms)
+    if change.kind == "dropped":
+        return [name for name in settings.arms if name != change.arm]
+    return [*settings.arms, change.arm]

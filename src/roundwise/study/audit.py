@@ -1,0 +1,286 @@
+"""The record of a study: audits, exports, imports, lists, and what happened.
+
+In an audit everything is computed again from the beginning, and every difference is listed. Nothing else compares: what
+was asked, told, counted and decided are facts. A difference is no fault of the study, if another version recorded it:
+rules change from version to version, and what was won by older ones is carried on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from roundwise._version import RULES
+from roundwise.arrays import Floats, Plain
+from roundwise.errors import DataError, InputError, RoundwiseError, said
+from roundwise.model.batch import Record
+from roundwise.serialization import Unreadable, unpack, unpack_array
+from roundwise.store import Entry, Listing, check, open_store, read_log, write_log
+from roundwise.study.api import load_study
+from roundwise.study.fold import evidence
+from roundwise.study.guarantee import VOID
+from roundwise.study.replay import WRONG, apply, replayed
+from roundwise.study.state import State
+from roundwise.study.study import Study
+from roundwise.study.transactions import overview
+
+if TYPE_CHECKING:
+    from roundwise.report import Event
+
+SHORTEST = 12  # letters of a digest that are enough to know it
+CLOSE = 1e-9  # log e-values that are nearer are the same: another machine may round otherwise
+
+
+class Difference(NamedTuple):
+    """Something that this version computes otherwise than it was recorded."""
+
+    entry: int
+    version: str  # that recorded it
+    rules: int | None  # by which it was recorded, if it says so
+    words: str
+
+    @property
+    def same_rules(self) -> bool:
+        """Whether it was recorded by the rules of this version, so that it should not differ."""
+        return self.rules == RULES
+
+
+class Audit(NamedTuple):
+    """What was found."""
+
+    state: State
+    entries: int  # of the record,
+    digest: str  # and that of the last
+    plans: int  # that were computed again
+    counts: int
+    verdicts: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing differs that was recorded by the rules of this version."""
+        return not any(each.same_rules for each in self.differences)
+
+
+def entry_of(entries: Sequence[Entry], digest: str) -> Entry:
+    """The entry with this digest (or its first letters), which somebody kept; an InputError if there is none.
+
+    The chain alone proves nothing: without a key anybody can compute it again. A digest that was kept elsewhere fixes
+    all entries up to its own.
+    """
+    start = digest.strip().lower()
+    if len(start) < SHORTEST or not set(start) <= set("0123456789abcdef"):
+        raise InputError(f"'{digest[:80]}' is not a digest: give at least {SHORTEST} of its 64 letters 0-9, a-f.")
+    found = next((entry for entry in entries if entry.digest.startswith(start)), None)
+    if found is None:
+        raise DataError(
+            f"No entry of '{entries[0].study}' has the digest {start}: this is not the record that it was taken of, or "
+            "somebody wrote it anew. Compare it with an export that you kept."
+        )
+    return found
+
+
+def verified(entries: Sequence[Entry], progress: Callable[[int], None] | None = None) -> Audit:
+    """Compute a study again from all its entries, each step from what was recorded before it.
+
+    `progress` is called with the number of entries that were done since the last call.
+    """
+    state = replayed(entries[:1])
+    found: list[Difference] = []
+    plans = counts = verdicts = 0
+    rules: int | None = RULES
+    for i, entry in enumerate(entries[1:], 1):
+        words: list[str] = []
+        rules = entry.payload.get("rules", rules)
+        if entry.kind == "asked":
+            plans += 1
+            words = _plan(state, entry.payload)
+        elif entry.kind == "counted":
+            counts += 1
+            words = _count(state, entry.payload)
+        elif entry.kind == "decided":
+            verdicts += 1
+            words = _verdict(state, entry.payload)
+        elif state.ready and _following(entries[i:], "counted") is None:
+            words = ["a round was complete, but was not counted"]
+        found += [Difference(entry.seq, entry.version, rules, each) for each in words]
+        apply(state, entry)
+        if entry.kind == "counted":
+            found += [Difference(entry.seq, entry.version, rules, each) for each in _readable(state)]
+        if progress is not None:
+            progress(1)
+    if state.decided is None and not state.ready and state.verdict() is not None:
+        found.append(Difference(entries[-1].seq, entries[-1].version, rules, "a verdict follows, but was not recorded"))
+    return Audit(state, len(entries), entries[-1].digest, plans, counts, verdicts, tuple(found))
+
+
+def _plan(state: State, payload: Plain) -> list[str]:
+    recorded = np.asarray(payload["pulls"], dtype=np.float64)
+    if np.array_equal(recorded, state.planned):
+        return []
+    number = payload["batch"]
+    return [f"round {number} was planned as {_few(recorded)}, this version plans {_few(state.planned)}"]
+
+
+def _count(state: State, payload: Plain) -> list[str]:
+    """Count the batch from what was recorded before it, and compare what was won and what is planned next."""
+    if not state.ready:
+        return ["something was counted although no round was complete"]
+    number = payload["batch"]
+    again = state.count()
+    words = []
+    try:
+        mine, other = (unpack_array(each["claims"]["log_e"]) for each in (again, payload))
+        if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            words.append(f"after round {number} the log evidence was {_few(other)}, this version finds {_few(mine)}")
+        mine, other = (unpack_array(each["plan"]) for each in (again, payload))
+        if not np.array_equal(mine, other):
+            words.append(f"after round {number} {_few(other)} was planned, this version plans {_few(mine)}")
+        mine, other = (unpack(Record, each["state"]["record"]).totals for each in (again, payload))
+        if mine.shape != other.shape or not np.allclose(mine, other, rtol=CLOSE, atol=CLOSE):
+            words.append(f"after round {number} the totals were {_few(other)}, the files add up to {_few(mine)}")
+    except (AttributeError, LookupError, TypeError, Unreadable) as error:
+        words.append(f"what was recorded after round {number} cannot be read by this version ({error})")
+    return words
+
+
+def _readable(state: State) -> list[str]:
+    """What does not agree within an entry `counted`: the state, and what it says was won."""
+    payload = state.checkpoint
+    assert payload is not None
+    try:
+        mine, other = evidence(state.settings, state.trial)[0], unpack_array(payload["claims"]["log_e"])
+        if mine.shape == other.shape and np.allclose(mine, other, rtol=CLOSE, atol=CLOSE, equal_nan=True):
+            return []
+    except (AttributeError, LookupError, TypeError, Unreadable):
+        return []
+    return [f"after round {payload['batch']} the state that was recorded holds other evidence than was said"]
+
+
+def _verdict(state: State, payload: Plain) -> list[str]:
+    found = state.verdict()
+    if found is not None and found["answer"] == payload["answer"]:
+        return []
+    mine = "none" if found is None else found["answer"]
+    return [f"the answer was recorded as {payload['answer']}, this version finds {mine}"]
+
+
+def _following(entries: Sequence[Entry], kind: str) -> Entry | None:
+    """The entry of a kind that follows in the same transaction."""
+    for entry in entries:
+        if entry.at != entries[0].at:
+            return None
+        if entry.kind == kind:
+            return entry
+    return None
+
+
+def _few(numbers: Floats) -> str:
+    shown = ", ".join(f"{value:g}" for value in np.ravel(numbers)[:6])
+    return shown + (", ..." if np.size(numbers) > 6 else "")
+
+
+UNKNOWN = {
+    "question": "?",
+    "asks": "?",
+    "arms": 0,
+    "round": 0,
+    "file": None,
+    "answer": None,
+    "results": 0,
+    "waiting": 0,
+    "budget": None,
+    "since": None,
+}
+
+
+def list_studies(storage: str | None = None) -> list[Plain]:
+    """A line about each study, by name, without reading their logs."""
+    rows = []
+    with open_store(storage, create=False) as store:
+        for each in store.studies():
+            about = each.overview
+            if not about:  # nobody wrote one
+                try:
+                    about = overview(replayed(store.recent(each.name)))
+                except RoundwiseError as error:
+                    why = f"{VOID}the record cannot be replayed: {error}"
+                    about = {**UNKNOWN, "state": "damaged", "by": "?", "guarantee": why}
+            dates = {"created": str(each.created), "changed": str(each.changed)}
+            rows.append({"name": each.name, **dates, "entries": each.entries, **about})
+    return rows
+
+
+def imported(
+    entries: Sequence[Entry],
+    storage: str | None = None,
+    unsound: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Listing:
+    """Take in a whole record, once its chain is checked and all of it was computed again.
+
+    What was recorded by the rules of this version must come out the same, unless it may be `unsound`.
+    """
+    check(entries)
+    if not entries:
+        raise InputError("A log without entries is no study.")
+    state = replayed(entries)
+    try:
+        about = overview(state)
+        audit = verified(entries, progress)
+    except RoundwiseError:
+        raise
+    except WRONG as error:
+        raise DataError(
+            f"The record of '{entries[0].study}' cannot be computed again ({type(error).__name__}): roundwise did not "
+            "write it so. Nothing was changed."
+        ) from None
+    wrong = [each for each in audit.differences if each.same_rules]
+    if wrong and not unsound:
+        anyway = said("`unsound=True`", "`--unsound`")
+        raise DataError(
+            f"The record of '{entries[0].study}' is not sound: {wrong[0].words} (entry {wrong[0].entry}, by the rules "
+            f"of this very version). Nothing was changed. Ask who changed it; {anyway} takes it in all the same."
+        )
+    with open_store(storage) as store:
+        return store.put(entries, about)
+
+
+def verify_study(name: str, storage: str | None = None, digest: str | None = None) -> Audit:
+    """An audit of a study: everything is computed again from its record, and every difference is listed.
+
+    With the `digest` of a report that was kept: an error, unless the record is still the one it was taken of.
+    """
+    with open_store(storage, create=False) as store:
+        entries = store.read(name)
+    if digest is not None:
+        entry_of(entries, digest)
+    return verified(entries)
+
+
+def export_study(name: str, path: str | Path, storage: str | None = None) -> Path:
+    """Write the whole record of a study to a file, which appears complete or not at all."""
+    with open_store(storage, create=False) as store:
+        entries = store.read(name)
+    write_log(Path(path), entries)
+    return Path(path)
+
+
+def import_study(path: str | Path, storage: str | None = None, unsound: bool = False) -> Study:
+    """Bring a study that was exported into a storage; its chain is checked, and all of it is computed again.
+
+    Where something comes out otherwise than this very version would have recorded it, it must be said to be `unsound`.
+    """
+    listing = imported(read_log(Path(path)), storage, unsound)
+    return load_study(listing.name, storage)
+
+
+def study_log(name: str, storage: str | None = None) -> list[Event]:
+    """Every entry of the record of a study: when, by whom, what, which file, how many rows."""
+    from roundwise.report import events_of
+
+    with open_store(storage, create=False) as store:
+        return events_of(store.read(name))
