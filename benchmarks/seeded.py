@@ -1,7 +1,7 @@
 """Hashes of seeded simulations over noise x questions: a refactoring leaves every line unchanged.
 
-    python benchmarks/seeded.py > before.txt      # then change the code
-    python benchmarks/seeded.py | diff before.txt -
+python benchmarks/seeded.py > before.txt      # then change the code
+python benchmarks/seeded.py | diff before.txt -
 """
 
 import hashlib
