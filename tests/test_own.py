@@ -124,7 +124,7 @@ def test_plain_data_and_back(recipes):
         ("my_policy:Doublin", "There is no class in the module 'my_policy' called 'Doublin'. Did you mean 'Doubling'"),
         ("my_policy:np", "There is no class|'my_policy:np' is no dataclass"),
         ("my_policy:everywhere", "'my_policy:everywhere' is no dataclass, so it cannot be a policy"),
-        ("my_question:Podium", "'my_question:Podium' is no policy: it has no `stopping`, `first`, `next`"),
+        ("my_question:Podium", "'Podium' is no policy: it has no `stopping`, `first`, `next`"),
         ("my_policy:Doubling:star=3", "no setting of the policy 'my_policy:Doubling' called 'star'. Did"),
         ("my_policy:Doubling:start=x", "`start` is 'x', but must be a whole number"),
         ("my_policy:Doubling:start=1.5", "`start` is 1.5, but must be a whole number"),

@@ -15,7 +15,7 @@ from roundwise.errors import InputError, unknown
 from roundwise.model.spec import find_class, from_spec, parameters_of, parse_spec, quantity
 from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
-from roundwise.questions.claim_lines import SCALES, Scale
+from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets

@@ -28,7 +28,6 @@ from roundwise.planning.wording import in_words, protocol
 from roundwise.policies import usual_policy
 from roundwise.policies.base import limits_of
 from roundwise.questions import Claims, Question
-from roundwise.questions.besides import flags, one_by_one
 from roundwise.study.settings import Settings
 
 
@@ -67,8 +66,8 @@ def _question_options(question: Question, names: Sequence[str]) -> list[str] | N
     """The options that ask a question; None where they need a file."""
     if ":" in name_of(question):
         return ["--question", _named(question)]
-    found = flags(question, names)
-    if found is None and one_by_one(question):
+    found = question.cli_options(names)
+    if found is None and isinstance(question, Claims):
         found = _control_options(question, names)
     return None if found is None else ["--question", question.name, *found]
 
@@ -79,17 +78,16 @@ def _named(thing: Thing) -> str:
     return name_of(thing) + (f":{settings}" if settings else "")
 
 
-def _control_options(question: Question, names: Sequence[str]) -> list[str] | None:
+def _control_options(question: Claims, names: Sequence[str]) -> list[str] | None:
     """The options that give just this question: each way to compare with a control is tried."""
-    forms = np.asarray(getattr(question, "forms", np.zeros((1, 0))))
-    for control in np.flatnonzero((forms < 0).all(axis=0)):
+    for control in np.flatnonzero((question.forms < 0).all(axis=0)):
         for options, other in _against(question, names, names[int(control)]):
             if to_spec(other) == to_spec(question):
                 return ["--control", names[int(control)], *options]
     return None
 
 
-def _against(question: Any, names: Sequence[str], control: str) -> Iterator[tuple[list[str], Question]]:
+def _against(question: Claims, names: Sequence[str], control: str) -> Iterator[tuple[list[str], Question]]:
     level = float(question.levels[0])
     margin = ["--margin", f"{level:.12g}"] if level else []
     yield margin, Claims.against_control(names, control, level)

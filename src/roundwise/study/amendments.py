@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from roundwise.errors import InputError, said, unknown
 from roundwise.ingest import read_results
 from roundwise.model.problem import check_whole_number
-from roundwise.questions.besides import one_by_one
 from roundwise.report.wording import several
 from roundwise.study import arm_changes
 from roundwise.study.arm_changes import Change
@@ -133,7 +132,7 @@ class Changing(Written):
                 "arms change. Nothing was changed."
             )
         open_ = state.outstanding is not None
-        if one_by_one(state.settings.question):  # by one rule, whatever the reason
+        if state.settings.question.separate_claims:  # by one rule, whatever the reason
             unrelated = False
         return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 

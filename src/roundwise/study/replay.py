@@ -152,7 +152,7 @@ def _decided(state: State, payload: Plain, entry: Entry) -> None:
 def _check_answer(settings: Settings, answer: object) -> None:
     """Raise an error unless an answer has the form of those to the question."""
     question, arms = settings.question, settings.arms
-    check_answer(question, arms, answer, question.plain(question.answer(np.zeros(len(arms)))))
+    check_answer(question, arms, answer, question.answer_to_json(question.answer(np.zeros(len(arms)))))
 
 
 def _later(state: State, payload: Plain, entry: Entry) -> None:

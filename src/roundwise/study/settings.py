@@ -58,7 +58,7 @@ class Settings:
     @property
     def towards_a_budget(self) -> bool:
         """Whether every batch is bet on as a whole, as claims are within a budget, unless they are multiplied."""
-        multiplied = getattr(self.question, "independent", False)
+        multiplied = self.question.independent
         return self.budget is not None and self.policy.stopping.uses_budget and not multiplied
 
     @property

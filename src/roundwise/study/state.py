@@ -363,8 +363,8 @@ class State:
         problem, policy = self.settings.problem, self.settings.policy
         answer = final_answer(problem, policy, self.trial)
         return {
-            "answer": self.settings.question.plain(answer),
-            "words": self.settings.question.words(answer, self.settings.arms),
+            "answer": self.settings.question.answer_to_json(answer),
+            "words": self.settings.question.answer_text(answer, self.settings.arms),
             "batches": int(self.trial.record.batches),
             "samples": int(self.trial.record.samples),
         }

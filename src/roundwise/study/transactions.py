@@ -15,7 +15,6 @@ from roundwise.errors import InputError
 from roundwise.formats.detect import columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
 from roundwise.questions.base import Wording
-from roundwise.questions.besides import asks
 from roundwise.store import Conflict, Entry
 from roundwise.store.log import Head, extended, user, written
 from roundwise.study.guarantee import guarantee_of
@@ -190,7 +189,7 @@ def asked_in_words(settings: Settings) -> str:
     from roundwise.report.wording import units_of
 
     units = units_of(settings.noise)
-    return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))
+    return settings.question.question_text(settings.arms, Wording(units.mean, units.given, units.given_gap))
 
 
 def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
