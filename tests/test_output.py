@@ -33,7 +33,7 @@ from roundwise import (
 )
 from roundwise.cli import loaded, main
 from roundwise.cli.output import check_output, file_name, write_file
-from roundwise.errors import StoreError, at_the_shell, said, visible
+from roundwise.errors import StoreError, visible
 from roundwise.report.export import MARK
 from roundwise.store.storage_url import parsed, sentences
 
@@ -420,17 +420,6 @@ class TestPython:
         assert study._repr_html_().startswith("<style>")
         (here / "roundwise.db").rename(here / "gone.db")
         assert repr(study) == "<Study 'checkout'>"
-
-    def test_what_to_do_is_said_in_python(self, here):
-        assert said("`again=True`", "`--again`") == "`again=True`"
-        with at_the_shell():
-            assert said("`again=True`", "`--again`") == "`--again`"
-        with load_study("checkout") as study:
-            with pytest.raises(InputError, match="say so: `again=True`"):
-                study.tell(here / "first.csv")
-            assert "`study.tell(...)`" in study.report().next
-        assert "say so: `--new`" in shell(here, "tell", "checkout", "first.csv").stderr
-        assert "`roundwise tell checkout FILE`" in shell(here, "status", "checkout").stdout
 
     def test_the_control_by_name(self):
         question = Statements.against_control(["placebo", "10mg", "20mg"], "placebo", 0.5)
