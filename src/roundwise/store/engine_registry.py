@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from roundwise.errors import StoreError
-from roundwise.formats.open_databases import HOLDERS
+from roundwise.formats.sheet import HOLDERS
 from roundwise.store.engine import Access, opened
 from roundwise.store.storage_url import PATIENCE, Address, beside, identity, nothing_there, sentences
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
-from roundwise.formats.detect import COLUMNS, columns_of
+from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import is_frame, is_path, opened, unreadable
 from roundwise.ingest import Columns, Options, Words
 from roundwise.model.problem import check_whole_number

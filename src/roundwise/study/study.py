@@ -14,7 +14,7 @@ from roundwise._version import RULES
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, said
 from roundwise.ingest import Amounts, Earlier, Options, Results, Words, read_results
-from roundwise.ingest.row_ids import numbered_digest
+from roundwise.ingest.duplicates import numbered_digest
 from roundwise.model.batch import PARTS
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
-from roundwise.formats.detect import columns_of
+from roundwise.formats.readers import columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks
