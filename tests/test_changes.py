@@ -29,8 +29,8 @@ from roundwise.report.wording import count
 from roundwise.store import UnknownStudy
 from roundwise.study import fold as counting
 from roundwise.study.audit import verified
-from roundwise.study.replay import replayed
 from roundwise.study.settings import Settings
+from roundwise.study.state import replayed
 
 DOSES = ("placebo", "low", "high")
 CLAIMS = {"question": Claims.against_control(DOSES, control="placebo"), "arms": DOSES}

@@ -525,7 +525,7 @@ def test_a_claim_that_is_taken_out_of_the_sum_would_break_the_promise() -> None:
 
 def test_the_code_refers_to_the_rules_of_change() -> None:
     root = Path(__file__).parents[1] / "src" / "roundwise"
-    for number, file in ((21, "rules/eprocess/rule.py"), (22, "study/arm_changes.py"), (23, "study/arm_changes.py")):
+    for number, file in ((21, "rules/eprocess/rule.py"), (22, "study/amendments.py"), (23, "study/amendments.py")):
         assert f"**Proposition {number} " in PAGE
         assert re.search(rf"Propositions? (\d+ and )?{number}\b", (root / file).read_text())
     assert "Proposition 24)" in (root / "study/fold.py").read_text()

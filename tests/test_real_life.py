@@ -8,8 +8,8 @@ import pytest
 from roundwise import BestArm, Binary, DataError, InputError, create_study, verify_study
 from roundwise.cli import main
 from roundwise.study import load_study
+from roundwise.study.fold import MOST, with_notes
 from roundwise.study.guarantee import gathered
-from roundwise.study.summary import MOST, with_notes
 
 ARMS = ["a", "b", "c"]
 

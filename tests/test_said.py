@@ -9,7 +9,7 @@ from roundwise.errors import RoundwiseError, at_the_shell, said
 from roundwise.store import open_store
 from roundwise.store.client import Server
 from roundwise.store.log import read_log
-from roundwise.store.storage_url import parsed, sentences
+from roundwise.store.url import parse_url, sentences
 
 PACKAGE = Path(__file__).parents[1] / "src" / "roundwise"
 SHELL = "`roundwise "  # how a command is written
@@ -61,7 +61,7 @@ def test_what_names_a_command_is_seen():
 
 def failing(error, place, connecting=False):
     """What a database said, as a sentence."""
-    with sentences(parsed(place), connecting):
+    with sentences(parse_url(place), connecting):
         raise error
 
 

@@ -25,12 +25,10 @@ from roundwise.policies.rounds import shares
 from roundwise.questions import Question
 from roundwise.store import StudyExists, open_store
 from roundwise.store.client import Part, Server, segment
-from roundwise.study.replay import begun
-from roundwise.study.rounds import Asked
+from roundwise.study.events import Asked
 from roundwise.study.settings import Settings, arm_names, within_limits
-from roundwise.study.state import State
-from roundwise.study.study import Study
-from roundwise.study.transactions import FRAME, overview, reasoned
+from roundwise.study.state import State, begun
+from roundwise.study.study import FRAME, Study, overview, reasoned
 
 if TYPE_CHECKING:
     from roundwise.report import Report
