@@ -31,7 +31,6 @@ from roundwise.store import (
     lines,
     open_store,
     read_log,
-    schema,
     write_log,
 )
 from roundwise.store.log import Head, extended, written
@@ -287,7 +286,7 @@ class TestReadersAndWriters:
         before = study.read("checkout")
         with open_store(url) as other, other.reached().writing() as connection:
             number, _ = other._head(connection, "checkout", lock=True)
-            connection.execute(schema.study.update().where(schema.study.c.id == number).values(entries=99))
+            connection.execute(database.STUDY.update().where(database.STUDY.c.id == number).values(entries=99))
             with open_store(url) as reader:  # opening is reading, too
                 assert reader.read("checkout") == before
                 assert reader.studies()[0].entries == 5
