@@ -34,7 +34,15 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from roundwise.arrays import Facts, Plain
-from roundwise.errors import Conflict, Damaged, DataError, InputError, StudyExists, UnknownStudy, unknown
+from roundwise.errors import (
+    ConflictError,
+    DamagedError,
+    DataError,
+    InputError,
+    StudyExistsError,
+    UnknownStudyError,
+    unknown,
+)
 from roundwise.store.engine import Access, given_back, registry
 from roundwise.store.log import (
     CHECKPOINT,
@@ -104,7 +112,7 @@ def schema_version(connection: Connection, place: str) -> int | None:
     if tables.has_table(SCHEMA.name):
         found = connection.scalar(select(SCHEMA.c.version))
         if not isinstance(found, int) or found < 1:
-            raise Damaged(f"{place} does not say which version of roundwise wrote it. Restore it from a backup.")
+            raise DamagedError(f"{place} does not say which version of roundwise wrote it. Restore it from a backup.")
         if found > VERSION:
             raise DataError(
                 f"{place} was written by a newer roundwise (schema {found}, this version knows up to {VERSION}). "
@@ -171,7 +179,9 @@ def entry_of(name: str, place: int, row: Row[Any]) -> Entry:
         if not all(isinstance(each, str) for each in (entry.kind, entry.by, entry.version, entry.text, entry.digest)):
             raise TypeError
     except UNREADABLE:
-        raise Damaged(f"The log of study '{name}' was changed: entry {place} cannot be read. {restore()}") from None
+        raise DamagedError(
+            f"The log of study '{name}' was changed: entry {place} cannot be read. {restore()}"
+        ) from None
     return entry
 
 
@@ -197,9 +207,9 @@ def listing_of(address: Address, name: str, created: str, changed: str, entries:
         raise unreadable_list(address) from None
 
 
-def unreadable_list(address: Address) -> Damaged:
+def unreadable_list(address: Address) -> DamagedError:
     """The error where a line about a study is not as it was written."""
-    return Damaged(f"{address.place} is damaged: the list of studies cannot be read. {restore()}")
+    return DamagedError(f"{address.place} is damaged: the list of studies cannot be read. {restore()}")
 
 
 def check_name(name: str) -> str:
@@ -365,7 +375,7 @@ class Store:
             return self._head(connection, name)[1]
 
     def known(self, name: str) -> None:
-        """Raise `UnknownStudy` where there is no such study."""
+        """Raise `UnknownStudyError` where there is no such study."""
         with self.reached().reading() as connection:
             self._head(connection, name)
 
@@ -382,7 +392,9 @@ class Store:
         found = [entry_of(name, row.seq, row) for row in rows]
         for each in found:  # what an index leads to is not checked against the entry before it
             if not is_object(each):
-                raise Damaged(f"The log of study '{name}' was changed: entry {each.seq} cannot be read. {restore()}")
+                raise DamagedError(
+                    f"The log of study '{name}' was changed: entry {each.seq} cannot be read. {restore()}"
+                )
         return found
 
     def link(self, name: str) -> str | None:
@@ -436,7 +448,7 @@ class Store:
             check(entries, start)
             found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
             if last is None and (found.entries, found.digest) != (head.entries, head.digest):
-                raise Damaged(
+                raise DamagedError(
                     f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends "
                     f"with another one, entry {found.entries - 1}. {restore()}"
                 )
@@ -480,7 +492,7 @@ class Store:
                     )
                 )
             except IntegrityError:
-                raise StudyExists(
+                raise StudyExistsError(
                     f"There is already a study called '{first.study}' in {self.address.place}. Nothing was changed; "
                     "choose another name, or go on with that study."
                 ) from None
@@ -504,24 +516,26 @@ class Store:
         row = connection.execute(query.with_for_update() if lock else query).one_or_none()
         if row is None:
             names = [str(each) for each in connection.scalars(select(columns.name))]
-            raise UnknownStudy(str(unknown("study", name, names) if names else nothing_there(self.address)))
+            raise UnknownStudyError(str(unknown("study", name, names) if names else nothing_there(self.address)))
         try:
             found = Head(int(row.entries), str(row.digest), moment(row.changed_at), int(row.checkpoint))
             if not 0 <= found.checkpoint < found.entries < 2**53:
                 raise ValueError
             return row.id, found
         except UNREADABLE:
-            raise Damaged(f"{self.address.place} is damaged at study '{name}'. {restore()}") from None
+            raise DamagedError(f"{self.address.place} is damaged at study '{name}'. {restore()}") from None
 
-    def _conflict(self, connection: Connection, name: str, number: int, head: Head, expected: int) -> Conflict:
+    def _conflict(self, connection: Connection, name: str, number: int, head: Head, expected: int) -> ConflictError:
         columns = ENTRY.c
         row = connection.execute(
             select(ENTRY).where(columns.study_id == number, columns.seq == head.entries - 1)
         ).one_or_none()
         if row is None or expected >= head.entries:
-            return Conflict(f"Study '{name}' ends with entry {head.entries - 1}, not {expected}. Nothing was changed.")
+            return ConflictError(
+                f"Study '{name}' ends with entry {head.entries - 1}, not {expected}. Nothing was changed."
+            )
         last = entry_of(name, head.entries - 1, row)
-        return Conflict(
+        return ConflictError(
             f"Study '{name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
             f"{last.at:%Y-%m-%d at %H:%M} UTC, but entry {expected} is the last one known here. Nothing was changed; "
             "look again and repeat."

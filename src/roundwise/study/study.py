@@ -30,7 +30,7 @@ from roundwise.noise.parts import most_parts
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, one_by_one
 from roundwise.report.wording import several
-from roundwise.store import Conflict, Entry, Untimely
+from roundwise.store import ConflictError, Entry, StudyStateError
 from roundwise.store.log import Head, extended, user, written
 from roundwise.study.amendments import Change, check_change, effect_of_change
 from roundwise.study.events import Asked
@@ -94,10 +94,10 @@ class Written:
                 return result(state)
             try:
                 self.store.append(self.name, new, expected=last, overview=overview(state))
-            except Conflict:
+            except ConflictError:
                 continue
             return result(state)
-        raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
+        raise ConflictError(f"The study '{self.name}' is being written to all the time. Try again.")
 
     def _record(
         self, step: Step[Report], verb: str, words: Plain, sources: Sequence[object] = (), key: str | None = None
@@ -130,12 +130,12 @@ class Written:
             )
 
     def _not_moved(self) -> None:
-        """Raise a `Conflict` where the record no longer ends as expected; what is written later notices it, too."""
+        """Raise a `ConflictError` where the record no longer ends as expected; what is written later notices it, too."""
         if self.expected is None:
             return
         last = self.store.recent(self.name)[-1]
         if last.digest != self.expected:
-            raise Conflict(
+            raise ConflictError(
                 f"Study '{self.name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
                 f"{last.at:%Y-%m-%d at %H:%M} UTC, after what you have seen. Nothing was changed; look again and "
                 "repeat."
@@ -620,7 +620,7 @@ class Study(Changing):
         if state.outstanding is None:
             first = said("Call `study.ask()`", f"Run `roundwise ask {self.name}`")
             last = f" Round {state.number} is complete." if state.number else ""
-            raise Untimely(f"No round is open. {first} first.{last} Nothing was changed.")
+            raise StudyStateError(f"No round is open. {first} first.{last} Nothing was changed.")
         return state.outstanding
 
     def _read(
@@ -657,7 +657,7 @@ class Study(Changing):
             return _renamed(results, file)
         if not options.again:
             new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
-            raise Untimely(
+            raise StudyStateError(
                 f"{results.name} was already recorded {recorded} (same contents). Nothing was changed."
                 f"{new if results.ids is None else ' No id counts twice.'}"
             )
