@@ -130,7 +130,7 @@ class Written:
             )
 
     def _not_moved(self) -> None:
-        """Raise a `ConflictError` where the record no longer ends as expected; what is written later notices it, too."""
+        """Raise a `ConflictError` where the record no longer ends as expected; later writes notice it, too."""
         if self.expected is None:
             return
         last = self.store.recent(self.name)[-1]
