@@ -35,7 +35,7 @@ from roundwise.cli import loaded, main
 from roundwise.cli.output import check_output, file_name, write_file
 from roundwise.errors import StoreError, visible
 from roundwise.report.export import MARK
-from roundwise.store.storage_url import parsed, sentences
+from roundwise.store.url import parse_url, sentences
 
 GRID = """
 runs = 5
@@ -343,7 +343,7 @@ class TestPasswords:
         ],
     )
     def test_raw_letters(self, url, host, password):
-        found = parsed(url)
+        found = parse_url(url)
         assert (found.url.host, found.url.password) == (host, password)
         assert not {"p@ss", "ss@", "s@@", "sec", "a@b"} & {
             part for part in (found.place, repr(found)) for part in [part]
@@ -462,5 +462,5 @@ def test_timeouts_of_a_server_are_named(state, said):
     error = Exception(f"canceling statement due to {said}\nCONTEXT: of no use")
     error.sqlstate = state
     with pytest.raises(StoreError, match=rf"took too long or .*\(canceling statement due to {said}\). Nothing of this"):  # noqa: SIM117
-        with sentences(parsed("postgresql://u:secret@h/d")):
+        with sentences(parse_url("postgresql://u:secret@h/d")):
             raise DBAPIError("select", {}, error)

@@ -6,14 +6,14 @@ from roundwise.errors import RoundwiseError, at_the_shell, said
 from roundwise.store import open_store
 from roundwise.store.client import Server
 from roundwise.store.log import read_log
-from roundwise.store.storage_url import parsed, sentences
+from roundwise.store.url import parse_url, sentences
 
 SHELL = "`roundwise "  # how a command is written
 
 
 def failing(error, place, connecting=False):
     """What a database said, as a sentence."""
-    with sentences(parsed(place), connecting):
+    with sentences(parse_url(place), connecting):
         raise error
 
 
