@@ -93,6 +93,8 @@ class Question(ABC):
     tolerance: float = 0.0  # epsilon: by how much an answer may miss the best
     level: float | None = None  # that means are compared with
     names: tuple[str, ...] = ()  # of what the indices of an answer stand for; () if those are arms
+    forms: Floats | None = None  # (m, K), of statements, claims or scores that are linear in the means
+    levels: Floats | None = None  # (m), which statements or claims compare them with
     control: int | None = None  # the arm that all others are compared with, by the difference of means
     reference_arm: int | None = None  # the same on any scale, such as odds ratios
     margin: float | None = 0.0  # of all those comparisons; None where they differ

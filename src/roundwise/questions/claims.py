@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -244,11 +244,30 @@ class Claims(HalfspaceQuestion):
         return Statements(self.forms, self.levels).means_with_lead(means, lead)
 
     def cli_options(self, names: Sequence[str]) -> list[str] | None:
-        """How it is asked on the command line, if nothing but a control and a margin is said."""
-        called = self.names not in ((), tuple(self._worded(names)))  # otherwise than by the names of its arms
-        if self.opposites or self.odds or self.independent or called or np.ptp(self.weights) != 0:
-            return None
-        return Statements(self.forms, self.levels).cli_options(names)
+        """The options that give just these claims: each way to compare with a control is tried."""
+        for control in np.flatnonzero((self.forms < 0).all(axis=0)).tolist():
+            for options, settings in self._control_options(control):
+                other = Claims.against_control(names, control, **settings)
+                if all(map(np.array_equal, astuple(self), astuple(other))):
+                    return ["--control", names[control], *options]
+        return None
+
+    def _control_options(self, control: int) -> list[tuple[list[str], Plain]]:
+        level = float(self.levels[0])
+        margin = ["--margin", f"{level:.12g}"] if level else []
+        ratio, odds = (float(f"{x:.12g}") for x in (-self.forms[0, control], np.exp(level)))
+        odds_options = ["--margin-is", "odds-ratio", "--margin", f"{odds:.12g}"]
+        known: list[tuple[list[str], Plain]] = [
+            (margin, {"margin": level}),
+            ([*margin, "--two-sided"], {"margin": level, "sides": "two"}),
+            (["--margin-is", "ratio", "--margin", f"{ratio:.12g}"], {"margin": ratio, "scale": "ratio"}),
+            (odds_options, {"margin": odds, "scale": "odds-ratio"}),
+            ([*odds_options, "--two-sided"], {"margin": odds, "scale": "odds-ratio", "sides": "two"}),
+        ]
+        if self.futility is not None:
+            futility = float(np.asarray(self.futility)[0])
+            known.append(([*margin, "--futility", f"{futility:.12g}"], {"margin": level, "futility": futility}))
+        return known
 
     def question_text(self, names: Sequence[str], wording: Wording = PLAIN_WORDING) -> str:
         """'Which of 4 arms beat placebo, each by itself?'"""
@@ -363,7 +382,7 @@ class Claims(HalfspaceQuestion):
     def _linear(self) -> Statements:
         if self.odds:
             raise InputError(
-                "Claims about odds ratios have no complexity or likelihood ratio. Use the policy 'chances'."
+                "Claims about odds ratios have no complexity or likelihood ratio. Use the policy 'conditional-power'."
             )
         return self.lines
 

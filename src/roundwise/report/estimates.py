@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, Plain
-from roundwise.questions import Statements
 from roundwise.questions.claims import ODDS
 from roundwise.report.model import Arm, Course, Point, Shown
 from roundwise.report.ratios import as_ratio
@@ -305,7 +304,7 @@ def _other_than_control(state: State, about: LinearForm | None) -> str | None:
 def _about(state: State, claim: ClaimStatus) -> LinearForm | None:
     """What a claim is about; that a statement does not hold is said of the same quantity as that it holds."""
     about, question = claim.about, state.settings.question
-    if about is None or not isinstance(question, Statements):
+    if about is None or question.forms is None or question.levels is None or question.separate_claims:
         return about
     dense = np.zeros(question.forms.shape[1])
     dense[list(about.arms)] = about.factors

@@ -15,7 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Plan, Record, Trial
+from roundwise.model.batch import Batch, BatchPlan, Record, Trial
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of, known_sigma
@@ -54,17 +54,19 @@ class EProcessRule(StoppingRule[RuleState]):
     def check(self, problem: Problem) -> None:
         """Every question and every noise model has its bets; claims have a rule of their own."""
         if problem.question.separate_claims:
-            raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
-        if items_of(problem.noise) is not None and isinstance(eprocess_for(problem), CandidateEProcess):
+            raise InputError(
+                f"The question '{problem.question.name}' has a rule of its own: use the policy 'conditional-power'."
+            )
+        eprocess_for(problem)
+        if items_of(problem.noise) is not None and problem.question.pieces(problem.arms) is not None:
             answer = problem.question.answer(np.zeros(problem.arms))
             check_forms(problem.question.halfspaces(answer, problem.arms))
-        eprocess_for(problem)
 
     def start(self, problem: Problem, runs: tuple[int, ...]) -> RuleState:
         """Nothing seen, nothing won."""
         return self._kept(problem, eprocess_for(problem).start(problem, runs), Past.none((*runs, problem.arms)))
 
-    def fold(self, problem: Problem, kept: RuleState, plan: Plan, batch: Batch) -> RuleState:
+    def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
         ledger = eprocess_for(problem)
         if batch.parts is None or part_betting(problem.noise) is None:
@@ -91,7 +93,7 @@ class EProcessRule(StoppingRule[RuleState]):
                     part = batch.parts.batch(p)
                     placed.append(PlacedBet(*before, part, first))
                     before = self._kept(problem, kept.won, before.known.past.plus(part, same_batch=p > 0))
-            kept = self.fold(problem, kept, Plan(batch.counts, np.asarray(True)), batch)
+            kept = self.fold(problem, kept, BatchPlan(batch.counts, np.asarray(True)), batch)
         return BetHistory(problem, placed, kept)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:
