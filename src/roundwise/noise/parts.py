@@ -210,9 +210,10 @@ def most_parts(noise: object, usual: int) -> int:
 
 
 def part_bets_of(noise: object, seen: PartsData) -> PartBets:
-    """What a model with bets on parts offers for the parts of a batch."""
-    found = part_betting(noise)
-    assert found is not None
+    """What a model offers for the parts of a batch: its own bets, or those that its sigma allows."""
+    from roundwise.noise.gaussian import SubGaussian
+
+    found = part_betting(noise) or SubGaussian(noise.sigma)  # type: ignore[attr-defined]
     return found.tilts(seen)
 
 
