@@ -10,6 +10,7 @@ from roundwise import (
     PET,
     Above,
     AnyAbove,
+    BatchPlan,
     BernoulliArms,
     BestArm,
     Binary,
@@ -19,9 +20,8 @@ from roundwise import (
     GaussianArms,
     InputError,
     Largest,
+    Lemma32,
     MinimumBelow,
-    Mixture,
-    Plan,
     Poisson,
     RoundRobin,
     Statements,
@@ -61,7 +61,7 @@ def refused(message, **words):
 
 
 @dataclass(frozen=True)
-class NaNAtZero(Mixture):
+class NaNAtZero(Lemma32):
     """t ln t / t, as it is easily written."""
 
     name = "nan-at-zero"
@@ -73,7 +73,7 @@ class NaNAtZero(Mixture):
 
 
 @dataclass(frozen=True)
-class Falling(Mixture):
+class Falling(Lemma32):
     name = "falling"
 
     def value(self, problem, counts):
@@ -81,7 +81,7 @@ class Falling(Mixture):
 
 
 @dataclass(frozen=True)
-class Negative(Mixture):
+class Negative(Lemma32):
     name = "negative"
 
     def value(self, problem, counts):
@@ -89,7 +89,7 @@ class Negative(Mixture):
 
 
 @dataclass(frozen=True)
-class LowAt(Mixture):
+class LowAt(Lemma32):
     name = "low-at"
 
     def at(self, problem, samples):
@@ -97,7 +97,7 @@ class LowAt(Mixture):
 
 
 @dataclass(frozen=True)
-class OneNumber(Mixture):
+class OneNumber(Lemma32):
     name = "one-number"
 
     def value(self, problem, counts):
@@ -105,7 +105,7 @@ class OneNumber(Mixture):
 
 
 @dataclass(frozen=True)
-class Doubtful(Mixture):
+class Doubtful(Lemma32):
     name = "doubtful"
 
     def doubt(self, problem):
@@ -139,7 +139,7 @@ def test_thresholds(threshold, tmp_path):
 
 def test_a_threshold_that_is_no_number_later_is_said_and_does_not_run_on():
     @dataclass(frozen=True)
-    class Odd(Mixture):
+    class Odd(Lemma32):
         name = "odd"
 
         def value(self, problem, counts):
@@ -277,11 +277,8 @@ class Bold(Bounded):
 
     name = "bold"
 
-    def form(self, *given):
-        return SubGaussian(self.sigma / 3).form(*given)
-
-    def level(self, *given):
-        return SubGaussian(self.sigma / 3).level(*given)
+    def tilts(self, seen):
+        return SubGaussian(self.sigma / 3).tilts(seen)
 
 
 @dataclass(frozen=True)
@@ -302,8 +299,8 @@ class NoVariance(Bounded):
 class NoNumber(Bounded):
     name = "no-number"
 
-    def form(self, *given):
-        return super().form(*given) * np.nan
+    def horizon(self, *given):
+        return super().horizon(*given) * np.nan
 
 
 @dataclass(frozen=True)
@@ -315,10 +312,10 @@ class Eager(Bounded):
 
 
 BAD_NOISES = {
-    Bold: r"the mean of the bet `form` is .* for results that are 0 or 1, but under its null the mean .* at most 1",
+    Bold: r"the mean of the bet .* is .* for results that are 0 or 1, but under its null the mean .* at most 1",
     NoSigma: "`sigma` is nan, but it must be a number above 0",
     NoVariance: "`variance` is 0 after 40 results an arm, but it must be a number above 0",
-    NoNumber: "`form` returns NaN, but bets must be log e-values",
+    NoNumber: "`horizon` returns NaN, but bets must be log e-values",
     Eager: "`horizon` bets where `need` is 0, but it must return 0 there",
 }
 
@@ -350,10 +347,10 @@ class Turns:
     def first(self, problem, runs):
         pulls = everywhere(runs, problem.arms, self.start)
         pulls[..., 0] += 1.0
-        return Plan(pulls, np.ones(runs, dtype=bool))
+        return BatchPlan(pulls, np.ones(runs, dtype=bool))
 
     def next(self, problem, trial):
-        return Plan(np.full(trial.record.counts.shape, self.later), trial.plan.may_stop)
+        return BatchPlan(np.full(trial.record.counts.shape, self.later), trial.plan.may_stop)
 
 
 @dataclass(frozen=True)
@@ -486,10 +483,10 @@ def test_every_policy_that_is_built_in_passes(name):
 
 BAD = """
 from dataclasses import dataclass
-from roundwise import BestArm, Mixture
+from roundwise import BestArm, Lemma32
 
 @dataclass(frozen=True)
-class Falling(Mixture):
+class Falling(Lemma32):
     name = "falling"
     def value(self, problem, counts):
         return 100.0 / (1.0 + counts.sum(axis=-1)) + 8.0

@@ -14,7 +14,7 @@ import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Plan, Record, ValueTable
+from roundwise.model.batch import Batch, BatchPlan, Record, ValueTable
 from roundwise.model.estimates import Estimates, Past
 from roundwise.model.problem import Problem
 from roundwise.model.spec import ROOMS, Kind, missing_from
@@ -315,7 +315,9 @@ def _wealth(noise: Noise, question: Question, pilot: Batch, batch: Batch) -> Any
     """The log wealth of the betting rule after a batch of two arms, with earlier results known but not bet on."""
     problem, rule = Problem(question, 2, 0.05, noise), EProcessRule()
     before = rule.warm_start(problem, rule.start(problem, batch.counts.shape[:-1]), pilot, None)
-    return rule.fold(problem, before, Plan(batch.counts, np.ones(batch.counts.shape[:-1], dtype=np.bool_)), batch).won
+    return rule.fold(
+        problem, before, BatchPlan(batch.counts, np.ones(batch.counts.shape[:-1], dtype=np.bool_)), batch
+    ).won
 
 
 def _sums(low: float, width: float, rows: Floats, successes: Floats) -> tuple[Floats, Floats]:
@@ -344,10 +346,10 @@ def check_policy(policy: Policy, problem: Problem) -> None:
         check_plan(what, policy.next(problem, trial), (3, problem.arms))
 
 
-def check_plan(what: str, plan: Plan, shape: tuple[int, ...]) -> None:
+def check_plan(what: str, plan: BatchPlan, shape: tuple[int, ...]) -> None:
     """Raise an InputError unless the pulls of a plan are whole numbers, of which some are not 0."""
-    if not isinstance(plan, Plan):
-        refuse(what, f"it plans {_shown(plan)}", "it must return a `Plan`")
+    if not isinstance(plan, BatchPlan):
+        refuse(what, f"it plans {_shown(plan)}", "it must return a `BatchPlan`")
     pulls = _of_runs(what, "pulls", plan.pulls, shape)
     if not (np.isfinite(pulls) & (pulls >= 0) & (pulls == np.floor(pulls))).all():
         refuse(what, f"it plans the pulls {_shown(pulls)}", "they must be whole numbers of at least 0")

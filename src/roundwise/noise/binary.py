@@ -25,9 +25,19 @@ from roundwise.noise.bet_forms import (
 )
 from roundwise.noise.bounded import Bounded
 from roundwise.noise.budget_bets import binomial_horizon_bet, hypergeometric_horizon_bet
-from roundwise.noise.gaussian import GaussianPartBets
 from roundwise.noise.mixture import EDGE
-from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, either, product_of, sums_at
+from roundwise.noise.parts import (
+    ArmPlaces,
+    GaussianPartBets,
+    Index,
+    PartBets,
+    PartForm,
+    PartsData,
+    Tilt,
+    either,
+    product_of,
+    sums_at,
+)
 from roundwise.questions.base import Halfspaces
 from roundwise.solvers.families import BinaryFamily, Family
 

@@ -24,9 +24,9 @@ from roundwise.noise.bounded_products import (
     steady_level_bet,
 )
 from roundwise.noise.budget_bets import product_horizon_bet
-from roundwise.noise.gaussian import GaussianPartBets, sub_gaussian_horizon, sub_gaussian_steady
+from roundwise.noise.gaussian import sub_gaussian_horizon, sub_gaussian_steady
 from roundwise.noise.mixture import EDGE
-from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, either
+from roundwise.noise.parts import ArmPlaces, GaussianPartBets, Index, PartBets, PartForm, PartsData, Tilt, either
 from roundwise.questions.base import Halfspaces, quiet
 
 _OWN = 400.0  # degrees of freedom from which on an arm has a variance of its own; fewer scatter too much

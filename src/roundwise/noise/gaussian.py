@@ -16,15 +16,8 @@ from roundwise.model.estimates import Estimates, Past, form_values, form_varianc
 from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
 from roundwise.noise.bet_forms import means_of, placed, steady_gaussian_bet
 from roundwise.noise.budget_bets import MOST_NEED, drift_horizon_bet, normal_horizon_bet
-from roundwise.noise.mixture import HUGE
-from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt
+from roundwise.noise.parts import GaussianPartBets, PartsData
 from roundwise.questions.base import Halfspaces, quiet
-
-_MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
-_SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
-_ROUGH = 0.2  # the step in log e_mix after which the search for the best cap stops: log c then lacks 1e-3 at most
-# (for needs below 0.1 it may lack more, which is no matter, because next to nothing is to be won)
-_BLOCK = 4096  # elements worked on at a time, so that they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -154,46 +147,6 @@ def standard_score(sigma: float, batch: Batch, pieces: Halfspaces) -> Floats:
     means, spread = means_of(batch)
     error = sigma * np.sqrt(form_variances(spread, pieces))
     return np.where(np.isfinite(error), (form_values(means, pieces) - pieces.offsets) / error, np.nan)
-
-
-@dataclass(frozen=True)
-class GaussianPartBets:
-    """exp(q D/sqrt v - q^2/2), for any form D of sub-Gaussian rewards (Lemma 1)."""
-
-    sigma: float
-
-    @property
-    def variances(self) -> Floats:
-        """The square of sigma."""
-        return np.full((1, 1, 1), self.sigma**2)
-
-    def level_variances(self, level: float) -> Floats:
-        """The same."""
-        return self.variances
-
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """From the difference in each part; it is used up."""
-        return self._tilt(difference, leverage)
-
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """From the distance in each part; it is used up."""
-        return self._tilt(distance, leverage)
-
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """From the value of any form of the means of each part, less its offset; it is used up. (P, c)"""
-        return self._tilt(value, leverage)
-
-    def _tilt(self, value: Floats, leverage: Floats) -> Tilt:
-        value /= np.sqrt(leverage) * self.sigma if self.sigma != 1.0 else np.sqrt(leverage)
-        np.clip(value, -HUGE, HUGE, out=value)
-
-        def tilt(p: int, q: Floats) -> Floats:
-            x = value[p]
-            x -= 0.5 * q
-            x *= q
-            return x
-
-        return tilt
 
 
 def bridged(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int, sigma: float | Floats) -> Floats:

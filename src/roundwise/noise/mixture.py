@@ -20,13 +20,11 @@ DRIFTS: Floats = np.diff(_EDGES) / np.diff(np.log(_EDGES))  # u_k
 _LOG_PRIOR: Floats = np.log(np.diff(np.log(_EDGES))) - DRIFTS**2 / 2  # of w_k, without the factor exp(u_k x)
 
 CASH_FLOOR = 0.02
-BOLDEST = 64.0  # q_k never above this: a bet of 2048 nats is enough, and larger ones only lose digits
 EDGE = 0.95  # share of the way to a factor of 0 that a bet on counts or bounded values may go
 HUGE = 1e150  # standardised values beyond this count as this; larger ones would overflow when multiplied
 
 _FAR = 60.0  # past z beyond this are treated as this: all the weight is on the last cell already
 _STEPS = 128  # table entries per unit of z
-_BLOCK = 16384  # elements worked on at a time, so that the grid takes a few megabytes at most
 
 
 def _tables() -> tuple[Floats, Floats]:
@@ -55,11 +53,6 @@ def cash_and_scale(z: Floats) -> tuple[Floats, Floats]:
     log_right = _LOG_RIGHT[left] + part * (_LOG_RIGHT[left + 1] - _LOG_RIGHT[left])
     at_risk = (1.0 - CASH_FLOOR) * np.exp(np.minimum(log_right - log_z, 0.0))
     return 1.0 - at_risk, np.log1p(-CASH_FLOOR) - log_z
-
-
-def clipped_z(estimate: Floats, variance: Floats) -> Floats:
-    """The past z: estimate over standard error, within the table."""
-    return np.clip(estimate / np.sqrt(variance), -_FAR, _FAR)
 
 
 def log_stake(drift: int, z: Floats) -> Floats:

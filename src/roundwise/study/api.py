@@ -23,7 +23,7 @@ from roundwise.noise import Noise, with_items
 from roundwise.policies import Policy, usual_policy
 from roundwise.policies.rounds import shares
 from roundwise.questions import Question
-from roundwise.store import StudyExists, open_store
+from roundwise.store import StudyExistsError, open_store
 from roundwise.store.client import Part, Server, segment
 from roundwise.study.replay import begun
 from roundwise.study.rounds import Asked
@@ -178,7 +178,7 @@ def create_study(
     store = open_store(storage)
     try:
         store.create(name, settings.payload(), overview=overview(begun(name, settings)))
-    except StudyExists:
+    except StudyExistsError:
         if not load_if_exists:
             store.close()
             raise
