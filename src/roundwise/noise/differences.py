@@ -1,4 +1,4 @@
-"""Differences of two arms on the items of both: bets on them, from whole batches and from parts (`noise.paired`).
+"""Differences of two arms on the items of both: bets on them (`noise.crossed`).
 
 The difference is one more arm, with results in twice the range or normal with a deviation of its own; "a exceeds b by
 m" is a bet on its mean lying above m, made by the model of the differences (Propositions 25 to 27).
