@@ -12,6 +12,7 @@ PACKAGE = ROOT / "src" / "roundwise"
 ORDER = (
     "_start",
     "_version",
+    "messages",
     "errors",
     "deadline",
     "arrays",

@@ -97,7 +97,7 @@ def card_of(report: Contents) -> str:
 
 def _head(report: Contents) -> str:
     """What endangers it, and the answer or the shortlist in a sentence."""
-    dangers = [*danger_of(report), *report.dangers]
+    dangers = [*danger_of(report), *map(str, report.dangers)]
     danger = f'<div class="danger">{"".join(f"<p>{esc(each)}</p>" for each in dangers)}</div>' if dangers else ""
     under = f'<br><span class="hint">{esc(under_the_headline(report))}</span>' if under_the_headline(report) else ""
     colour = "head" if report.status == "decided" else "head open"

@@ -103,7 +103,7 @@ def view_of(state: State, report: Report, bounded: bool) -> View:
         bounded=bounded,
         started=f"started {day(report.created)}{by}" if report.created else "",
         wrong=f"wrong at most {in_a_hundred(report.delta)}",
-        dangers=[*danger_of(report), *report.dangers],
+        dangers=[*danger_of(report), *map(str, report.dangers)],
         headline=sentence(report.headline),
         under=under_the_headline(report),
         kind={"decided": "decided", "closed": "closed"}.get(report.status, "open"),
