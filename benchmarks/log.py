@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from roundwise import BestArm, Binary, Chances, Claims, load_study
+from roundwise import BestArm, Binary, Claims, ConditionalPower, load_study
 from roundwise.policies import Wager
 from roundwise.store import open_store
 from roundwise.store.log import Head, extended, written
-from roundwise.study.replay import replayed
 from roundwise.study.settings import Settings
+from roundwise.study.state import replayed
 from roundwise.study.study import Study
 
 ARMS = ("a", "b", "c")
@@ -64,7 +64,7 @@ def settings(which, most):
     size = len(ARMS) * PULLS
     budget = None if which == "claims" else 10 * size * (most + TIMES)
     claims = Claims.against_control(ARMS, ARMS[0])
-    return Settings(claims, ARMS, Binary(), 1e-9, Chances(), 1, budget, size, (1.0,) * len(ARMS))
+    return Settings(claims, ARMS, Binary(), 1e-9, ConditionalPower(), 1, budget, size, (1.0,) * len(ARMS))
 
 
 def batch(asked, rng):

@@ -19,7 +19,7 @@ from roundwise.messages import Condition
 from roundwise.policies import PET, TrackAndStop
 from roundwise.questions import Claims
 from roundwise.rules.eprocess import best_arm
-from roundwise.study.arm_changes import Change, changed
+from roundwise.study.amendments import Change, changed
 from roundwise.study.settings import Settings
 
 

@@ -16,11 +16,11 @@ from roundwise import (
     Binary,
     Columns,
     Gaussian,
-    Heuristic,
+    KaufmannKoolenSum,
+    LogLogHeuristic,
     OptBBAI,
     Problem,
     Statements,
-    Sum,
     TopK,
     TrackAndStop,
     TriBBAI,
@@ -160,9 +160,9 @@ class TestWhatHappened:
         assert report.guarantee.codes == ("rounds_differ",)
 
     def test_a_rule_without_a_proof(self, study):
-        live = study(noise=Gaussian(1.0), policy=TrackAndStop(stopping=GLR(Heuristic())))
+        live = study(noise=Gaussian(1.0), policy=TrackAndStop(stopping=GLR(LogLogHeuristic())))
         assert live.report().guarantee.codes == ("unproved_threshold",)
-        live = study(policy=TrackAndStop(stopping=GLR(Sum())))
+        live = study(policy=TrackAndStop(stopping=GLR(KaufmannKoolenSum())))
         assert live.report().guarantee.codes == ("normal_only",)
 
     def test_rules_of_their_own(self, study):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
-from roundwise.formats.detect import COLUMNS, columns_of
+from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import is_frame, is_path, opened, unreadable
 from roundwise.ingest import Columns, Options, Words
 from roundwise.model.problem import check_whole_number
@@ -23,14 +23,12 @@ from roundwise.noise import Noise, with_items
 from roundwise.policies import Policy, usual_policy
 from roundwise.policies.rounds import shares
 from roundwise.questions import Question
-from roundwise.store import StudyExists, open_store
+from roundwise.store import StudyExistsError, open_store
 from roundwise.store.client import Part, Server, segment
-from roundwise.study.replay import begun
-from roundwise.study.rounds import Asked
+from roundwise.study.events import Asked
 from roundwise.study.settings import Settings, arm_names, within_limits
-from roundwise.study.state import State
-from roundwise.study.study import Study
-from roundwise.study.transactions import FRAME, overview, reasoned
+from roundwise.study.state import State, begun
+from roundwise.study.study import FRAME, Study, overview, reasoned
 
 if TYPE_CHECKING:
     from roundwise.report import Report
@@ -178,7 +176,7 @@ def create_study(
     store = open_store(storage)
     try:
         store.create(name, settings.payload(), overview=overview(begun(name, settings)))
-    except StudyExists:
+    except StudyExistsError:
         if not load_if_exists:
             store.close()
             raise

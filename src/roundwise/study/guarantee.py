@@ -14,8 +14,8 @@ from roundwise.questions.besides import one_by_one
 from roundwise.report.wording import count, day, few, sentence, several
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
+from roundwise.study.fold import kind_of, with_split
 from roundwise.study.state import State
-from roundwise.study.summary import kind_of, with_split
 
 MOST_REMARKS = 20  # the last ones, word by word
 

@@ -35,7 +35,8 @@ def new(
     assumed: options.Assumed,
     delta: options.Delta = 0.05,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="How to sample: chances for claims, else wager; pet, ...")
+        str | None,
+        typer.Option("--policy", help="Policy (default: conditional-power for claims, else wager; pet, ...)."),
     ] = None,
     max_batch: options.MaxBatch = None,
     min_per_arm: options.MinPerArm = 0.0,
@@ -57,7 +58,7 @@ def new(
     from roundwise.study import create_study
     from roundwise.study.guarantee import guarantee_of
     from roundwise.study.settings import arm_names
-    from roundwise.study.transactions import asked_in_words
+    from roundwise.study.study import asked_in_words
 
     if from_plan is not None:
         if question is not None or arms is not None or arms_file is not None:
