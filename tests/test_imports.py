@@ -30,6 +30,7 @@ ORDER = (
     "model.spec",
     "contract",
     "formats",
+    "render",
     "simulation",
     "ingest",
     "store",
