@@ -307,7 +307,7 @@ class TestPlan:
         assert " ".join(lines[3].split()) == "ahead by results 19 in 20 rounds 19 in 20 design bound"
 
     def test_words(self):
-        found = planned(budget=20_000, batch_days=1, max_batch=2000, leads="2%,10%")
+        found = planned(budget=20_000, batch_days=1, max_round=2000, leads="2%,10%")
         assert (
             "20\N{NO-BREAK SPACE}000 results you will have an answer almost surely for a lead of 10 points"
             in found.words

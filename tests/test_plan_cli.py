@@ -63,7 +63,7 @@ def test_json(works):
 CASES = [
     ("--question", "best-arm", "--binary", "--around", "30%", "--tolerance", "2%"),
     ("--question", "top-k", "--k", "2", "--sigma", "1", "--around", "0", "--leads", "0.5"),
-    ("--question", "above", "--level", "30%", "--range", "0", "1", "--leads", "0.2", "--max-batch", "300"),
+    ("--question", "above", "--level", "30%", "--range", "0", "1", "--leads", "0.2", "--max-round", "300"),
     ("--question", "any-above", "--level", "2", "--counts", "--leads", "1", "--min-per-arm", "5"),
     ("--question", "statements", "--control", "red", "--margin", "5%", "--binary", "--means", "20%,50%,70%"),
     ("--question", "minimum-below", "--level", "0", "--sigma", "2", "--normal", "--leads", "1"),

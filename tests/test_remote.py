@@ -136,7 +136,7 @@ def course(study, tmp_path):
 def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
     name = f"a/b % {question.name} ü?#"
     words = {"question": question, "arms": ARMS, "noise": noise, "seed": 5, "budget": 50_000}
-    words |= {"round" if question.name == "claims" else "max_batch": 300}
+    words |= {"round" if question.name == "claims" else "max_round": 300}
     here, there = (create_study(name, storage=each, **words) for each in both)
     assert type(here) is Study
     assert type(there) is RemoteStudy

@@ -28,7 +28,7 @@ from roundwise.store import Entry
 from roundwise.study import fold
 from roundwise.study.arm_changes import Change, names_after, with_arms
 from roundwise.study.rounds import Asked, of_arms, pulls_of
-from roundwise.study.settings import Settings, arm_names
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 from roundwise.study.summary import having
 
@@ -67,15 +67,15 @@ def apply(state: State, entry: Entry) -> None:
     state.seq = entry.seq
 
 
-def begun(name: str, settings: Settings, created: str = "") -> State:
+def begun(name: str, settings: StudySpec, created: str = "") -> State:
     """A study that was just created."""
     return State(name, settings, fold.started(settings), created)
 
 
 def _created(entry: Entry) -> State:
     try:
-        settings = Settings.from_payload(entry.payload)
-        if not all(isinstance(name, str) for name in settings.arms) or arm_names(settings.arms) != settings.arms:
+        settings = StudySpec.from_json(entry.payload)
+        if list(settings.arms) != entry.payload["arms"]:
             raise TypeError("names of arms")
         return begun(entry.study, settings, str(entry.at))
     except InputError as error:  # a sentence, for instance on a module that is not imported
@@ -123,7 +123,7 @@ def _counted(state: State, payload: Plain, entry: Entry) -> None:
     for key in ("state", "so_far", "rules"):
         payload[key]
     changed = payload["settings"]
-    state.settings = state.first if changed is None else Settings.from_payload(changed)
+    state.settings = state.first if changed is None else StudySpec.from_json(changed)
     state.amendments = [
         having(each, ("name", "batch", "replaces", "why", "withdrawn")) for each in payload["amendments"]
     ]
@@ -149,7 +149,7 @@ def _decided(state: State, payload: Plain, entry: Entry) -> None:
     state.decided = payload
 
 
-def _check_answer(settings: Settings, answer: object) -> None:
+def _check_answer(settings: StudySpec, answer: object) -> None:
     """Raise an error unless an answer has the form of those to the question."""
     question, arms = settings.question, settings.arms
     check_answer(question, arms, answer, question.plain(question.answer(np.zeros(len(arms)))))

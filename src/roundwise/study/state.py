@@ -20,7 +20,7 @@ from roundwise.serialization import Unreadable
 from roundwise.study import fold
 from roundwise.study.arm_changes import Change, changed
 from roundwise.study.rounds import Asked, of_arms
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 from roundwise.study.summary import (
     SHORT,
     SoFar,
@@ -49,7 +49,7 @@ class Waiting(NamedTuple):
 class State:
     """Where a study stands. What lies before its last checkpoint is read only when it is asked for."""
 
-    def __init__(self, name: str, settings: Settings, trial: Trial, created: str, seq: int = 0) -> None:
+    def __init__(self, name: str, settings: StudySpec, trial: Trial, created: str, seq: int = 0) -> None:
         self.name, self.created, self.seq = name, created, seq
         self.first = settings  # as the study was created
         self.settings = settings
@@ -100,7 +100,7 @@ class State:
                 ) from None
         return self._so_far
 
-    def becomes(self, settings: Settings, trial: Trial, so_far: SoFar) -> None:
+    def becomes(self, settings: StudySpec, trial: Trial, so_far: SoFar) -> None:
         """Put a trial in the place of the old one, with the facts that go with it."""
         self.settings, self._trial, self._so_far = settings, trial, so_far
 
@@ -201,7 +201,7 @@ class State:
         waiting = self.outstanding
         return {
             "through": next((each.number for each in reversed(self.recent) if each.complete), self._folded),
-            "settings": None if self.settings == self.first else self.settings.payload(),
+            "settings": None if self.settings == self.first else self.settings.to_json(),
             "open": None if waiting is None else waiting.payload(),
             "amendments": self.amendments,
             "changes": [each.payload() for each in self.changes],

@@ -20,7 +20,7 @@ from roundwise.store import Conflict, Entry
 from roundwise.store.log import Head, extended, user, written
 from roundwise.study.guarantee import guarantee_of
 from roundwise.study.replay import apply, replayed
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def overview(state: State) -> Plain:
     }
 
 
-def asked_in_words(settings: Settings) -> str:
+def asked_in_words(settings: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
     from roundwise.report.wording import units_of
 
