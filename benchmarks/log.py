@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from roundwise import BestArm, Binary, Chances, Claims, load_study
+from roundwise import BestArm, Binary, Claims, ConditionalPower, load_study
 from roundwise.policies import Wager
 from roundwise.store import open_store
 from roundwise.store.log import Head, extended, written
@@ -69,7 +69,7 @@ def settings(which, most):
         arms=ARMS,
         noise=Binary(),
         delta=1e-9,
-        policy=Chances(),
+        policy=ConditionalPower(),
         seed=1,
         budget=budget,
         round=size,

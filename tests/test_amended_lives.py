@@ -12,7 +12,7 @@ from roundwise import Above, BestArm, Gaussian, Wager
 from roundwise.arrays import tree_map
 from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary
-from roundwise.policies.chances import Chances
+from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.questions import Claims
 from roundwise.questions.base import pairs
 from roundwise.simulation.environments import GaussianArms, World, drawn
@@ -110,9 +110,9 @@ KINDS = {  # question, noise model, policy, means of the first arms, mean of tho
     "above, shared items, tolerance": (
         Above(0.5, 0.2), PairedBinary(), POLICY, [SHARED_LOW, 0.5, 0.5, 0.5], SHARED_LOW,
     ),
-    "claims": (Claims.against_control(4, 0), Gaussian(1.0), Chances(), [0.0] * 4, 0.0),
-    "claims, two sides": (Claims.against_control(4, 0, sides="two"), Gaussian(1.0), Chances(), [0.0] * 4, 0.0),
-    "claims, shared items": (Claims.against_control(4, 0), PairedBinary(), Chances(), [0.5] * 4, 0.5),
+    "claims": (Claims.against_control(4, 0), Gaussian(1.0), ConditionalPower(), [0.0] * 4, 0.0),
+    "claims, two sides": (Claims.against_control(4, 0, sides="two"), Gaussian(1.0), ConditionalPower(), [0.0] * 4, 0.0),
+    "claims, shared items": (Claims.against_control(4, 0), PairedBinary(), ConditionalPower(), [0.5] * 4, 0.5),
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from changing import ARMS, rates, same_when_read_again, studies, sums
 from roundwise import (
     BestArm,
     Binary,
-    Chances,
+    ConditionalPower,
     DataError,
     Gaussian,
     InputError,
@@ -26,7 +26,7 @@ from roundwise.model.trial import advance
 from roundwise.policies import PET
 from roundwise.questions import Claims
 from roundwise.report.wording import count
-from roundwise.store import UnknownStudy
+from roundwise.store import UnknownStudyError
 from roundwise.study import fold as counting
 from roundwise.study.audit import verified
 from roundwise.study.replay import replayed
@@ -127,7 +127,7 @@ class TestBudgets:
 
     @pytest.mark.parametrize("cash", [0.0, 0.02])
     def test_claims_go_on_after_the_end_with_what_is_left(self, make, cash):
-        study = make(**CLAIMS, budget=90, round=50, policy=Chances(cash=cash))
+        study = make(**CLAIMS, budget=90, round=50, policy=ConditionalPower(cash=cash))
         study.ask()
         study.tell(sums(placebo=(20, 6), low=(15, 5), high=(15, 8)))
         study.ask()
@@ -169,7 +169,7 @@ class TestBudgets:
         assert study.ask().pulls.sum() == 50
 
     def test_no_extension_after_results_that_came_after_the_end(self, make):
-        study = make(**CLAIMS, budget=100, round=50, policy=Chances(cash=0.02))
+        study = make(**CLAIMS, budget=100, round=50, policy=ConditionalPower(cash=0.02))
         study.ask()
         study.tell(sums(placebo=(40, 12), low=(30, 10), high=(30, 14)))
         study.tell(sums(placebo=(4, 1)))
@@ -187,7 +187,7 @@ class TestBudgets:
                 arms=("a", "b", "c"),
                 noise=Gaussian(1.0),
                 delta=0.2,
-                policy=Chances(cash=cash),
+                policy=ConditionalPower(cash=cash),
                 seed=0,
                 budget=100,
                 round=50,
@@ -325,7 +325,7 @@ class TestClosingAndRemoving:
         study.ask()
         study.note("a mistake")
         study.remove()
-        with pytest.raises(UnknownStudy):
+        with pytest.raises(UnknownStudyError):
             study.state  # noqa: B018
         again = make(question=TopK(1))
         rates(again, a=0.5, b=0.5, c=0.5)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from changing import same_when_read_again, studies, sums
-from roundwise import Binary, Chances, Claims, Gaussian, Poisson, Problem, UnknownVariance
-from roundwise.model.batch import Batch, Plan
+from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, UnknownVariance
+from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.trial import begin
 from roundwise.rules.eprocess import claim_history, claim_report, claim_state
 from roundwise.rules.eprocess.claim_history import _tail
@@ -56,14 +56,14 @@ def folded(problem, rounds, budget, seed=1, means=MEANS):
     kept = RULE.start(problem, ())
     for r in range(rounds):
         left = None if budget is None else np.asarray(3.0 * N * (budget - r - 1))
-        plan = Plan(pulls, np.asarray(True), left=left, last=None if budget is None else np.asarray(False))
+        plan = BatchPlan(pulls, np.asarray(True), left=left, last=None if budget is None else np.asarray(False))
         kept = RULE.fold(problem, kept, plan, results(problem.noise, rng, means))
         yield kept
 
 
 def ends(problem, kept):
     """Lower and upper bounds of every claim."""
-    trial = begin(problem, Chances())._replace(kept=kept)
+    trial = begin(problem, ConditionalPower())._replace(kept=kept)
     found = RULE.claims(problem, trial, ARMS)
     return np.array([[math.nan if v is None else v for v in (each.lower, each.upper)] for each in found])
 

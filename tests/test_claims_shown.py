@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from changing import rates, studies, sums
-from roundwise import Binary, Chances, Claims, Gaussian, Problem, Rounds, UnknownVariance
+from roundwise import Binary, Claims, ConditionalPower, Gaussian, Problem, Rounds, UnknownVariance
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
 from roundwise.planning.replan import Outlook
@@ -68,7 +68,7 @@ class TestForecasts:
     @pytest.mark.parametrize("noise", [Binary(), Gaussian(1.0), UnknownVariance()], ids=lambda each: each.name)
     def test_the_better_side_has_the_chance_that_plans_are_made_with(self, noise):
         problem = Problem(Claims.against_control(4, 0, 0.1, futility=0.3), 4, 0.05, noise)
-        policy = Rounds(Chances(), budget=600, round=100)
+        policy = Rounds(ConditionalPower(), budget=600, round=100)
         trial, rng, seen = begin(problem, policy), np.random.default_rng(3), 0
         while not trial.done:
             pulls = trial.plan.pulls
@@ -83,7 +83,7 @@ class TestForecasts:
     def test_the_number_itself(self):
         """Phi((theta sqrt(I) - y)/sqrt(1 + error^2 I)), written out for one claim of a normal mean above a level."""
         problem = Problem(Claims(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0.2, 9.0])), 2, 0.05, Gaussian(1.0))
-        policy = Rounds(Chances(), budget=80, round=20)
+        policy = Rounds(ConditionalPower(), budget=80, round=20)
         trial = advance(problem, policy, begin(problem, policy), Batch(np.full(2, 10.0), np.array([6.0, 0.0])))
         first, second = RULE.claims(problem, trial, "ab")
         assert second.chance == 0  # it is hopeless, so all that is left is for the first
@@ -353,4 +353,4 @@ class TestTheChart:
     def test_an_undecided_study_is_not_decided_by_a_rule(self, make):
         study = make("t", question=Claims.against_control(DOSES, "placebo"), arms=DOSES, round=200, split="2:1:1:1")
         assert "decided by" not in study.report().sentence
-        assert "judged by the rule of chances" in study.report().sentence
+        assert "judged by the rule of conditional-power" in study.report().sentence

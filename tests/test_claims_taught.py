@@ -5,9 +5,9 @@ import pytest
 
 from roundwise import (
     Binary,
-    Chances,
     Claims,
     Columns,
+    ConditionalPower,
     DataError,
     Gaussian,
     Problem,
@@ -151,7 +151,7 @@ def test_the_error_is_that_promised_whatever_the_past_says(noise, budget):
     """All arms are alike; the past says that both others are far better, or (as it did) by chance."""
     runs, delta, arms, rng = 1500, 0.1, 3, np.random.default_rng(7)
     problem = Problem(Claims.against_control(arms, 0), arms, delta, noise)
-    policy = Chances() if budget is None else Rounds(Chances(), budget=budget, round=200)
+    policy = ConditionalPower() if budget is None else Rounds(ConditionalPower(), budget=budget, round=200)
     counts = np.full((runs, arms), 200.0)
     for gap in (0.0, 0.2):
         means = np.array([0.4, 0.4 + gap, 0.4 + gap])

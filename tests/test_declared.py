@@ -8,11 +8,11 @@ import pytest
 
 from roundwise import (
     GLR,
+    BatchPlan,
     BestArm,
     GaussianArms,
     InputError,
     OptBBAI,
-    Plan,
     Problem,
     RoundwiseError,
     TopK,
@@ -96,7 +96,9 @@ class Elimination:
         assert isinstance(problem.question, TopK)
 
     def first(self, problem, runs):
-        return Plan(everywhere(runs, problem.arms, self.n), np.ones(runs, bool), declared=undeclared(problem, runs))
+        return BatchPlan(
+            everywhere(runs, problem.arms, self.n), np.ones(runs, bool), declared=undeclared(problem, runs)
+        )
 
     def next(self, problem, trial):
         means, rounds = trial.record.means, trial.record.counts / self.n
@@ -107,7 +109,7 @@ class Elimination:
         k = problem.question.k
         inside, outside = below >= problem.arms - k, above >= k
         declared = Declaration(inside.sum(axis=-1) == k, inside)
-        return Plan(np.where(inside | outside, 0.0, self.n), trial.plan.may_stop, declared=declared)
+        return BatchPlan(np.where(inside | outside, 0.0, self.n), trial.plan.may_stop, declared=declared)
 
 
 class TestAnyAnswer:

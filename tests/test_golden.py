@@ -11,7 +11,7 @@ import make
 
 from roundwise._version import RULES
 from roundwise.policies import PET, OptBBAI, RoundRobin, TrackAndStop, Wager
-from roundwise.policies.chances import Chances
+from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.report import report_of
 from roundwise.rules import GLR, Declared
 from roundwise.rules.eprocess.claims import ClosedTestingRule
@@ -87,7 +87,7 @@ def one_more(plan):
 @pytest.fixture
 def every_plan_differs(monkeypatch):
     """A version whose policies all plan one more result of each arm, and that says so."""
-    for policy in (Wager, PET, OptBBAI, RoundRobin, TrackAndStop, Chances):
+    for policy in (Wager, PET, OptBBAI, RoundRobin, TrackAndStop, ConditionalPower):
         for name in ("first", "next"):
             monkeypatch.setattr(policy, name, one_more(getattr(policy, name)))
     monkeypatch.setattr("roundwise.study.fold.RULES", 1000)

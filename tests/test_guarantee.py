@@ -16,11 +16,11 @@ from roundwise import (
     Binary,
     Columns,
     Gaussian,
-    Heuristic,
+    KaufmannKoolenSum,
+    LogLogHeuristic,
     OptBBAI,
     Problem,
     Statements,
-    Sum,
     TopK,
     TrackAndStop,
     TriBBAI,
@@ -169,9 +169,9 @@ class TestWhatHappened:
         assert report.guarantee == "conditional on the assumption that the rounds differ from each other by chance"
 
     def test_a_rule_without_a_proof(self, study):
-        live = study(noise=Gaussian(1.0), policy=TrackAndStop(stopping=GLR(Heuristic())))
+        live = study(noise=Gaussian(1.0), policy=TrackAndStop(stopping=GLR(LogLogHeuristic())))
         assert live.report().guarantee == "void because the threshold ln((1 + ln t)/delta) has no proof"
-        live = study(policy=TrackAndStop(stopping=GLR(Sum())))
+        live = study(policy=TrackAndStop(stopping=GLR(KaufmannKoolenSum())))
         assert live.report().guarantee == "void because this threshold is proved for normal rewards with known sigma"
 
     def test_rules_of_their_own(self, study):

@@ -20,7 +20,7 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
-    Mixture,
+    Lemma32,
     RoundRobin,
     Wager,
     create_study,
@@ -148,7 +148,7 @@ def test_what_cannot_be_found_again_is_refused(here, monkeypatch):
 
     with pytest.raises(InputError, match="The class .*<locals>.Inner' cannot be found again from elsewhere"):
         create_study("s", question=BestArm(), arms=NAMES, noise=Gaussian(1.0), policy=Inner(), storage="sqlite:///s.db")
-    script = dataclass(frozen=True)(type("Script", (Mixture,), {"__module__": "__main__", "name": "script"}))
+    script = dataclass(frozen=True)(type("Script", (Lemma32,), {"__module__": "__main__", "name": "script"}))
     with pytest.raises(InputError, match="The class '__main__:Script' cannot be found again .* put it into a module"):
         to_spec(PET(stopping=GLR(script())))
     gone = dataclass(frozen=True)(type("Gone", (RoundRobin,), {"__module__": "test_own", "name": "gone"}))

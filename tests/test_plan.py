@@ -288,7 +288,7 @@ class TestPlan:
         assert high.fixed.method == "one look, Dunnett"
         assert "at least one true claim is shown" in found.words
         assert "closed test" in found.protocol
-        assert found.wish.policy.name == "chances"
+        assert found.wish.policy.name == "conditional-power"
 
     def test_power_of_statements(self):
         found = planned(

@@ -17,8 +17,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Deviations,
     Gaussian,
+    HeteroscedasticGaussian,
     Poisson,
     SubGaussian,
     UnknownVariance,
@@ -93,7 +93,9 @@ class TestTheTests:
         radius = refutation._radius(np.array([float(n)]), np.array([3.0]), float(bar))
         assert radius[0] == pytest.approx(2.0 * np.sqrt(3.0 / (n - 1) / n))
 
-    @pytest.mark.parametrize("noise", [Binary(), Bounded(-1, 3), Poisson(), Gaussian(2.0), Deviations((1.0, 2.0))])
+    @pytest.mark.parametrize(
+        "noise", [Binary(), Bounded(-1, 3), Poisson(), Gaussian(2.0), HeteroscedasticGaussian((1.0, 2.0))]
+    )
     def test_batch_by_batch_or_at_once(self, noise):
         rng = np.random.default_rng(3)
         sizes = ((5, 2), (0, 9), (7, 1), (30, 40))
@@ -116,7 +118,7 @@ class TestTheTests:
 
 MODELS = {
     "gaussian": (Gaussian(2.0), lambda rng, a, n: rng.normal(a, 2.0, n)),
-    "deviations": (Deviations((1.0, 2.0, 3.0)), lambda rng, a, n: rng.normal(a, 1.0 + a, n)),
+    "deviations": (HeteroscedasticGaussian((1.0, 2.0, 3.0)), lambda rng, a, n: rng.normal(a, 1.0 + a, n)),
     "sub-gaussian": (SubGaussian(1.0), lambda rng, a, n: rng.choice([-1.0, 1.0], n)),
     "binary": (Binary(), lambda rng, a, n: (rng.random(n) < (0.5, 0.1, 0.01)[a]).astype(float)),
     "bounded": (Bounded(0, 1), lambda rng, a, n: rng.beta(0.3, 0.3 + a, n)),

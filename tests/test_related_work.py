@@ -13,7 +13,7 @@ from roundwise import (
     Binary,
     GaussianArms,
     InputError,
-    Pairwise,
+    KaufmannKoolenPairwise,
     Problem,
     RandomGaps,
     SubGaussian,
@@ -198,7 +198,7 @@ def plain_track_and_stop(arms, k, delta, sigma, walks, size=7):
     counts, batches = [1] * arms, 1
     while True:
         mean = [walks.mean(i, counts[i]) for i in range(arms)]
-        bar = Pairwise().at(problem, sum(counts))
+        bar = KaufmannKoolenPairwise().at(problem, sum(counts))
         if evidence(counts, mean, sigma, k) > bar:
             return sum(counts), batches, set(np.argsort(mean)[-k:].tolist())
         weights = problem.question.complexity(mean, sigma=sigma).weights
@@ -219,7 +219,7 @@ def plain_top_two(arms, k, delta, sigma, walks, size=7):
     while True:
         mean = [walks.mean(i, counts[i]) for i in range(arms)]
         leader = int(np.argmax(mean))
-        if evidence(counts, mean, sigma, 1) > Pairwise().at(problem, sum(counts)):
+        if evidence(counts, mean, sigma, 1) > KaufmannKoolenPairwise().at(problem, sum(counts)):
             return sum(counts), batches, {leader}
         for _ in range(size):
             led[leader] += 1
@@ -238,7 +238,7 @@ def plain_top_two(arms, k, delta, sigma, walks, size=7):
         batches += 1
 
 
-FAIR = GLR(Pairwise())
+FAIR = GLR(KaufmannKoolenPairwise())
 PLAIN = {
     "hillel": (Hillel(), plain_hillel, (1,)),
     "karpov": (Karpov(), plain_karpov, (1, 2, 3)),

@@ -22,17 +22,17 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Counts,
     Gaussian,
-    Heuristic,
     InputError,
+    KaufmannKoolenPairwise,
+    KaufmannKoolenSum,
+    Lemma32ByCounts,
+    LogLogHeuristic,
     MinimumBelow,
     OptBBAI,
-    Pairwise,
     Poisson,
     Problem,
     Statements,
-    Sum,
     TopK,
     TrackAndStop,
     UnknownVariance,
@@ -477,7 +477,12 @@ class TestIntervals:
 
     @pytest.mark.parametrize(
         "policy",
-        [PET(), TrackAndStop(stopping=GLR(Pairwise())), TrackAndStop(stopping=GLR(Heuristic())), OptBBAI()],
+        [
+            PET(),
+            TrackAndStop(stopping=GLR(KaufmannKoolenPairwise())),
+            TrackAndStop(stopping=GLR(LogLogHeuristic())),
+            OptBBAI(),
+        ],
         ids=["pet", "pairwise", "heuristic", "opt-bbai"],
     )
     @pytest.mark.parametrize("noise", [Gaussian(1.0), Binary()], ids=["gaussian", "binary"])
@@ -550,7 +555,7 @@ class TestWords:
         assert report.reproduce.splitlines()[-1] == "roundwise verify s --storage sqlite:///copy.db"
 
     def test_without_a_guarantee_none_is_claimed(self, study):
-        live = study(policy=TrackAndStop(stopping=GLR(Heuristic())))
+        live = study(policy=TrackAndStop(stopping=GLR(LogLogHeuristic())))
         report = finished(live, World(Gaussian(1.0), (0.0, 2.0, 0.1, 0.2), form="sums"))
         assert report.guarantee == "void because the threshold ln((1 + ln t)/delta) has no proof"
         assert "is not guaranteed" in report.sentence
@@ -560,7 +565,7 @@ class TestWords:
     def test_intervals_come_from_what_is_proved(self, study):
         """The threshold `sum` is proved for normal results only: for others the intervals are those of `counts`."""
         found = []
-        for threshold in (Sum(), Counts()):
+        for threshold in (KaufmannKoolenSum(), Lemma32ByCounts()):
             live = study(noise=Binary(), policy=TrackAndStop(stopping=GLR(threshold), first_time=100))
             live.tell({"arm": list(ARMS), "count": live.ask().pulls, "successes": [5, 10, 15, 20]})
             found.append([(arm.lower, arm.upper) for arm in live.report().arm_rows])

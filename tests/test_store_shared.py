@@ -24,7 +24,16 @@ from sqlalchemy import event
 import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.store import Conflict, StoreError, engine, engine_registry, open_store, read_log, storage_url, write_log
+from roundwise.store import (
+    ConflictError,
+    StoreError,
+    engine,
+    engine_registry,
+    open_store,
+    read_log,
+    storage_url,
+    write_log,
+)
 
 ARMS = ("a", "b")
 
@@ -285,7 +294,7 @@ class TestOneEngine:
                             try:
                                 mine.append("s", [("told", {"who": who, "i": i})], mine.read("s")[-1].seq)
                                 break
-                            except Conflict:
+                            except ConflictError:
                                 pass
             except BaseException as error:
                 failures.append(error)
@@ -444,7 +453,7 @@ os.waitpid(pid, 0)
     def test_processes_of_multiprocessing(self, url):
         code = """
 import multiprocessing, sys
-from roundwise.store import Conflict, open_store
+from roundwise.store import ConflictError, open_store
 store = open_store(sys.argv[1])
 store.create("s", {})
 
@@ -452,7 +461,7 @@ def work(i):
     while True:
         try:
             return store.append("s", [("told", {"i": i})], store.read("s")[-1].seq)[0].seq
-        except Conflict:
+        except ConflictError:
             pass
 
 with multiprocessing.get_context("fork").Pool(3) as pool:

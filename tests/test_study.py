@@ -16,12 +16,12 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Counts,
     DataError,
     Gaussian,
-    Heuristic,
     InputError,
     Largest,
+    Lemma32ByCounts,
+    LogLogHeuristic,
     MinimumBelow,
     OptBBAI,
     Poisson,
@@ -42,7 +42,7 @@ from roundwise import (
 from roundwise.policies.limited import Limited
 from roundwise.report.headline import answer_by_name
 from roundwise.rules.eprocess.rule import EProcessRule
-from roundwise.store import StudyExists, UnknownStudy, open_store
+from roundwise.store import StudyExistsError, UnknownStudyError, open_store
 from roundwise.store.log import Head, extended
 from roundwise.study import replayed
 from roundwise.study.audit import verified
@@ -108,7 +108,7 @@ def finished(study, world, most=300):
 
 def plain_trial(settings, batches):
     """Plans and verdict of a trial in arrays that is fed the same batches."""
-    problem, policy = settings.problem, settings.policy
+    problem, policy = settings.problem, settings.limited_policy
     trial = begin(problem, policy)
     plans = [trial.plan.pulls]
     for batch in batches:
@@ -186,7 +186,7 @@ class TestWholeStudies:
             Wager(),
             Wager(batch_price=2000),
             PET(),
-            PET(stopping=GLR(Counts()), guess=100),
+            PET(stopping=GLR(Lemma32ByCounts()), guess=100),
             TrackAndStop(),
             RoundRobin(),
             TriBBAI(),
@@ -455,7 +455,7 @@ class TestWhatIsRefused:
             assert store.studies() == []
 
     def test_unknown_study(self, study, url):
-        with pytest.raises(UnknownStudy, match="no study called 'chekout'. Did you mean 'checkout'"):
+        with pytest.raises(UnknownStudyError, match="no study called 'chekout'. Did you mean 'checkout'"):
             load_study("chekout", url)
 
 
@@ -464,7 +464,7 @@ class TestResuming:
         given = {"question": BestArm(), "arms": ("a", "b"), "noise": Binary(), "storage": url}
         study.ask()
         study.tell(sums(a=(30, 3), b=(20, 7)))
-        with pytest.raises(StudyExists, match="already a study called 'checkout'"):
+        with pytest.raises(StudyExistsError, match="already a study called 'checkout'"):
             create_study("checkout", **given)
         with create_study("checkout", **given, load_if_exists=True) as again:
             assert again.ask().outstanding.tolist() == [0, 10]
@@ -475,7 +475,7 @@ class TestResuming:
             {"max_round": 500},
             {"policy": PET()},
         ):
-            with pytest.raises(InputError, match="There is a study 'checkout' with other settings"):
+            with pytest.raises(InputError, match="A study 'checkout' exists with other settings"):
                 create_study("checkout", **{**given, **other}, load_if_exists=True)
 
     @pytest.mark.parametrize("question", [CONTROL, QUESTIONS[-1][0]], ids=["statements", "largest"])
@@ -700,7 +700,9 @@ class TestAmendments:
 
 
 @pytest.mark.parametrize("limits", [{}, {"max_round": 500, "min_per_arm": 5}])
-@pytest.mark.parametrize("policy", [Wager(), PET(guess=4), TrackAndStop(stopping=GLR(Heuristic())), OptBBAI(c=4.0)])
+@pytest.mark.parametrize(
+    "policy", [Wager(), PET(guess=4), TrackAndStop(stopping=GLR(LogLogHeuristic())), OptBBAI(c=4.0)]
+)
 def test_settings_survive_json(policy, limits):
     from roundwise.study import StudySpec
 

@@ -356,7 +356,7 @@ class TestMistakes:
             (("--binary", "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write"),
             (("--binary", "--policy", "pett"), "There is no policy called 'pett'. Did you mean 'pet'?"),
             (("--counts", "--policy", "pet"), "Poisson counts have no sigma"),
-            (("--binary", "--max-round", 2), "3 arms need at least 3 results a round"),
+            (("--binary", "--max-round", 2), "3 arms need at least 3"),
             (("--binary", "--k", 2), "There is no setting of the question 'best-arm' called 'k'"),
             (("--binary", "--margin", 2), "go with --question claims"),
             (("--binary", "--control", "red"), "go with --question claims"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Plan, Record, ValueTable
+from roundwise.model.batch import Batch, BatchPlan, Record, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values
 from roundwise.model.problem import Problem
 from roundwise.model.spec import ROOMS, Kind, missing_from
@@ -338,10 +338,10 @@ def check_policy(policy: Policy, problem: Problem) -> None:
         check_plan(what, policy.next(problem, trial), (3, problem.arms))
 
 
-def check_plan(what: str, plan: Plan, shape: tuple[int, ...]) -> None:
+def check_plan(what: str, plan: BatchPlan, shape: tuple[int, ...]) -> None:
     """Raise an InputError unless the pulls of a plan are whole numbers, of which some are not 0."""
-    if not isinstance(plan, Plan):
-        refuse(what, f"it plans {_shown(plan)}", "it must return a `Plan`")
+    if not isinstance(plan, BatchPlan):
+        refuse(what, f"it plans {_shown(plan)}", "it must return a `BatchPlan`")
     pulls = _of_runs(what, "pulls", plan.pulls, shape)
     if not (np.isfinite(pulls) & (pulls >= 0) & (pulls == np.floor(pulls))).all():
         refuse(what, f"it plans the pulls {_shown(pulls)}", "they must be whole numbers of at least 0")

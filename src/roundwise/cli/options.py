@@ -13,7 +13,16 @@ import typer
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.model.spec import find_class, from_spec, parameters_of, parse_spec, quantity
-from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Gaussian,
+    HeteroscedasticGaussian,
+    Noise,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+)
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claim_lines import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
@@ -275,9 +284,9 @@ class Assumed(NamedTuple):
         return Binary() if self.binary else Poisson() if self.counts else UnknownVariance()
 
 
-def deviations_from(sigmas: str) -> Deviations:
+def deviations_from(sigmas: str) -> HeteroscedasticGaussian:
     """Normal rewards with a deviation for each arm."""
-    return Deviations(tuple(numbers(sigmas, "--sigmas").tolist()))
+    return HeteroscedasticGaussian(tuple(numbers(sigmas, "--sigmas").tolist()))
 
 
 def numbers(text: str | None, what: str = "--means") -> Floats:

@@ -19,18 +19,28 @@ from roundwise.noise.bounded import Bounded
 from roundwise.noise.crossed import PairedBinary, PairedBounded, PairedNormal, with_items
 from roundwise.noise.gaussian import Gaussian, SubGaussian
 from roundwise.noise.poisson import Poisson
-from roundwise.noise.sigma_by_arm import Deviations
+from roundwise.noise.sigma_by_arm import HeteroscedasticGaussian
 from roundwise.noise.unknown_variance import UnknownVariance
 
-_KINDS = (Binary, Bounded, Deviations, Gaussian, PairedBinary, PairedBounded, PairedNormal, Poisson, SubGaussian)
+_KINDS = (
+    Binary,
+    Bounded,
+    HeteroscedasticGaussian,
+    Gaussian,
+    PairedBinary,
+    PairedBounded,
+    PairedNormal,
+    Poisson,
+    SubGaussian,
+)
 NOISES: dict[str, type[Noise]] = {each.name: each for each in (*_KINDS, UnknownVariance)}
 
 __all__ = [
     "NOISES",
     "Binary",
     "Bounded",
-    "Deviations",
     "Gaussian",
+    "HeteroscedasticGaussian",
     "Needs",
     "Noise",
     "Outcome",

@@ -23,10 +23,10 @@ from roundwise.solvers.families import NormalFamily
 
 
 @dataclass(frozen=True)
-class Deviations:
+class HeteroscedasticGaussian:
     """Normal rewards with known standard deviations, one for each arm, exactly.
 
-    >>> Deviations((1.0, 0.5)).sigma  # of all of them at most
+    >>> HeteroscedasticGaussian((1.0, 0.5)).sigma  # of all of them at most
     1.0
     """
 

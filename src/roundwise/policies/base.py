@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, total, tree_take, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Declaration, Memory, Plan, Record, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Memory, Record, Trial
 from roundwise.model.problem import Problem
 from roundwise.noise import family_of
 from roundwise.questions import Complexity
@@ -37,10 +37,10 @@ class Policy(Protocol[Memory]):
     def check(self, problem: Problem) -> None:
         """Raise an InputError if the policy does not fit the problem."""
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Memory]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Memory]:
         """The first batch, for each run."""
 
-    def next(self, problem: Problem, trial: Trial[Memory]) -> Plan[Memory]:
+    def next(self, problem: Problem, trial: Trial[Memory]) -> BatchPlan[Memory]:
         """The next batch; `trial.plan` is the one just pulled, `trial.batch` what came back for it."""
 
 

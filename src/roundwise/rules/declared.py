@@ -9,7 +9,7 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.errors import RoundwiseError
-from roundwise.model.batch import Batch, Declaration, Plan, Trial
+from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of
 from roundwise.noise.crossed import DEPENDENT
@@ -45,7 +45,7 @@ class Declared(StoppingRule[PlanFollowed]):
         """Nothing came back otherwise than planned."""
         return PlanFollowed(np.ones(runs, dtype=np.bool_))
 
-    def fold(self, problem: Problem, kept: PlanFollowed, plan: Plan, batch: Batch) -> PlanFollowed:
+    def fold(self, problem: Problem, kept: PlanFollowed, plan: BatchPlan, batch: Batch) -> PlanFollowed:
         """Whether this batch, too, came back as planned: the same number of results of every arm."""
         _declaration(plan)
         return PlanFollowed(np.asarray(kept.exact & (batch.counts == plan.pulls).all(axis=-1)))
@@ -73,7 +73,7 @@ class Declared(StoppingRule[PlanFollowed]):
         return None if self.condition is None else f"conditional on the assumption that {self.condition}"
 
 
-def _declaration(plan: Plan) -> Declaration:
+def _declaration(plan: BatchPlan) -> Declaration:
     if plan.declared is None:
         raise RoundwiseError(
             "A policy that stops by the rule `Declared` has a `Declaration` in every plan, also the first."

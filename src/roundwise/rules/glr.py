@@ -15,7 +15,7 @@ from roundwise.noise import items_of
 from roundwise.noise.crossed import DEPENDENT
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, threshold_interval
-from roundwise.rules.thresholds import Counts, Mixture, Threshold
+from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class GLR(StoppingRule[None]):
     'lemma-3.2'
     """
 
-    threshold: Threshold = field(default_factory=Mixture)
+    threshold: Threshold = field(default_factory=Lemma32)
 
     def check(self, problem: Problem) -> None:
         """The noise must have a sigma, and the threshold fit the question."""
@@ -70,4 +70,4 @@ class GLR(StoppingRule[None]):
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
         """From its threshold, if that is proved and bounds all arms together; else from one that does."""
         fits = getattr(self.threshold, "joint", False) and self.threshold.doubt(problem) is None
-        return Bounds(lambda: threshold_interval(problem, record, self.threshold if fits else Counts()))
+        return Bounds(lambda: threshold_interval(problem, record, self.threshold if fits else Lemma32ByCounts()))

@@ -24,7 +24,7 @@ from roundwise.model.problem import Problem
 from roundwise.questions.besides import features_of
 from roundwise.solvers.design import basis
 
-_PRIOR = 0.1  # a, of the threshold `volume`
+_PRIOR = 0.1  # a, of the threshold `log-det`
 
 
 class Threshold(Protocol):
@@ -47,11 +47,11 @@ class Threshold(Protocol):
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Lemma32:
     """beta(t, delta) of Lemma 3.2: valid for every question and every sigma-sub-Gaussian arm.
 
     >>> from roundwise.questions import BestArm
-    >>> round(Mixture().at(Problem(BestArm(), arms=10, delta=0.05), 1e5), 2)
+    >>> round(Lemma32().at(Problem(BestArm(), arms=10, delta=0.05), 1e5), 2)
     78.19
     """
 
@@ -76,7 +76,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Counts:
+class Lemma32ByCounts:
     """The theorem of Appendix B, with the real counts in place of t/K: never above Lemma 3.2."""
 
     name = "counts"
@@ -89,7 +89,7 @@ class Counts:
 
     def at(self, problem: Problem, samples: float) -> float:
         """Lemma 3.2, which is its maximum over the counts."""
-        return Mixture().at(problem, samples)
+        return Lemma32().at(problem, samples)
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved."""
@@ -97,7 +97,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Pairwise:
+class KaufmannKoolenPairwise:
     """Kaufmann and Koolen's Gaussian threshold for the arms of one half-space, with a union over half-spaces.
 
     For best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (docs/baselines.md). A wrong answer must cross one of
@@ -131,7 +131,7 @@ class Pairwise:
 
 
 @dataclass(frozen=True)
-class Sum:
+class KaufmannKoolenSum:
     """Kaufmann and Koolen's Gaussian threshold for the sum over all arms: for every question."""
 
     name = "sum"
@@ -155,7 +155,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Volume:
+class LogDeterminant:
     """By the volume of the ellipsoid of what is known: for arms with features, whose d may be far below K.
 
     (1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2), V = sum_i N_i x_i x_i'/sigma_i^2 and V_0 the same with every arm
@@ -163,7 +163,7 @@ class Volume:
     results. Without features x_i are the unit vectors.
     """
 
-    name = "volume"
+    name = "log-det"
     joint = True
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
@@ -202,7 +202,7 @@ def _whitened(problem: Problem) -> Floats:
 
 
 @dataclass(frozen=True)
-class Heuristic:
+class LogLogHeuristic:
     """ln((1 + ln t)/delta), popular and unproved: for researchers only, without guarantee."""
 
     name = "heuristic"
@@ -221,7 +221,15 @@ class Heuristic:
 
 
 THRESHOLDS: dict[str, Threshold] = {
-    each.name: each for each in (Mixture(), Counts(), Pairwise(), Sum(), Volume(), Heuristic())
+    each.name: each
+    for each in (
+        Lemma32(),
+        Lemma32ByCounts(),
+        KaufmannKoolenPairwise(),
+        KaufmannKoolenSum(),
+        LogDeterminant(),
+        LogLogHeuristic(),
+    )
 }
 
 

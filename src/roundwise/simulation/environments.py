@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats, sum_rows, zeros
 from roundwise.contract import is_own, refuse
 from roundwise.errors import InputError
-from roundwise.model.batch import FIRST_PARTS, Batch, Parts, Plan, join_parts, split_counts
+from roundwise.model.batch import FIRST_PARTS, Batch, BatchPlan, Parts, join_parts, split_counts
 from roundwise.model.problem import Problem
 from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, items_of, known_sigma
 from roundwise.questions.base import finite
@@ -239,7 +239,12 @@ def check_environment(environment: Environment, needs: Needs) -> None:
 
 
 def drawn(
-    problem: Problem, environment: Environment[Now], rng: Generator, world: Now, plan: Plan, dealings: int | None = None
+    problem: Problem,
+    environment: Environment[Now],
+    rng: Generator,
+    world: Now,
+    plan: BatchPlan,
+    dealings: int | None = None,
 ) -> tuple[Batch, Now]:
     """What comes back for a plan, in the detail and the parts that are asked for.
 

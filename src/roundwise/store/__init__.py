@@ -14,7 +14,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from roundwise.errors import Conflict, Damaged, InputError, StoreError, StudyExists, UnknownStudy, Untimely
+from roundwise.errors import (
+    ConflictError,
+    DamagedError,
+    InputError,
+    StoreError,
+    StudyExistsError,
+    StudyStateError,
+    UnknownStudyError,
+)
 from roundwise.store.log import Entry, Listing, check, lines, no_database, read_log, write_log
 
 if TYPE_CHECKING:
@@ -45,14 +53,14 @@ def open_store(url: str | None = None, create: bool = True) -> Records:
 
 __all__ = [
     "DEFAULT",
-    "Conflict",
-    "Damaged",
+    "ConflictError",
+    "DamagedError",
     "Entry",
     "Listing",
     "StoreError",
-    "StudyExists",
-    "UnknownStudy",
-    "Untimely",
+    "StudyExistsError",
+    "StudyStateError",
+    "UnknownStudyError",
     "check",
     "lines",
     "no_database",

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select, update
 from sqlalchemy.exc import IntegrityError
 
 from roundwise.arrays import Facts
-from roundwise.errors import Conflict, Damaged, InputError, StudyExists, UnknownStudy, unknown
+from roundwise.errors import ConflictError, DamagedError, InputError, StudyExistsError, UnknownStudyError, unknown
 from roundwise.store import engine_registry, schema
 from roundwise.store.engine import Access
 from roundwise.store.log import (
@@ -187,7 +187,7 @@ class Store:
             return self._head(connection, name)[1]
 
     def known(self, name: str) -> None:
-        """Raise `UnknownStudy` where there is no such study."""
+        """Raise `UnknownStudyError` where there is no such study."""
         with self.reached().reading() as connection:
             self._head(connection, name)
 
@@ -205,7 +205,9 @@ class Store:
         found = [entry_of(name, row.seq, row) for row in rows]
         for each in found:  # what an index leads to is not checked against the entry before it
             if not is_object(each):
-                raise Damaged(f"The log of study '{name}' was changed: entry {each.seq} cannot be read. {restore()}")
+                raise DamagedError(
+                    f"The log of study '{name}' was changed: entry {each.seq} cannot be read. {restore()}"
+                )
         return found
 
     def link(self, name: str) -> str | None:
@@ -260,7 +262,7 @@ class Store:
             check(entries, start)
             found = Head(start.entries + len(entries), entries[-1].digest if entries else start.digest)
             if last is None and (found.entries, found.digest) != (head.entries, head.digest):
-                raise Damaged(
+                raise DamagedError(
                     f"The log of study '{name}' was changed: it should end with entry {head.entries - 1}, but ends "
                     f"with another one, entry {found.entries - 1}. {restore()}"
                 )
@@ -304,7 +306,7 @@ class Store:
                     )
                 )
             except IntegrityError:
-                raise StudyExists(
+                raise StudyExistsError(
                     f"There is already a study called '{first.study}' in {self.address.place}. Nothing was changed; "
                     "choose another name, or go on with that study."
                 ) from None
@@ -330,24 +332,26 @@ class Store:
         row = connection.execute(query.with_for_update() if lock else query).one_or_none()
         if row is None:
             names = [str(each) for each in connection.scalars(select(columns.name))]
-            raise UnknownStudy(str(unknown("study", name, names) if names else nothing_there(self.address)))
+            raise UnknownStudyError(str(unknown("study", name, names) if names else nothing_there(self.address)))
         try:
             found = Head(int(row.entries), str(row.digest), moment(row.changed_at), int(row.checkpoint))
             if not 0 <= found.checkpoint < found.entries < 2**53:
                 raise ValueError
             return row.id, found
         except UNREADABLE:
-            raise Damaged(f"{self.address.place} is damaged at study '{name}'. {restore()}") from None
+            raise DamagedError(f"{self.address.place} is damaged at study '{name}'. {restore()}") from None
 
-    def _conflict(self, connection: Connection, name: str, number: int, head: Head, expected: int) -> Conflict:
+    def _conflict(self, connection: Connection, name: str, number: int, head: Head, expected: int) -> ConflictError:
         columns = schema.entry.c
         row = connection.execute(
             select(schema.entry).where(columns.study_id == number, columns.seq == head.entries - 1)
         ).one_or_none()
         if row is None or expected >= head.entries:
-            return Conflict(f"Study '{name}' ends with entry {head.entries - 1}, not {expected}. Nothing was changed.")
+            return ConflictError(
+                f"Study '{name}' ends with entry {head.entries - 1}, not {expected}. Nothing was changed."
+            )
         last = entry_of(name, head.entries - 1, row)
-        return Conflict(
+        return ConflictError(
             f"Study '{name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
             f"{last.at:%Y-%m-%d at %H:%M} UTC, but entry {expected} is the last one known here. Nothing was changed; "
             "look again and repeat."

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, ForeignKey, Integer, MetaData, Row, Table, Text, inspect, select, text
 
 from roundwise.arrays import Facts, Plain
-from roundwise.errors import Damaged, DataError, InputError
+from roundwise.errors import DamagedError, DataError, InputError
 from roundwise.store.log import Entry, Listing, moment, restore, stamp
 from roundwise.store.storage_url import Address
 
@@ -68,7 +68,7 @@ def version(connection: Connection, place: str) -> int | None:
     if tables.has_table(schema.name):
         found = connection.scalar(select(schema.c.version))
         if not isinstance(found, int) or found < 1:
-            raise Damaged(f"{place} does not say which version of roundwise wrote it. Restore it from a backup.")
+            raise DamagedError(f"{place} does not say which version of roundwise wrote it. Restore it from a backup.")
         if found > VERSION:
             raise DataError(
                 f"{place} was written by a newer roundwise (schema {found}, this version knows up to {VERSION}). "
@@ -135,7 +135,9 @@ def entry_of(name: str, place: int, row: Row[Any]) -> Entry:
         if not all(isinstance(each, str) for each in (entry.kind, entry.by, entry.version, entry.text, entry.digest)):
             raise TypeError
     except UNREADABLE:
-        raise Damaged(f"The log of study '{name}' was changed: entry {place} cannot be read. {restore()}") from None
+        raise DamagedError(
+            f"The log of study '{name}' was changed: entry {place} cannot be read. {restore()}"
+        ) from None
     return entry
 
 
@@ -161,9 +163,9 @@ def listing_of(address: Address, name: str, created: str, changed: str, entries:
         raise unreadable_list(address) from None
 
 
-def unreadable_list(address: Address) -> Damaged:
+def unreadable_list(address: Address) -> DamagedError:
     """The error where a line about a study is not as it was written."""
-    return Damaged(f"{address.place} is damaged: the list of studies cannot be read. {restore()}")
+    return DamagedError(f"{address.place} is damaged: the list of studies cannot be read. {restore()}")
 
 
 def named(name: str) -> str:

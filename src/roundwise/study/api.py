@@ -21,7 +21,7 @@ from roundwise.ingest import Columns, Options, Words
 from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.questions import Question
-from roundwise.store import StudyExists, open_store
+from roundwise.store import StudyExistsError, open_store
 from roundwise.store.client import Part, Server, segment
 from roundwise.study.replay import begun
 from roundwise.study.rounds import Asked
@@ -151,7 +151,7 @@ def create_study(
         noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `with_items(noise)` is for arms that are
             tried on the same items.
         delta: Largest probability of a wrong answer.
-        policy: Sampling policy with its stopping rule. The default is `Chances()` for claims and `Wager()` otherwise.
+        policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, else `Wager()`.
         max_round: Largest number of results in a round.
         min_per_arm: Smallest number of results of an arm that a round samples.
         budget: Largest number of results in the whole study. When it is used up, the study ends undecided and its
@@ -171,7 +171,7 @@ def create_study(
 
     Raises:
         InputError: If a setting is invalid, or the existing study has other settings.
-        StudyExists: If there is a study of this name and `load_if_exists` is false.
+        StudyExistsError: If there is a study of this name and `load_if_exists` is false.
 
     Example:
         >>> from roundwise import BestArm, Binary
@@ -205,7 +205,7 @@ def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, loa
     store = open_store(storage)
     try:
         store.create(name, spec.to_json(), overview=overview(begun(name, spec)))
-    except StudyExists:
+    except StudyExistsError:
         if not load_if_exists:
             store.close()
             raise

@@ -17,7 +17,7 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.ingest import Results, batch_of
-from roundwise.model.batch import Batch, Plan, Record, Trial, budget_before
+from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.trial import advance, begin
 from roundwise.policies.rounds import as_rounds
@@ -182,7 +182,7 @@ def restored(settings: StudySpec, payload: Facts) -> Trial:
     try:
         state = payload["state"]
         record = unpack(Record, state["record"])
-        plan = unpack(Plan, state["plan"], settings.acting.first(problem, ()))
+        plan = unpack(BatchPlan, state["plan"], settings.acting.first(problem, ()))
         _check_shapes(arms, record.counts, record.totals, plan.pulls)
         _check_shapes((), record.batches, plan.may_stop)
         if not (np.isfinite(record.counts).all() and np.isfinite(record.totals).all() and np.isfinite(record.batches)):

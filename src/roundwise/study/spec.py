@@ -110,7 +110,9 @@ class StudySpec:
     arms: tuple[str, ...] = setting("names", "Arm names, comma-separated.", example=["Control", "Big button"])
     noise: Noise = setting("noise", "Noise model by name, or your own module:Class.", example={"name": "binary"})
     delta: float = setting("number", "Largest probability of a wrong answer, e.g. 0.05 or 5%.", 0.05)
-    policy: Policy = setting("policy", "Sampling policy, e.g. pet (default: chances for claims, else wager).", None)
+    policy: Policy = setting(
+        "policy", "Sampling policy, e.g. pet (default: conditional-power for claims, else wager).", None
+    )
     max_round: int | None = setting("whole", "Largest number of results in a round.", None)
     min_per_arm: int = setting("whole", "Smallest number of results of an arm that a round samples.", 0, least=0)
     budget: int | None = setting("whole", "Largest number of results in the whole study.", None)

@@ -18,7 +18,7 @@ from roundwise.ingest.row_ids import numbered_digest
 from roundwise.model.batch import PARTS
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
-from roundwise.store import Untimely
+from roundwise.store import StudyStateError
 from roundwise.study.amendments import Changing
 from roundwise.study.replay import replayed
 from roundwise.study.rounds import Asked
@@ -210,7 +210,7 @@ class Study(Changing):
         if state.outstanding is None:
             first = said("Call `study.ask()`", f"Run `roundwise ask {self.name}`")
             last = f" Round {state.number} is complete." if state.number else ""
-            raise Untimely(f"No round is open. {first} first.{last} Nothing was changed.")
+            raise StudyStateError(f"No round is open. {first} first.{last} Nothing was changed.")
         return state.outstanding
 
     def _read(
@@ -226,7 +226,7 @@ class Study(Changing):
     ) -> Results:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
-        parts = settings.policy.first(settings.problem, ()).parts
+        parts = settings.limited_policy.first(settings.problem, ()).parts
         parts = most_parts(settings.noise, PARTS) if parts > 1 and not first else parts
         results = read_results(
             source,
@@ -247,7 +247,7 @@ class Study(Changing):
             return _renamed(results, file)
         if not options.again:
             new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
-            raise Untimely(
+            raise StudyStateError(
                 f"{results.name} was already recorded {recorded} (same contents). Nothing was changed."
                 f"{new if results.ids is None else ' No id counts twice.'}"
             )

@@ -16,7 +16,7 @@ from roundwise.formats.detect import columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks
-from roundwise.store import Conflict, Entry
+from roundwise.store import ConflictError, Entry
 from roundwise.store.log import Head, extended, user, written
 from roundwise.study.guarantee import guarantee_of
 from roundwise.study.replay import apply, replayed
@@ -76,10 +76,10 @@ class Written:
                 return result(state)
             try:
                 self.store.append(self.name, new, expected=last, overview=overview(state))
-            except Conflict:
+            except ConflictError:
                 continue
             return result(state)
-        raise Conflict(f"The study '{self.name}' is being written to all the time. Try again.")
+        raise ConflictError(f"The study '{self.name}' is being written to all the time. Try again.")
 
     def _record(
         self, step: Step[Report], verb: str, words: Plain, sources: Sequence[object] = (), key: str | None = None
@@ -112,12 +112,12 @@ class Written:
             )
 
     def _not_moved(self) -> None:
-        """Raise a `Conflict` where the record no longer ends as expected; what is written later notices it, too."""
+        """Raise a `ConflictError` where the record no longer ends as expected; later writes notice it, too."""
         if self.expected is None:
             return
         last = self.store.recent(self.name)[-1]
         if last.digest != self.expected:
-            raise Conflict(
+            raise ConflictError(
                 f"Study '{self.name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
                 f"{last.at:%Y-%m-%d at %H:%M} UTC, after what you have seen. Nothing was changed; look again and "
                 "repeat."

@@ -35,7 +35,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str = Field(examples=["There is no study called 'chekout'. Did you mean 'checkout'?"])
-    error: str = Field(default="", examples=["UnknownStudy"])
+    error: str = Field(default="", examples=["UnknownStudyError"])
 
 
 class Body(BaseModel):

@@ -35,7 +35,8 @@ def new(
     assumed: options.Assumed,
     delta: options.Delta = 0.05,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="How to sample: chances for claims, else wager; pet, ...")
+        str | None,
+        typer.Option("--policy", help="Policy (default: conditional-power for claims, else wager; pet, ...)."),
     ] = None,
     max_round: options.MaxRound = None,
     min_per_arm: options.MinPerArm = 0,
