@@ -19,8 +19,8 @@ from roundwise import BestArm, Binary, Claims, ConditionalPower, load_study
 from roundwise.policies import Wager
 from roundwise.store import open_store
 from roundwise.store.log import Head, extended, written
-from roundwise.study.replay import replayed
 from roundwise.study.spec import StudySpec
+from roundwise.study.state import replayed
 from roundwise.study.study import Study
 
 ARMS = ("a", "b", "c")

@@ -82,7 +82,7 @@ def prepare(storage: str) -> None:
             study.tell(results(asked.table, rng), again=True)
         study.ask()
         payload, state = study.state.settings.to_json(), study.state
-    from roundwise.study.transactions import overview
+    from roundwise.study.study import overview
 
     with open_store(storage) as store:
         for i in range(STUDIES):

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 from roundwise import BestArm, Binary, create_study
 from roundwise.study.audit import verified
-from roundwise.study.replay import replayed
+from roundwise.study.state import replayed
 
 ARMS = ("a", "b", "c")
 

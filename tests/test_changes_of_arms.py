@@ -18,7 +18,7 @@ from roundwise import (
 from roundwise.policies import PET, TrackAndStop
 from roundwise.questions import Claims
 from roundwise.rules.eprocess import best_arm
-from roundwise.study.arm_changes import Change, changed
+from roundwise.study.amendments import Change, changed
 from roundwise.study.spec import StudySpec
 
 

@@ -1,14 +1,12 @@
 """Files of real life: columns by name, ways to write numbers, arms, all problems at once, missing outcomes."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from filing import ARMS, reader, table
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, create_study
-from roundwise.errors import at_the_shell
 from roundwise.ingest import Columns, Results, read_results
 
 OWN = Columns(arm="variant", outcome="converted")
@@ -219,14 +217,6 @@ def test_all_problems_of_a_file_by_kind_and_arm(tell):
         "- line 10: the header has 2 columns, but this line 1.\n"
         "  If the file was cut, write it again; else complete the line."
     )
-
-
-def test_the_documentation_shows_what_is_said(tell):
-    page = (Path(__file__).parents[1] / "docs" / "studies.md").read_text()
-    shown = page.split("### All that is wrong, at once\n\n```text\n")[1].split("```")[0]
-    with pytest.raises(DataError) as error, at_the_shell():
-        tell(table("placebo,1", "25mg,", "25 mg,3", "placebo,", "placebo,high"), Gaussian(1.0), name="patients.csv")
-    assert str(error.value) + "\n" == shown
 
 
 class TestMissing:

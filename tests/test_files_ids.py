@@ -44,7 +44,7 @@ class TestIds:
         rows = ("7.0,placebo,1", "10.0,25mg,0")
         with monkeypatch.context() as old:
             if before:
-                old.setattr("roundwise.ingest.row_ids.whole", lambda cell: cell)
+                old.setattr("roundwise.ingest.duplicates.whole", lambda cell: cell)
             first = tell(users(*(rows if before else (each.replace(".0", "") for each in rows))), study=WITH_IDS)
         found = tell(users(*rows, "1.0,25mg,1"), study=WITH_IDS, told=[first])
         assert (found.rows, found.skipped) == (1, 2)

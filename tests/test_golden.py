@@ -20,7 +20,7 @@ from roundwise.serialization import unpack_array
 from roundwise.study import fold
 from roundwise.study.audit import verified
 from roundwise.study.guarantee import guarantee_of
-from roundwise.study.replay import replayed
+from roundwise.study.state import replayed
 
 KEPT = sorted(make.HERE.glob("*/*.jsonl.gz"))
 

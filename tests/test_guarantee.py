@@ -31,7 +31,7 @@ from roundwise.rules.eprocess.above import AboveWealth as Sets
 from roundwise.rules.eprocess.candidates import CandidateWealth
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.study.audit import verified
-from roundwise.study.guarantee import Guarantee, standing
+from roundwise.study.guarantee import standing
 from test_study import ARMS, World, finished
 
 AB = ("a", "b")
@@ -271,22 +271,6 @@ class TestWhereItStands:
         report = study().report()
         assert "The guarantee is" not in report.text() + report.markdown() + report.html()
         assert report.text().startswith("Not decided yet. ")
-
-    def test_the_sentence(self, study, report):
-        assert report.sentence.endswith(
-            "the probability of a wrong conclusion is at most 5 % at any number of rounds, assuming that results are "
-            "0 or 1, provided that what is missing of round 1 has nothing to do with its values."
-        )
-        assert "at most 5 %, under the conditions above" in report.text()
-        void = study(policy=TriBBAI()).report()
-        assert "at most 5 %" not in void.text() + void.markdown() + void.html()
-        assert "an error probability of 5 % was aimed at, but is not guaranteed" in void.sentence
-        kept = study().report()
-        assert kept.sentence.endswith("is at most 5 % at any number of rounds, assuming that results are 0 or 1.")
-
-    def test_words(self):
-        assert str(Guarantee()) == "kept"
-        assert str(Guarantee(("x is y",), ("u", "v"))) == "void because u; and because v"
 
 
 def test_arms_that_were_tried_on_the_same_items(tmp_path):

@@ -159,17 +159,6 @@ def test_what_asks_for_a_class_is_seen():
     assert not any(asks_for_a_class(node) for node in ast.walk(ast.parse(text)))
 
 
-def test_few_types_are_any():
-    """`Any` is for JSON, plotting and the values of type parameters that are not said."""
-    found = {
-        f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and node.id == "Any"
-    }
-    assert len(found) < 110, sorted(found)
-
-
 def test_contributing_shows_the_order():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     block = text.split("```")[1]

@@ -82,12 +82,6 @@ def elsewhere(here, *words, **environment):
     return found.returncode, found.stdout, found.stderr
 
 
-def test_each_recipe_is_short():
-    code = {name: text for name, text in RECIPES.items() if name.endswith(".py")}
-    assert {name.removesuffix(".py") for name in code} == set(MODULES)
-    assert all(text.count("\n") < 60 for text in code.values())
-
-
 # --- plain data ------------------------------------------------------------------------------------------------------
 
 

@@ -217,9 +217,3 @@ class TestWhatCannotBeRead:
         for thing in ({1: 2}, "text", [1], np.array(["a"]), np.array([1j])):
             with pytest.raises(TypeError):
                 pack(thing)
-
-
-def test_a_field_that_a_newer_version_added_has_its_default():
-    written = pack(Odd(np.zeros(2), 1.0, ()))
-    del written["nothing"]
-    assert unpack(Odd, written).nothing is None

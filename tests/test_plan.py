@@ -306,17 +306,6 @@ class TestPlan:
         assert " ".join(lines[2].split()) == "if it is typical a fixed lower"
         assert " ".join(lines[3].split()) == "ahead by results 19 in 20 rounds 19 in 20 design bound"
 
-    def test_words(self):
-        found = planned(budget=20_000, batch_days=1, max_round=2000, leads="2%,10%")
-        assert (
-            "20\N{NO-BREAK SPACE}000 results you will have an answer almost surely for a lead of 10 points"
-            in found.words
-        )
-        assert "hardly ever" in found.words or "of such studies for a lead of 2 points" in found.words
-        assert "20 : 1 (1/0.05)" in found.protocol
-        assert "at most 0.05, however often results are looked at" in found.protocol
-        assert found.text().count("In words.") == 1
-
     def test_page_and_figure(self, tmp_path):
         found = planned(budget=5000, **EASY)
         page = found.html()

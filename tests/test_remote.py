@@ -171,7 +171,7 @@ def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
 def test_every_verb_of_a_study_is_a_request_or_looks_only(both, tmp_path):
     """What `Study` records by itself, `RemoteStudy` must have a request for."""
     records = {name for name, each in vars(Study).items() if callable(each) and "_record" in each.__code__.co_names}
-    from roundwise.study.amendments import Changing
+    from roundwise.study.study import Changing
 
     records |= {name for name, each in vars(Changing).items() if callable(each) and "_record" in each.__code__.co_names}
     records -= {"_arms"}  # of drop and add

@@ -24,16 +24,8 @@ from sqlalchemy import event
 import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.store import (
-    ConflictError,
-    StoreError,
-    engine,
-    engine_registry,
-    open_store,
-    read_log,
-    storage_url,
-    write_log,
-)
+from roundwise.store import ConflictError, StoreError, engine, open_store, read_log, write_log
+from roundwise.store import url as url_module
 
 ARMS = ("a", "b")
 
@@ -251,7 +243,7 @@ class TestOneEngine:
             assert store._head(connection, "s")[1].entries == 1
             assert connected(access)
         assert not connected(access)
-        assert engine_registry.registry().accesses == {}
+        assert engine.registry().accesses == {}
 
     def test_another_file_has_another(self, file, tmp_path):
         with open_store(file) as one, open_store(f"sqlite:///{tmp_path}/other.db") as other:
@@ -271,7 +263,7 @@ class TestOneEngine:
         for _ in range(2):
             with pytest.raises(DataError, match="is not an SQLite database"):
                 open_store(file)
-        assert engine_registry.registry().accesses == {}
+        assert engine.registry().accesses == {}
         assert descriptors(path) == []
 
     def test_nothing_stays_open(self, path, file):
@@ -305,7 +297,7 @@ class TestOneEngine:
         for thread in threads:
             thread.join()
         assert failures == []
-        assert engine_registry.registry().accesses == {}
+        assert engine.registry().accesses == {}
         assert descriptors(path) == []
         with open_store(url) as store:
             found = [(entry.payload["who"], entry.payload["i"]) for entry in store.read("s", after=0)]
@@ -395,7 +387,7 @@ sys.stdin.readline()
     def test_a_fork_waits_for_the_transactions_of_other_threads(self, url):
         with open_store(url) as store:
             store.create("s", {})
-            inside, forking = threading.Event(), engine_registry.registry().gate
+            inside, forking = threading.Event(), engine.registry().gate
             order = []
 
             def transaction():
@@ -689,7 +681,7 @@ class TestMounts:
             lines = [self.LINE.format(where="/", kind="ext4"), "nonsense\n"]
             lines += [self.LINE.format(where=str(where).replace(" ", "\\040"), kind=kind) for where, kind in mounts]
             (tmp_path / "mountinfo").write_text("".join(lines))
-            monkeypatch.setattr(storage_url, "MOUNTS", tmp_path / "mountinfo")
+            monkeypatch.setattr(url_module, "MOUNTS", tmp_path / "mountinfo")
 
         return pretend
 
@@ -737,12 +729,12 @@ class TestMounts:
             open_store(f"sqlite:///{tmp_path}/x.db")
 
     def test_a_system_that_does_not_say(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(storage_url, "MOUNTS", tmp_path / "none")
+        monkeypatch.setattr(url_module, "MOUNTS", tmp_path / "none")
         open_store(f"sqlite:///{tmp_path}/x.db").close()
 
     @pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="Linux says what is mounted in /proc")
     def test_this_system_does_say(self, tmp_path):
-        assert all(storage_url.mount(tmp_path))
+        assert all(url_module.mount(tmp_path))
 
     def test_a_single_file(self, path, file, tmp_path, mounted):
         """As containers are given one: its log would stay in the container, and go with it."""

@@ -46,7 +46,7 @@ from roundwise.store import StudyExistsError, UnknownStudyError, open_store
 from roundwise.store.log import Head, extended
 from roundwise.study import replayed
 from roundwise.study.audit import verified
-from roundwise.study.replay import apply
+from roundwise.study.state import apply
 
 ARMS = ("a", "b", "c", "d")
 

@@ -20,7 +20,8 @@ def test_create_study_takes_the_settings_of_the_spec():
 
 def test_help_texts_are_one_line():
     for about, _ in DECLARED.values():
-        assert about.help.endswith(".") and "\n" not in about.help
+        assert about.help.endswith(".")
+        assert "\n" not in about.help
 
 
 def test_the_api_takes_the_settings_of_the_spec():

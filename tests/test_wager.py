@@ -203,11 +203,6 @@ def arm_0_beyond_rejected(problem):
     return lambda trial: trial.kept.won.arms_lost[..., 0]
 
 
-def sums_of_two(arms):
-    """Scores of arms next to each other, which overlap."""
-    return [[float(j in (i, (i + 1) % arms)) for j in range(arms)] for i in range(max(2, arms - 1))]
-
-
 # name: the question for so many arms with a common mean, the event, how far all arms but the first are below the mean
 BOUNDARIES = {
     "best arm, tie": (lambda k, mean: BestArm(), arm_0_rejected, 0.0),

@@ -32,9 +32,8 @@ from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussi
 from roundwise.policies import PET, Policy, RoundRobin, Wager
 from roundwise.simulation.environments import Environment, Generator
 from roundwise.store.log import Head, extended, written
-from roundwise.study.replay import replayed
 from roundwise.study.spec import StudySpec
-from roundwise.study.state import State
+from roundwise.study.state import State, replayed
 from roundwise.study.study import Study
 
 

@@ -23,8 +23,8 @@ from roundwise.report.terminal import text_of, top_of
 from roundwise.report.wording import clause, ends, rounds, share, units_of
 from roundwise.store import Entry
 from roundwise.store.log import stamp
+from roundwise.study.events import Asked
 from roundwise.study.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
-from roundwise.study.rounds import Asked
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
-from roundwise.formats.detect import COLUMNS, columns_of
+from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import is_frame, is_path, opened, unreadable
 from roundwise.ingest import Columns, Options, Words
 from roundwise.noise import Noise
@@ -23,12 +23,10 @@ from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.store import StudyExistsError, open_store
 from roundwise.store.client import Part, Server, segment
-from roundwise.study.replay import begun
-from roundwise.study.rounds import Asked
+from roundwise.study.events import Asked
 from roundwise.study.spec import StudySpec
-from roundwise.study.state import State
-from roundwise.study.study import Study
-from roundwise.study.transactions import FRAME, overview, reasoned
+from roundwise.study.state import State, begun
+from roundwise.study.study import FRAME, Study, overview, reasoned
 
 if TYPE_CHECKING:
     from roundwise.report import Report

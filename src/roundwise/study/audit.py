@@ -22,10 +22,8 @@ from roundwise.store import Entry, Listing, check, open_store, read_log, write_l
 from roundwise.study.api import load_study
 from roundwise.study.fold import evidence
 from roundwise.study.guarantee import VOID
-from roundwise.study.replay import WRONG, apply, replayed
-from roundwise.study.state import State
-from roundwise.study.study import Study
-from roundwise.study.transactions import overview
+from roundwise.study.state import WRONG, State, apply, replayed
+from roundwise.study.study import Study, overview
 
 if TYPE_CHECKING:
     from roundwise.report import Event

@@ -22,8 +22,8 @@ from roundwise.questions.besides import one_by_one
 from roundwise.report.wording import capital, count, day, few, rarity, sentence, several
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
+from roundwise.study.fold import Surplus, kind_of, with_split
 from roundwise.study.state import State
-from roundwise.study.summary import Surplus, kind_of, with_split
 
 KEPT = "kept"
 CONDITIONAL = "conditional on the assumption that "

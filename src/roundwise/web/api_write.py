@@ -17,7 +17,7 @@ from fastapi.responses import Response
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, said
-from roundwise.formats.detect import COLUMNS
+from roundwise.formats.readers import COLUMNS
 from roundwise.ingest import Results
 from roundwise.report import Report
 from roundwise.store.log import parsed

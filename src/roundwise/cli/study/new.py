@@ -58,7 +58,7 @@ def new(
     from roundwise.study import create_study
     from roundwise.study.guarantee import KEPT, guarantee_of
     from roundwise.study.spec import arm_names
-    from roundwise.study.transactions import asked_in_words
+    from roundwise.study.study import asked_in_words
 
     if from_plan is not None:
         if question is not None or arms is not None or arms_file is not None:
