@@ -263,7 +263,7 @@ class TestWhereItStands:
         assert report.text().startswith(f"{stands}\nDanger: Round 1 was closed early: ")
         assert report.text().splitlines()[2].startswith("Not decided yet. ")
         markdown, page = report.markdown(), html.unescape(report.html())
-        for form, headline in ((markdown, "**Not decided"), (page, '<div class="head open"><b>Not decided')):
+        for form, headline in ((markdown, "**Not decided"), (page, '<div class="box headline open"><p><b>Not decided')):
             assert -1 < form.index(stands) < form.index(headline)
         assert json.loads(report.json())["guarantee"] == report.guarantee
 

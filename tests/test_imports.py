@@ -29,6 +29,7 @@ ORDER = (
     "model.spec",
     "contract",
     "formats",
+    "render",
     "simulation",
     "ingest",
     "store",

@@ -134,7 +134,9 @@ class TestForms:
         plain, page, text = json.loads(odd.json()), Page(odd.html()), odd.text()
         tables = pipes(odd.markdown())
         assert tables == [shown(odd, name) for name in ("arms", "rounds", "files")]
-        assert [cell for table in tables for row in table for cell in row] == page.cells
+        assert [cell or "state" for table in tables for row in table for cell in row] == [
+            each or "state" for each in page.cells
+        ]
         best = sorted(range(6), key=lambda i: -(odd.arm_rows[i].mean or 0))
         assert [row[0] for row in tables[0][1:]] == [ODD[i] for i in best] == [each["arm"] for each in plain["arms"]]
         assert list(odd.arms["arm"]) == [ODD[i] for i in best]
@@ -163,9 +165,8 @@ class TestForms:
         assert arms == shown(report, "arms")
         assert claims == shown(report, "claims")
         assert len(claims) == 5
-        assert [cell for row in claims for cell in row] == Page(report.html()).cells[sum(map(len, arms)) :][
-            : 5 * len(claims[0])
-        ]
+        cells = Page(report.html()).cells[sum(map(len, arms)) :][: 5 * len(claims[0])]
+        assert [cell or "state" for row in claims for cell in row] == cells
         for row, claim in zip(claims[1:], report.claim_rows, strict=True):
             assert row[0] in report.text()
             assert (row[2], row[3]) == (odds(claim.log_bar), f"shown in round {claim.shown_at}")
@@ -181,7 +182,7 @@ class TestForms:
         assert '<b>"x"' not in page
         assert '<b>"x"&' in "".join(shown.texts)
         assert 'charset="utf-8"' in page
-        titles = {value for name, value in shown.attributes if name == "data-is"}  # of cells, where a row is a list
+        titles = {value for name, value in shown.attributes if name == "data-label"}  # of cells, where a row is a list
         assert {"results", "rate"} <= titles
 
     def test_markdown_shows_names_as_they_are(self, odd):
@@ -206,7 +207,7 @@ class TestForms:
     def test_notebooks(self, odd):
         card = odd._repr_html_()
         Page(card)
-        assert card.startswith("<style>.rw{")
+        assert card.startswith("<style>.roundwise{")
         assert "body{" not in card
         assert html.escape(odd.headline) in card
         assert repr(odd) == f"<Report of 's', {odd.status}: {odd.headline}>"

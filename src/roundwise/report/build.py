@@ -17,7 +17,7 @@ from roundwise.questions.besides import asks, cells_of, control_of, level_of
 from roundwise.report.estimates import courses_of, measured
 from roundwise.report.export import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
 from roundwise.report.headline import Findings, answer_by_name, headline_of, open_words
-from roundwise.report.html import card_of, page_of
+from roundwise.report.html import render_report, render_report_card
 from roundwise.report.model import Cell, Contents, Event, Told, events_of
 from roundwise.report.terminal import text_of, top_of
 from roundwise.report.wording import clause, ends, rounds, share, units_of
@@ -70,7 +70,7 @@ class Report(Contents):
 
     def html(self) -> str:
         """The report as one HTML page that needs nothing else."""
-        return page_of(self)
+        return render_report(self)
 
     def pdf(self) -> bytes:
         """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
@@ -86,7 +86,7 @@ class Report(Contents):
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        return card_of(self)
+        return render_report_card(self)
 
     def __repr__(self) -> str:
         return f"<Report of '{self.study}', {self.status}: {self.headline}>"

@@ -17,7 +17,7 @@ from typing import Any
 from roundwise.arrays import Plain
 from roundwise.errors import InputError, unknown, visible
 from roundwise.report.claim_table import Table, claim_table, evidence_of
-from roundwise.report.html import page_of
+from roundwise.report.html import render_report
 from roundwise.report.model import Contents
 from roundwise.report.terminal import (
     arm_table,
@@ -283,7 +283,7 @@ def pdf_of(report: Contents) -> bytes:
     found = browser()
     with tempfile.TemporaryDirectory(prefix="roundwise-") as folder:
         page, target = Path(folder) / "report.html", Path(folder) / "report.pdf"
-        page.write_text(page_of(report), encoding="utf-8")
+        page.write_text(render_report(report), encoding="utf-8")
         command = [found, "--headless", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}/profile"]
         command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []  # root has no sandbox
         command += ["--no-pdf-header-footer", f"--print-to-pdf={target}", page.as_uri()]
