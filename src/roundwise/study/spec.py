@@ -23,7 +23,7 @@ from roundwise.model.spec import from_spec, quantity, to_spec
 from roundwise.noise import Noise, with_items, without_items
 from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
 from roundwise.policies.base import limits_of
-from roundwise.policies.limited import Limited, within_limits
+from roundwise.policies.limited import within_limits, without_limits
 from roundwise.policies.rounds import shares
 from roundwise.questions import QUESTIONS, Question
 
@@ -129,10 +129,10 @@ class StudySpec:
     left_out: tuple[str, ...] = ()  # arms that are no longer sampled, although claims are about them
 
     def __post_init__(self) -> None:
-        if isinstance(self.policy, Limited):
-            around = self.policy
+        inner, around = without_limits(self.policy)
+        if around is not None:
             for name, value in (
-                ("policy", around.policy),
+                ("policy", inner),
                 ("max_round", around.max_batch),
                 ("min_per_arm", around.min_per_arm),
             ):
