@@ -62,7 +62,7 @@ class Life:
             words = f"--question {QUESTIONS[self.question]} {self.noise} {KEYS[self.keys]} --delta {draw(['5%', 0.2])}"
             words += draw(["", " --budget 300", " --budget 900"]) + draw(["", " --round 60", " --round 151"])
             words += draw(["", " --split equal", " --split " + ":".join(draw("123") for _ in arms)])
-            words += draw(["", "", " --max-batch 90", " --min-per-arm 5"])
+            words += draw(["", "", " --max-round 90", " --min-per-arm 5"])
             if self.does(f"new s --arms {','.join(arms)} --seed {draw(range(99))} {words}"):
                 return self
         raise AssertionError(f"no such study: {self.script[-1]}")

@@ -29,7 +29,7 @@ from roundwise.report.wording import count
 from roundwise.store import UnknownStudyError
 from roundwise.study import fold as counting
 from roundwise.study.audit import verified
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import replayed
 
 DOSES = ("placebo", "low", "high")
@@ -182,15 +182,15 @@ class TestBudgets:
         wrong, runs = 0, 300
         for seed in range(runs):
             rng = np.random.default_rng(seed)
-            settings = Settings(
-                Claims.against_control(3, 0),
-                ("a", "b", "c"),
-                Gaussian(1.0),
-                0.2,
-                ConditionalPower(cash=cash),
-                0,
-                100,
-                50,
+            settings = StudySpec(
+                question=Claims.against_control(3, 0),
+                arms=("a", "b", "c"),
+                noise=Gaussian(1.0),
+                delta=0.2,
+                policy=ConditionalPower(cash=cash),
+                seed=0,
+                budget=100,
+                round=50,
             )
             trial = counting.started(settings)
             for budget in (200, 400, 800, 800):
@@ -395,8 +395,8 @@ class TestRounds:
     @pytest.mark.parametrize(
         ("words", "found"),
         [
-            ({"round": 400, "max_batch": 100}, "`max_batch` is 100, but .* a first round of 400 results"),
-            (CLAIMS | {"budget": 3000, "max_batch": 100}, "a first round of 300 results .* Give `round` 100 in place"),
+            ({"round": 400, "max_round": 100}, "`max_round` is 100, but .* a first round of 400 results"),
+            (CLAIMS | {"budget": 3000, "max_round": 100}, "a first round of 300 results .* Give `round` 100 in place"),
             ({"round": 21, "split": "5:1:1", "min_per_arm": 10}, "`min_per_arm` is 10, but .* an arm 3 results"),
         ],
     )
@@ -407,7 +407,7 @@ class TestRounds:
             plan(**({"question": BestArm(), "arms": ARMS, "noise": Binary(), "around": "30%", "runs": 10} | words))
 
     def test_limits_that_it_keeps(self, make):
-        assert make(round=90, max_batch=90, min_per_arm=30).ask().pulls.tolist() == [30, 30, 30]
+        assert make(round=90, max_round=90, min_per_arm=30).ask().pulls.tolist() == [30, 30, 30]
 
     def test_splits_that_are_none(self, make):
         for split, words in (("2:1", "has 2 shares, but there are 3 arms"), ("a:b:c", "must be 'equal' or shares")):
@@ -417,8 +417,18 @@ class TestRounds:
             make(policy=PET(), noise=Gaussian(), round=100)
 
     def test_settings_survive_json(self):
-        settings = Settings(BestArm(), ARMS, Binary(), 0.05, Wager(), 1, 900, 90, (2.0, 1.0, 1.0))
-        assert Settings.from_payload(json.loads(json.dumps(settings.payload()))) == settings
+        settings = StudySpec(
+            question=BestArm(),
+            arms=ARMS,
+            noise=Binary(),
+            delta=0.05,
+            policy=Wager(),
+            seed=1,
+            budget=900,
+            round=90,
+            split=(2.0, 1.0, 1.0),
+        )
+        assert StudySpec.from_json(json.loads(json.dumps(settings.to_json()))) == settings
 
 
 class TestRequests:

@@ -20,7 +20,7 @@ from roundwise.policies import PET, TrackAndStop
 from roundwise.questions import Claims
 from roundwise.rules.eprocess import best_arm
 from roundwise.study.amendments import Change, changed
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 
 @pytest.fixture
@@ -49,7 +49,9 @@ class TestDropping:
         same_when_read_again(study)
 
     def test_what_was_ruled_out_comes_back_unless_the_dropped_arm_was_ruled_out_too(self):
-        settings = Settings(BestArm(), ("a", "b", "c", "d"), Gaussian(1.0), 0.05, Wager(), 1)
+        settings = StudySpec(
+            question=BestArm(), arms=("a", "b", "c", "d"), noise=Gaussian(1.0), delta=0.05, policy=Wager(), seed=1
+        )
         goal = settings.problem.goal
         won = best_arm.BestArmWealth(np.array([goal + 1, 0.5, goal + 2, -1.0]), np.array([True, False, True, False]))
         from roundwise.model.trial import begin
@@ -238,7 +240,9 @@ def test_the_guarantee_of_the_best_arm_when_arms_leave_and_join_because_of_resul
     from roundwise.model.trial import advance, begin
 
     for _ in range(runs):
-        settings = Settings(BestArm(), ("a", "b", "c"), Gaussian(1.0), delta, policy, 1)
+        settings = StudySpec(
+            question=BestArm(), arms=("a", "b", "c"), noise=Gaussian(1.0), delta=delta, policy=policy, seed=1
+        )
         trial, seen = begin(settings.problem, policy), []
         for r in range(8):
             if trial.done:

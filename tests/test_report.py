@@ -348,7 +348,7 @@ class TestControl:
         """Eight studies of three differences that are looked at after every round: few are ever missed."""
         means, missed = (0.4, 0.5, 0.4, 0.3), 0
         for seed in range(8):
-            live = study(question=Statements.against_control(ARMS, "a"), noise=Binary(), max_batch=400)
+            live = study(question=Statements.against_control(ARMS, "a"), noise=Binary(), max_round=400)
             world, ever = World(Binary(), means, seed), set()
             for _ in range(4):
                 if (asked := live.ask()) is None:
@@ -507,7 +507,7 @@ class TestIntervals:
         """Five studies of four arms with many looks; of 20 intervals at delta 0.05 rarely one ever misses its mean."""
         missed = 0
         for seed in range(5):
-            live = study(noise=Binary(), max_batch=300)
+            live = study(noise=Binary(), max_round=300)
             means = (0.3, 0.5, 0.55, 0.2)
             world = World(Binary(), means, seed)
             for _ in range(6):

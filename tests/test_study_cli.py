@@ -197,7 +197,7 @@ class TestCommands:
 
     @pytest.mark.parametrize("policy", ["wager", "pet:guess=4", "track-and-stop", "opt-bbai:c=4", "tri-bbai"])
     def test_every_policy_before_and_after_results(self, works, tmp_path, policy):
-        works(*NEW, "--binary", "--policy", policy, "--max-batch", 3000, "--min-per-arm", 10)
+        works(*NEW, "--binary", "--policy", policy, "--max-round", 3000, "--min-per-arm", 10)
         for name in ("html", "md", "json"):
             works("report", "checkout", "--out", f"before.{name}")
         pulls = works("ask", "checkout", "--json")["results"]
@@ -358,7 +358,7 @@ class TestMistakes:
             (("--binary", "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write"),
             (("--binary", "--policy", "pett"), "There is no policy called 'pett'. Did you mean 'pet'?"),
             (("--counts", "--policy", "pet"), "Poisson counts have no sigma"),
-            (("--binary", "--max-batch", 2), "3 arms need at least 3 results a round"),
+            (("--binary", "--max-round", 2), "3 arms need at least 3"),
             (("--binary", "--k", 2), "There is no setting of the question 'best-arm' called 'k'"),
             (("--binary", "--margin", 2), "go with --question claims"),
             (("--binary", "--control", "red"), "go with --question claims"),

@@ -26,7 +26,7 @@ from roundwise.store import Entry
 from roundwise.store.log import stamp
 from roundwise.study.events import Asked
 from roundwise.study.guarantee import dangers_of, guarantee_of, notes_of, standing
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
 
@@ -235,7 +235,7 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     )
 
 
-def _allocated(settings: Settings) -> str:
+def _allocated(settings: StudySpec) -> str:
     """Who said how many results of each arm there are."""
     if settings.split is None:
         return f"allocated by {settings.policy.name}"
