@@ -683,7 +683,7 @@ class TestLimits:
         assert final_answer(problem, policy, trial) == 0
 
     def test_the_minimum_is_rounded_up_before_room_is_looked_for(self):
-        with pytest.raises(InputError, match="2 arms need at least 4 results a round"):
+        with pytest.raises(InputError, match="2 arms need at least 4"):
             begin(Problem(BestArm(), 2, 0.05, SIGMA_1), Wager(max_batch=3, min_per_arm=1.5))
 
     @pytest.mark.parametrize("setting", [{"growth": math.inf}, {"batch_price": math.inf}, {"batch_price": 1e300}])
@@ -693,9 +693,7 @@ class TestLimits:
 
     def test_an_unknown_deviation_needs_two_results_of_an_arm(self):
         problem = Problem(BestArm(), 5, 0.05, UnknownVariance())
-        with pytest.raises(
-            InputError, match="5 arms need at least 10 results a round, because the deviation is estimated"
-        ):
+        with pytest.raises(InputError, match="5 arms need at least 10, because the deviation is estimated"):
             begin(problem, Wager(max_batch=9))
         begin(problem, Wager(max_batch=10))
 
