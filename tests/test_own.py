@@ -252,20 +252,20 @@ def finished(study, rng):
 
 
 @pytest.mark.parametrize(
-    "limits", [pytest.param({}, id="free", marks=pytest.mark.slow), pytest.param({"max_batch": 60}, id="limited")]
+    "limits", [pytest.param({}, id="free", marks=pytest.mark.slow), pytest.param({"max_round": 60}, id="limited")]
 )
 def test_a_study_of_ones_own_is_read_in_another_process(here, recipes, limits):
     question, noise, policy, threshold = recipes
     rule = policy.Doubling(20, GLR(threshold.Stricter(1.1)))
     settings = {"question": question.Podium(), "arms": NAMES, "noise": noise.Marks(5.0), "policy": rule, **limits}
     with create_study("exam", storage=URL, **settings) as study:
-        assert study.state.settings.payload()["question"] == {"name": "my_question:Podium"}
+        assert study.state.settings.to_json()["question"] == {"name": "my_question:Podium"}
         report = finished(study, np.random.default_rng(1))
-        assert (report.status, report.answer, report.guarantee) == ("decided", list(NAMES[:2]), "kept")
+        assert (report.status, report.answer, report.guarantee.status) == ("decided", list(NAMES[:2]), "kept")
     with load_study("exam", URL) as again:
         found = again.state.settings
     assert (found.question, found.noise) == (question.Podium(), noise.Marks(5.0))
-    assert found.policy == (Limited(rule, 60) if limits else rule)
+    assert found.acting == (Limited(rule, 60) if limits else rule)
     own = [word for name in MODULES for word in ("--own", name)]
     for command in ("report", "verify"):
         code, out, err = elsewhere(here, *own, command, "exam", "--storage", URL)
@@ -290,7 +290,7 @@ def test_a_study_with_bets_in_an_own_noise_model(here, recipes):
     with create_study("exam", question=question.Podium(), arms=NAMES, noise=noise.Marks(5.0), storage=URL) as study:
         finished(study, np.random.default_rng(2))
         report = study.report()
-        assert (report.answer, report.guarantee) == (list(NAMES[:2]), "kept")
+        assert (report.answer, report.guarantee.status) == (list(NAMES[:2]), "kept")
         with pytest.raises(DataError, match="'ann'"):
             study.amend(study.state.asked[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
 

@@ -136,7 +136,7 @@ def course(study, tmp_path):
 def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
     name = f"a/b % {question.name} ü?#"
     words = {"question": question, "arms": ARMS, "noise": noise, "seed": 5, "budget": 50_000}
-    words |= {"round" if question.name == "claims" else "max_batch": 300}
+    words |= {"round" if question.name == "claims" else "max_round": 300}
     here, there = (create_study(name, storage=each, **words) for each in both)
     assert type(here) is Study
     assert type(there) is RemoteStudy
@@ -162,7 +162,7 @@ def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
         assert (number, found) == (number, expected)
     assert errors > 8
     with here, there:
-        assert there.state.settings.payload() == here.state.settings.payload()
+        assert there.state.settings.to_json() == here.state.settings.to_json()
         assert [each.kind for each in there.entries()] == [each.kind for each in here.entries()]
         assert str(there.batches()) == str(here.batches())
     assert verify_study(name, both[1]).sound
@@ -186,11 +186,11 @@ class TestCreated:
         payloads = []
         for storage in both:
             with create_study("words", storage=storage, **words) as study:
-                payloads.append(study.state.settings.payload())
+                payloads.append(study.state.settings.to_json())
             with create_study("words", storage=storage, load_if_exists=True, **words) as again:
-                assert again.state.settings.payload() == payloads[-1]
+                assert again.state.settings.to_json() == payloads[-1]
             with create_study("items", storage=storage, **words | {"columns": Columns(item="plate")}) as shared:
-                payloads.append(shared.state.settings.payload())
+                payloads.append(shared.state.settings.to_json())
             with pytest.raises(StudyExistsError, match="'words'"):
                 create_study("words", storage=storage, **words)
             with pytest.raises(InputError, match="with other settings"):

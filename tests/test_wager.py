@@ -706,7 +706,7 @@ class TestLimits:
         assert final_answer(problem, policy, trial) == 0
 
     def test_the_minimum_is_rounded_up_before_room_is_looked_for(self):
-        with pytest.raises(InputError, match="round"):
+        with pytest.raises(InputError, match="arms"):
             begin(Problem(BestArm(), 2, 0.05, SIGMA_1), Wager(max_batch=3, min_per_arm=1.5))
 
     @pytest.mark.parametrize("setting", [{"growth": math.inf}, {"batch_price": math.inf}, {"batch_price": 1e300}])
