@@ -329,9 +329,7 @@ class TestPartialResults:
         study.tell(sums(b=(30, 20)))
         report = study.tell(round_over="the server of a is down")
         assert (report.rounds, report.results, report.arm_rows[0].results, report.arm_rows[0].mean) == (1, 30, 0, None)
-        said = "Round 1 was closed early: 30 of 60 results never came (the server of a is down)"
-        assert any(said in each for each in report.warnings)
-        assert any("nothing to do with its values" in each for each in report.warnings)
+        assert any("the server of a is down" in each for each in report.warnings)
         assert study.ask().pulls[0] > 0
 
     @pytest.mark.parametrize("noise", [Binary(), Bounded(0, 1), UnknownVariance(), Poisson(), Gaussian()])
@@ -644,8 +642,7 @@ class TestAmendments:
         assert after[: len(before)] == before  # never an edit
         assert [entry.kind for entry in after[len(before) :]] == ["amended", "counted"]
         assert (report.status, report.answer) == ("undecided", None)
-        assert any("was corrected: columns were swapped. The guarantee holds if" in each for each in report.warnings)
-        assert any("void if they were corrected because of what they showed" in each for each in report.warnings)
+        assert any("columns were swapped" in each for each in report.warnings)
         asked = decided.ask()
         assert asked.number == 3
         report = finished(decided, World(Binary(), (0.2, 0.9), names=("a", "b")))
