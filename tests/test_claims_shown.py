@@ -14,8 +14,8 @@ from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
 from roundwise.planning.replan import Outlook
 from roundwise.planning.rows import Quantiles
+from roundwise.report.charts import draw_evidence, thresholds_by_round
 from roundwise.report.claim_table import claim_table
-from roundwise.report.html import bars_of, evidence_chart
 from roundwise.report.model import Course
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.study.audit import verified
@@ -274,9 +274,11 @@ class TestTheChart:
             Course("75mg beats placebo", (1, 2, 3), (1.0, 4.0, 4.1), (high, high, low), True, 3),
             Course("300mg beats placebo", (1, 2, 3), (2.0, 5.0, 5.0), (high, low, low), True, 2),
         )
-        assert bars_of([open_, shown]) == {1: high, 2: high, 3: low}  # in the end all are shown
-        chart = evidence_chart(replace(found, courses=(open_, shown)))
-        levels = [float(each) for each in re.findall(r'x2="[0-9.]+%" y1="([0-9.]+)" y2="\1" class="bar"', chart)]
+        assert thresholds_by_round([open_, shown]) == {1: high, 2: high, 3: low}  # in the end all are shown
+        chart = draw_evidence(replace(found, courses=(open_, shown)))
+        levels = [
+            float(each) for each in re.findall(r'class="line threshold" points="[0-9.]+,([0-9.]+) [0-9.]+,\1"', chart)
+        ]
         assert len(levels) == 3
         assert levels[0] == levels[1] < levels[2]  # down is more
         assert "The dashed line is the highest bar of what was open, 80 : 1 in the first round and 40 : 1 now" in chart

@@ -469,7 +469,7 @@ class TestLab:
         assert started.status_code == 303
         text = self.waited(own, started.headers["location"])
         assert "arm 2 is the best arm" in text
-        assert text.count('class="chart lab"') == 3
+        assert text.count('class="chart"') == 3
         table = own.get(f"{started.headers['location']}/runs.csv").text
         assert len(table.splitlines()) == 41
         assert Checked(text).wrong == []

@@ -134,7 +134,9 @@ class TestForms:
         plain, page, text = json.loads(odd.json()), Page(odd.html()), odd.text()
         tables = pipes(odd.markdown())
         assert tables == [shown(odd, name) for name in ("arms", "rounds", "files")]
-        assert [cell for table in tables for row in table for cell in row] == page.cells
+        assert [cell or "state" for table in tables for row in table for cell in row] == [
+            each or "state" for each in page.cells
+        ]
         best = sorted(range(6), key=lambda i: -(odd.arm_rows[i].mean or 0))
         assert [row[0] for row in tables[0][1:]] == [ODD[i] for i in best] == [each["arm"] for each in plain["arms"]]
         assert list(odd.arms["arm"]) == [ODD[i] for i in best]
@@ -150,7 +152,7 @@ class TestForms:
             assert list(claim) == list(odd.claims.columns)
         for form in (odd.markdown(), odd.html(), text):
             assert "690 results in 2 rounds" in html.unescape(form)
-            for said in (*odd.dangers, *odd.notes, odd.asks):
+            for said in (*odd.warnings, odd.asks):
                 assert said in html.unescape(_unmarked(form))
         assert plain["results"] == sum(arm["results"] for arm in plain["arms"]) == 150 + 540
         assert plain["by_round"] == odd.by_round.replace({np.nan: None}).to_dict("records")
@@ -163,9 +165,8 @@ class TestForms:
         assert arms == shown(report, "arms")
         assert claims == shown(report, "claims")
         assert len(claims) == 5
-        assert [cell for row in claims for cell in row] == Page(report.html()).cells[sum(map(len, arms)) :][
-            : 5 * len(claims[0])
-        ]
+        cells = Page(report.html()).cells[sum(map(len, arms)) :][: 5 * len(claims[0])]
+        assert [cell or "state" for row in claims for cell in row] == cells
         for row, claim in zip(claims[1:], report.claim_rows, strict=True):
             assert row[0] in report.text()
             assert (row[2], row[3]) == (odds(claim.log_bar), f"shown in round {claim.shown_at}")
@@ -181,7 +182,7 @@ class TestForms:
         assert '<b>"x"' not in page
         assert '<b>"x"&' in "".join(shown.texts)
         assert 'charset="utf-8"' in page
-        titles = {value for name, value in shown.attributes if name == "data-is"}  # of cells, where a row is a list
+        titles = {value for name, value in shown.attributes if name == "data-label"}  # of cells, where a row is a list
         assert {"results", "rate"} <= titles
 
     def test_markdown_shows_names_as_they_are(self, odd):
@@ -206,7 +207,7 @@ class TestForms:
     def test_notebooks(self, odd):
         card = odd._repr_html_()
         Page(card)
-        assert card.startswith("<style>.rw{")
+        assert card.startswith("<style>.roundwise{")
         assert "body{" not in card
         assert html.escape(odd.headline) in card
         assert repr(odd) == f"<Report of 's', {odd.status}: {odd.headline}>"
@@ -222,7 +223,7 @@ class TestForms:
             assert len(cells) == len(text)
             assert all(cell.data_type != "f" for row in book[name].iter_rows() for cell in row)
         assert [row[0].value for row in book["arms"].iter_rows(min_row=2)] == [each.name for each in odd.ranked]
-        with pytest.raises(InputError, match="There is no table called 'arm'. Did you mean 'arms'"):
+        with pytest.raises(InputError, match=r"'arm'.*'arms'"):
             odd.csv("arm")
 
     def test_no_cell_is_a_formula(self, study):
@@ -347,7 +348,7 @@ class TestControl:
         """Eight studies of three differences that are looked at after every round: few are ever missed."""
         means, missed = (0.4, 0.5, 0.4, 0.3), 0
         for seed in range(8):
-            live = study(question=Statements.against_control(ARMS, "a"), noise=Binary(), max_batch=400)
+            live = study(question=Statements.against_control(ARMS, "a"), noise=Binary(), max_round=400)
             world, ever = World(Binary(), means, seed), set()
             for _ in range(4):
                 if (asked := live.ask()) is None:
@@ -382,7 +383,7 @@ class TestTheEvidenceIsTheStoppingRule:
             for claim in report.claim_rows:
                 assert claim.shown == (claim.log_evidence >= claim.log_bar - 1e-9), claim
                 assert claim.log_bar >= math.log(20) - 1e-12
-        assert report.guarantee == "kept"
+        assert report.guarantee.status == "kept"
 
     @pytest.mark.parametrize("noise", [Binary(), Bounded(-1, 3), Poisson(), UnknownVariance()])
     def test_under_every_noise_model(self, study, noise):
@@ -500,13 +501,13 @@ class TestIntervals:
             out = live.tell(world(asked.pulls)).claim_rows[0].shown
         report = live.report()
         assert all(claim.shown for claim in report.claim_rows)
-        assert any("Every arm has been ruled out" in each for each in report.warnings)
+        assert "all_rejected" in report.guarantee.codes
 
     def test_hold_at_all_times(self, study):
         """Five studies of four arms with many looks; of 20 intervals at delta 0.05 rarely one ever misses its mean."""
         missed = 0
         for seed in range(5):
-            live = study(noise=Binary(), max_batch=300)
+            live = study(noise=Binary(), max_round=300)
             means = (0.3, 0.5, 0.55, 0.2)
             world = World(Binary(), means, seed)
             for _ in range(6):
@@ -522,7 +523,7 @@ class TestWords:
     def test_without_a_guarantee_none_is_claimed(self, study):
         live = study(policy=TrackAndStop(stopping=GLR(LogLogHeuristic())))
         report = finished(live, World(Gaussian(1.0), (0.0, 2.0, 0.1, 0.2), form="sums"))
-        assert report.guarantee == "void because the threshold ln((1 + ln t)/delta) has no proof"
+        assert report.guarantee.codes == ("unproved_threshold",)
         assert "is not guaranteed" in report.sentence
         assert "at most 5 %" not in report.text() + report.markdown() + report.html()
         assert "an error of 5 % was aimed at, without a guarantee" in report.text()
@@ -566,6 +567,4 @@ def test_what_is_missing_stands_with_its_arm(study):
     report = live.report()
     assert [(each.name, each.missing) for each in report.arm_rows] == [("a", 0), ("b", 30)]
     assert arm_table(report)[0][-1] == "missing"
-    assert any(
-        "differ in how many outcomes are missing" in each and ", b most of all" in each for each in report.dangers
-    )
+    assert [each.fields["arm"] for each in report.dangers if each.code == "missing_differ"] == ["b"]

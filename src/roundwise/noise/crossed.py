@@ -29,7 +29,6 @@ from roundwise.noise.differences import (
     ZeroOneDifferences,
     at_pairs,
     between,
-    difference_bet,
     difference_horizon_bet,
     halves,
     of_one,
@@ -42,8 +41,6 @@ from roundwise.noise.unknown_variance import UnknownVariance
 from roundwise.questions.base import Halfspaces
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
-
-DEPENDENT = "no guarantee: arms share items, and this rule needs results of different arms that are independent"
 
 
 def check_forms(pieces: Halfspaces) -> None:
@@ -95,11 +92,6 @@ class CrossedMixin(ABC):
     @abstractmethod
     def alone(self) -> Noise:
         """The same model for arms that have items of their own."""
-
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Two arms by the items of both (Propositions 25 and 27), one arm as without items."""
-        logs: Floats = super().form(known, batch, forecast, of_one(forecast.pieces, need))  # type: ignore[misc]
-        return logs + difference_bet(self.differences, known, batch, forecast.pieces, need)
 
     def horizon(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float

@@ -30,7 +30,7 @@ from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study.amendments import Change, changed, first_arms
 from roundwise.study.diagnostics import Agreement, Apart, Splits, agreement
 from roundwise.study.events import Asked, of_arms
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 SHORT = 16  # letters of a digest by which a file is known
 STARTS = 100  # files whose rows are known again at the start of another
@@ -341,7 +341,7 @@ def other_than_planned(asked: Asked) -> str | None:
     return f"round {asked.number} brought {how} than was planned"
 
 
-def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]] = ()) -> Trial:
+def started(settings: StudySpec, taught: Sequence[tuple[tuple[str, ...], Results]] = ()) -> Trial:
     """The trial before its first batch; earlier data `taught` are known, and are no evidence (Proposition 24)."""
     trial = begin(settings.problem, settings.acting)
     for names, results in taught:
@@ -350,13 +350,13 @@ def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]
     return _fed(settings, trial) if taught else trial
 
 
-def learned(settings: Settings, trial: Trial, batch: Batch) -> Trial:
+def learned(settings: StudySpec, trial: Trial, batch: Batch) -> Trial:
     """The trial with a past that is known but not bet on."""
     rule = settings.policy.stopping
     return trial._replace(kept=rule.warm_start(settings.problem, trial.kept, batch, budget_before(trial.plan)))
 
 
-def _fed(settings: Settings, trial: Trial) -> Trial:
+def _fed(settings: StudySpec, trial: Trial) -> Trial:
     """With a first batch for what can be expected of a budget; if that is nothing, for all: results are to say so."""
     left = budget_before(trial.plan)
     if left is None or not settings.policy.stopping.uses_budget:
@@ -365,12 +365,12 @@ def _fed(settings: Settings, trial: Trial) -> Trial:
     return trial._replace(plan=plan._replace(parts=trial.plan.parts)) if plan.pulls.any() else trial
 
 
-def begun(settings: Settings) -> SoFar:
+def begun(settings: StudySpec) -> SoFar:
     """No batch yet."""
     return SoFar(agreement=Agreement.none(len(settings.arms)))
 
 
-def counted(settings: Settings, trial: Trial, so_far: SoFar, asked: Asked) -> tuple[Trial, SoFar]:
+def counted(settings: StudySpec, trial: Trial, so_far: SoFar, asked: Asked) -> tuple[Trial, SoFar]:
     """The trial and the facts after one more batch."""
     problem = settings.problem
     batch = of_arms(asked.batch, asked.arms, settings.arms)
@@ -379,12 +379,12 @@ def counted(settings: Settings, trial: Trial, so_far: SoFar, asked: Asked) -> tu
 
 
 def folded(
-    first: Settings,
+    first: StudySpec,
     rounds: Sequence[Asked],
     changes: Sequence[Change] = (),
     taught: Sequence[tuple[tuple[str, ...], Results]] = (),
     budget: int | None = None,
-) -> tuple[Settings, Trial, SoFar]:
+) -> tuple[StudySpec, Trial, SoFar]:
     """All batches that are complete, counted by the present rules, with every change at its place.
 
     Each is bet on with the budget that was said before its results; after the last, `budget` is what is said now. What
@@ -419,7 +419,7 @@ def past_of(rounds: Sequence[Asked]) -> Sequence[tuple[tuple[str, ...], Batch]]:
     return [(asked.arms, asked.batch) for asked in rounds]
 
 
-def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
+def agreed(settings: StudySpec, rounds: Sequence[Asked]) -> Agreement:
     """How the batches agree, for the arms there are now."""
     found = Agreement.none(len(settings.arms))
     for asked in rounds:
@@ -428,8 +428,8 @@ def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
 
 
 def extended(
-    settings: Settings, trial: Trial, budget: int | None, open_: Asked | None = None
-) -> tuple[Settings, Trial]:
+    settings: StudySpec, trial: Trial, budget: int | None, open_: Asked | None = None
+) -> tuple[StudySpec, Trial]:
     """The study with another budget: its next plan kept within it, or what follows for a batch that is asked for.
 
     A rule that looks ahead goes on with what it has, also where the budget had ended it (Proposition 18, 6).
@@ -450,7 +450,7 @@ def extended(
     return settings, trial if open_ is None else as_asked(settings, trial, open_)
 
 
-def as_asked(settings: Settings, trial: Trial, asked: Asked) -> Trial:
+def as_asked(settings: StudySpec, trial: Trial, asked: Asked) -> Trial:
     """The trial whose next plan is what was asked for, with the budget that was said before its results."""
     if asked.budget is None:
         return trial
@@ -459,7 +459,7 @@ def as_asked(settings: Settings, trial: Trial, asked: Asked) -> Trial:
     return trial._replace(plan=rounds.asked(trial.plan, trial.record, pulls))
 
 
-def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
+def entry(settings: StudySpec, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
     """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
     won, bars, shown = evidence(settings, trial)
     rule, problem = settings.policy.stopping, settings.problem
@@ -483,12 +483,12 @@ def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plai
     }
 
 
-def evidence(settings: Settings, trial: Trial) -> tuple[Floats, Floats, Bools]:
+def evidence(settings: StudySpec, trial: Trial) -> tuple[Floats, Floats, Bools]:
     """log of what was won for each claim, of what it must reach, and whether it is shown."""
     return settings.policy.stopping.evidence(settings.problem, trial, settings.arms)
 
 
-def restored(settings: Settings, payload: Facts) -> Trial:
+def restored(settings: StudySpec, payload: Facts) -> Trial:
     """The trial after a counted batch; `Unreadable` where this version does not know what it holds."""
     problem, arms = settings.problem, (len(settings.arms),)
     try:
@@ -506,7 +506,7 @@ def restored(settings: Settings, payload: Facts) -> Trial:
         raise Unreadable(repr(error)) from None
 
 
-def _restored_rule(settings: Settings, written: Any) -> Any:
+def _restored_rule(settings: StudySpec, written: Any) -> Any:
     """The state of the rule; it continues with the wealth so far also where other rules earned it."""
     problem, rule = settings.problem, settings.policy.stopping
     if written["kind"] != rule.state_tag(problem):

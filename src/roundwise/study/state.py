@@ -40,7 +40,7 @@ from roundwise.study.fold import (
     with_notes,
     with_sketches,
 )
-from roundwise.study.settings import Settings, arm_names
+from roundwise.study.spec import StudySpec
 
 
 class Waiting(NamedTuple):
@@ -56,7 +56,7 @@ class Waiting(NamedTuple):
 class State:
     """Where a study stands. What lies before its last checkpoint is read only when it is asked for."""
 
-    def __init__(self, name: str, settings: Settings, trial: Trial, created: str, seq: int = 0) -> None:
+    def __init__(self, name: str, settings: StudySpec, trial: Trial, created: str, seq: int = 0) -> None:
         self.name, self.created, self.seq = name, created, seq
         self.first = settings  # as the study was created
         self.settings = settings
@@ -107,7 +107,7 @@ class State:
                 ) from None
         return self._so_far
 
-    def becomes(self, settings: Settings, trial: Trial, so_far: SoFar) -> None:
+    def becomes(self, settings: StudySpec, trial: Trial, so_far: SoFar) -> None:
         """Put a trial in the place of the old one, with the facts that go with it."""
         self.settings, self._trial, self._so_far = settings, trial, so_far
 
@@ -208,7 +208,7 @@ class State:
         waiting = self.outstanding
         return {
             "through": next((each.number for each in reversed(self.recent) if each.complete), self._folded),
-            "settings": None if self.settings == self.first else self.settings.payload(),
+            "settings": None if self.settings == self.first else self.settings.to_json(),
             "open": None if waiting is None else waiting.payload(),
             "amendments": self.amendments,
             "changes": [each.payload() for each in self.changes],
@@ -412,15 +412,15 @@ def apply(state: State, entry: Entry) -> None:
     state.seq = entry.seq
 
 
-def begun(name: str, settings: Settings, created: str = "") -> State:
+def begun(name: str, settings: StudySpec, created: str = "") -> State:
     """A study that was just created."""
     return State(name, settings, fold.started(settings), created)
 
 
 def _created(entry: Entry) -> State:
     try:
-        settings = Settings.from_payload(entry.payload)
-        if not all(isinstance(name, str) for name in settings.arms) or arm_names(settings.arms) != settings.arms:
+        settings = StudySpec.from_json(entry.payload)
+        if list(settings.arms) != entry.payload["arms"]:
             raise TypeError("names of arms")
         return begun(entry.study, settings, str(entry.at))
     except InputError as error:  # a sentence, for instance on a module that is not imported
@@ -468,7 +468,7 @@ def _counted(state: State, payload: Plain, entry: Entry) -> None:
     for key in ("state", "so_far", "rules"):
         payload[key]
     changed = payload["settings"]
-    state.settings = state.first if changed is None else Settings.from_payload(changed)
+    state.settings = state.first if changed is None else StudySpec.from_json(changed)
     state.amendments = [
         having(each, ("name", "batch", "replaces", "why", "withdrawn")) for each in payload["amendments"]
     ]
@@ -494,7 +494,7 @@ def _decided(state: State, payload: Plain, entry: Entry) -> None:
     state.decided = payload
 
 
-def _check_answer(settings: Settings, answer: object) -> None:
+def _check_answer(settings: StudySpec, answer: object) -> None:
     """Raise an error unless an answer has the form of those to the question."""
     question, arms = settings.question, settings.arms
     check_answer(question, arms, answer, question.answer_to_json(question.answer(np.zeros(len(arms)))))

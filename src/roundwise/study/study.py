@@ -35,7 +35,7 @@ from roundwise.study.amendments import Change, check_change, effect_of_change
 from roundwise.study.events import Asked
 from roundwise.study.fold import evidence
 from roundwise.study.guarantee import guarantee_of
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, apply, replayed
 
 if TYPE_CHECKING:
@@ -198,11 +198,11 @@ def overview(state: State) -> Plain:
         "budget": state.settings.budget,
         "since": None if waiting is None else waiting.since,
         "by": user(),
-        "guarantee": str(guarantee_of(state)),
+        "guarantee": guarantee_of(state).plain(),
     }
 
 
-def asked_in_words(settings: Settings) -> str:
+def asked_in_words(settings: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
     from roundwise.report.wording import units_of
 
@@ -635,7 +635,7 @@ class Study(Changing):
     ) -> Results:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
-        parts = settings.policy.first(settings.problem, ()).parts
+        parts = settings.limited_policy.first(settings.problem, ()).parts
         parts = most_parts(settings.noise, PARTS) if parts > 1 and not first else parts
         results = read_results(
             source,
