@@ -16,22 +16,20 @@ from roundwise import (
     Binary,
     Columns,
     Gaussian,
-    KaufmannKoolenSum,
-    LogLogHeuristic,
-    OptBBAI,
     Problem,
     Statements,
     TopK,
     TrackAndStop,
-    TriBBAI,
     create_study,
 )
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.report import report_of
 from roundwise.rules.eprocess.above import AboveWealth as Sets
 from roundwise.rules.eprocess.candidates import CandidateWealth
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.study.audit import verified
 from roundwise.study.guarantee import Guarantee, standing
+from roundwise.thresholds import KaufmannKoolenSum, LogLogHeuristic
 from test_study import ARMS, World, finished
 
 AB = ("a", "b")

@@ -18,7 +18,6 @@ from roundwise import (
     Binary,
     Bounded,
     Gaussian,
-    KaufmannKoolenPairwise,
     MinimumBelow,
     Problem,
     SubGaussian,
@@ -32,6 +31,7 @@ from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise import gaussian
 from roundwise.noise.binary import hypergeometric
 from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.thresholds import KaufmannKoolenPairwise
 from test_wager import (
     SIGMA_1,
     a_piece_rejected,
