@@ -45,10 +45,11 @@ def open_store(url: str | None = None, create: bool = True) -> Records:
 
         return remote.RemoteStore(client.server_at(url))
     try:
-        from roundwise.store import database, storage_url
+        from roundwise.store.database import open_database
+        from roundwise.store.url import parse_url
     except ImportError:
         raise InputError("Studies need the extra 'store': pip install 'roundwise[store]'.") from None
-    return database.opened(storage_url.parsed(url), create)
+    return open_database(parse_url(url), create)
 
 
 __all__ = [

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from roundwise.arrays import Facts, Plain
 from roundwise.errors import DamagedError, DataError, InputError, said
-from roundwise.formats.open_databases import not_open
+from roundwise.formats.sheet import not_open
 
 
 @dataclass(frozen=True)

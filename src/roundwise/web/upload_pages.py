@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.ingest import Columns, Options, Results
 from roundwise.ingest.columns import Words
-from roundwise.ingest.preview import Looked, looked_at
+from roundwise.ingest.read import Looked, looked_at
 from roundwise.report import Report
 from roundwise.report.wording import count, sentence
 from roundwise.store import ConflictError

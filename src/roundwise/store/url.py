@@ -45,7 +45,7 @@ class Address:
         return text
 
 
-def parsed(text: str) -> Address:
+def parse_url(text: str) -> Address:
     """The address that a storage URL means."""
     scheme = text.partition("://")[0]
     try:
