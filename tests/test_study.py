@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from roundwise.study.replay import apply
 
 import postgres
 import roundwise
