@@ -14,7 +14,6 @@ from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole, within_by_own
 from roundwise.rules import GLR, StoppingRule, Threshold
-from roundwise.rules.thresholds import Lemma32
 
 
 class Phase(NamedTuple):
@@ -105,12 +104,8 @@ class PET:
         """
         guess = self.guess * self.growth**r
         uniform = problem.arms * (math.ceil(self.explored(problem, float(r))) + r + 1)
-        return _sufficient(self.threshold, problem, uniform, self.growth / (self.growth - 1) * guess)
-
-    @property
-    def threshold(self) -> Threshold:
-        """What second batches are sized for: the threshold of the stopping rule, or Lemma 3.2 if it has none."""
-        return self.stopping.threshold if isinstance(self.stopping, GLR) else Lemma32()
+        rate = self.growth / (self.growth - 1) * guess
+        return _sufficient(self.stopping.sizing_threshold(), problem, uniform, rate)
 
     def _evidence(self, problem: Problem, r: Floats) -> Floats:
         values = np.empty(np.shape(r))

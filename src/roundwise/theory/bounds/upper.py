@@ -211,5 +211,4 @@ def _settles(policy: PET, problem: Problem, means: ArrayLike, r: int) -> bool:
 
 def _as_in_paper(policy: PET) -> bool:
     constants = (policy.growth, policy.exploration) == (2.0, 32.0)
-    proved = isinstance(policy.stopping, GLR) and policy.threshold in (Lemma32(), Lemma32ByCounts())
-    return constants and proved
+    return constants and policy.stopping in (GLR(Lemma32()), GLR(Lemma32ByCounts()))
