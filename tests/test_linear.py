@@ -19,17 +19,14 @@ from roundwise import (
     BestArm,
     Binary,
     Claims,
-    FamilyArms,
     Gaussian,
     GaussianArms,
     HeteroscedasticGaussian,
     InputError,
     Largest,
     Linear,
-    LogDeterminant,
     MinimumBelow,
     Problem,
-    Rage,
     RoundRobin,
     Statements,
     TopK,
@@ -40,13 +37,16 @@ from roundwise import (
     simulate,
 )
 from roundwise.cli import main
+from roundwise.environments import FamilyArms
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.spec import from_spec
+from roundwise.policies import Rage
 from roundwise.policies.base import best_weights, within_by_own
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.solvers.design import best_design
 from roundwise.solvers.families import BinaryFamily, NormalFamily
+from roundwise.thresholds import LogDeterminant
 
 INNER = {
     "best-arm": BestArm(),

@@ -20,7 +20,6 @@ from roundwise import (
     GaussianArms,
     InputError,
     Largest,
-    Lemma32,
     MinimumBelow,
     Poisson,
     RoundRobin,
@@ -41,6 +40,7 @@ from roundwise.policies.base import everywhere
 from roundwise.questions import Pieces
 from roundwise.rules import THRESHOLDS
 from roundwise.simulation.environments import World
+from roundwise.thresholds import Lemma32
 from test_own import RECIPES, here, roundwise  # noqa: F401 - fixtures
 
 WORLD = GaussianArms([1.0, 0.5, 0.0])
@@ -483,7 +483,8 @@ def test_every_policy_that_is_built_in_passes(name):
 
 BAD = """
 from dataclasses import dataclass
-from roundwise import BestArm, Lemma32
+from roundwise import BestArm
+from roundwise.thresholds import Lemma32
 
 @dataclass(frozen=True)
 class Falling(Lemma32):

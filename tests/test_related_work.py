@@ -7,19 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import (
-    GLR,
-    BestArm,
-    Binary,
-    GaussianArms,
-    InputError,
-    KaufmannKoolenPairwise,
-    Problem,
-    RandomGaps,
-    SubGaussian,
-    TopK,
-    simulate,
-)
+from roundwise import GLR, BestArm, Binary, GaussianArms, InputError, Problem, SubGaussian, TopK, simulate
+from roundwise.environments import RandomGaps
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.policies import (
@@ -36,6 +25,7 @@ from roundwise.policies import (
 )
 from roundwise.policies.agarwal import repeated_log
 from roundwise.solvers.families import BinaryFamily
+from roundwise.thresholds import KaufmannKoolenPairwise
 
 LONG = 60_000
 

@@ -20,17 +20,13 @@ from roundwise import (
     Gaussian,
     InputError,
     Largest,
-    Lemma32ByCounts,
-    LogLogHeuristic,
     MinimumBelow,
-    OptBBAI,
     Poisson,
     RoundRobin,
     Statements,
     SubGaussian,
     TopK,
     TrackAndStop,
-    TriBBAI,
     UnknownVariance,
     Wager,
     advance,
@@ -39,6 +35,7 @@ from roundwise import (
     final_answer,
     load_study,
 )
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.limited import Limited
 from roundwise.report.headline import answer_by_name
 from roundwise.rules.eprocess.rule import EProcessRule
@@ -47,6 +44,7 @@ from roundwise.store.log import Head, extended
 from roundwise.study import replayed
 from roundwise.study.audit import verified
 from roundwise.study.state import apply
+from roundwise.thresholds import Lemma32ByCounts, LogLogHeuristic
 
 ARMS = ("a", "b", "c", "d")
 
