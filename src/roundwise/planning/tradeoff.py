@@ -20,7 +20,6 @@ from roundwise.planning.quantities import exact
 from roundwise.planning.request import Expected, Wish
 from roundwise.planning.rows import Row
 from roundwise.policies import Policy, Wager
-from roundwise.policies.base import limits_of
 
 GUESS = 0.3  # the price of a round that is tried first, in shares of the results that any method needs
 PRICES = (0.1, 0.3, 3.0, 10.0)  # others, in shares of the first guess
@@ -100,7 +99,7 @@ def _least(wish: Wish, expected: Expected) -> float | None:
 
 def _free(wish: Wish) -> bool:
     """Whether the settings of the policy are open: Wager as it is, in rounds of its own."""
-    most, least = limits_of(wish.policy)
+    most, least = wish.policy.max_batch, wish.policy.min_per_arm
     return wish.round is None and wish.policy == Wager(max_batch=most, min_per_arm=least)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from roundwise.arrays import Facts, Floats, Plain
 from roundwise.ingest import Results, batch_of, whole_of
 from roundwise.model.batch import Batch, Parts, ValueTable
-from roundwise.policies.base import limited
+from roundwise.policies.base import apportion_pulls
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Asked:
         missing = np.maximum(self.pulls - came, 0.0)
         if not self.by_number:
             return missing
-        return limited(missing, max(float(self.pulls.sum() - came.sum()), 0.0), 0.0)
+        return apportion_pulls(missing, max(float(self.pulls.sum() - came.sum()), 0.0), 0.0)
 
     @property
     def complete(self) -> bool:

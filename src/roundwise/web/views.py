@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roundwise.policies.base import limited
+from roundwise.policies.base import apportion_pulls
 from roundwise.render.svg import Svg
 from roundwise.report import Report
 from roundwise.report.charts import draw_means_by_round
@@ -146,7 +146,7 @@ def next_of(state: State) -> Next | None:
     order = np.argsort(-pulls, kind="stable")
     used = [int(i) for i in order if pulls[i] > 0]
     rows = [Share(names[i], per_cent(pulls[i] / total), int(pulls[i]), int(to_come[i])) for i in used]
-    equal = limited(np.ones(len(names)), float(total), 0.0)
+    equal = apportion_pulls(np.ones(len(names)), float(total), 0.0)
     return Next(
         number=state.number + (asked is None),
         open=asked is not None,
