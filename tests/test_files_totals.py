@@ -116,7 +116,7 @@ class TestRunningTotals:
         both = values[1] + values[3]
         (tmp_path / "x.csv").write_text(table(*(f"{'ab'[i % 2]},{each}" for i, each in enumerate(both))))
         with load_study("s", f"sqlite:///{tmp_path}/x.db") as study:
-            assert study.state.whole is not None  # nothing before the last checkpoint was read
+            assert study.state.read_before is not None  # nothing before the last checkpoint was read
             with pytest.raises(DataError, match="it begins with the 60 rows of a file that is recorded"):
                 study.tell(tmp_path / "x.csv")
             study.tell({"arm": ["a", "b"] * 60, "outcome": both})  # nothing is guessed about values of Python
@@ -202,5 +202,5 @@ class TestPython:
             frame["outcome"][0] ^= 1
             study.tell(frame)
             study.ask()
-            with pytest.raises(InputError, match="was already recorded in round 1"):
+            with pytest.raises(InputError, match="is already recorded as round 1"):
                 study.tell(frame)

@@ -139,7 +139,7 @@ class TestWhatHappened:
     def test_amendments_and_a_settled_batch_together(self, study):
         live = study()
         settled(live)
-        first = live.state.asked[0].files[0].digest
+        first = live.state.rounds[0].files[0].digest
         report = live.amend(first, sums((30, 11), (20, 15)), "miscounted")
         assert report.guarantee == (
             "conditional on the assumption that what is missing of round 1 has nothing to do with its values; and that "
@@ -147,15 +147,15 @@ class TestWhatHappened:
         )
         said = "was closed early: 10 of 60 results never came (the server was down)"
         assert any(said in each for each in report.warnings)
-        second = live.state.asked[0].files[0].digest
+        second = live.state.rounds[0].files[0].digest
         assert "the withdrawal of data frame in round 1" in live.amend(second, None, "not ours").guarantee
 
     def test_a_complete_batch_that_was_amended_is_not_called_settled(self, study):
         live = study()
         live.ask()
         live.tell(sums((30, 10), (30, 15)))
-        report = live.amend(live.state.asked[0].files[0].digest, None, "not ours")
-        asked = live.state.asked[0]
+        report = live.amend(live.state.rounds[0].files[0].digest, None, "not ours")
+        asked = live.state.rounds[0]
         assert (asked.closed_early, asked.amended, asked.complete) == (None, True, True)
         assert not any("was closed early" in each for each in report.warnings)
         assert "what is missing" not in report.guarantee
@@ -193,7 +193,7 @@ class TestWhatHappened:
 def with_won(state, won):
     other = copy.copy(state)
     trial = state.trial._replace(kept=state.trial.kept._replace(won=won))
-    other.becomes(state.settings, trial, state.so_far)
+    other.put(state.settings, trial, state.summary)
     return other
 
 

@@ -59,12 +59,12 @@ class TestTheSameContents:
             study.tell(path)
             study.ask()
             same = written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", "tuesday.csv")
-            with pytest.raises(InputError, match=r"recorded in round 1 .same contents.*again=True"):
+            with pytest.raises(InputError, match=r"recorded as round 1 .identical contents.*again=True"):
                 study.tell(same)
             report = study.tell(same, again=True, round_over="that is all")
             assert report.results == 80
             assert any("told as new results" in each for each in report.warnings)
-            with pytest.raises(InputError, match="same contents"):
+            with pytest.raises(InputError, match="identical contents"):
                 study.tell(same)
 
     def test_each_can_be_corrected(self, storage, tmp_path):
@@ -73,11 +73,11 @@ class TestTheSameContents:
             for day in ("monday", "tuesday"):
                 study.ask()
                 study.tell(written(tmp_path, "arm,count,successes\na,20,9\nb,20,9\n", f"{day}.csv"), again=True)
-            digests = [each.digest for asked in study.state.asked for each in asked.files]
+            digests = [each.digest for asked in study.state.rounds for each in asked.files]
             assert len(set(digests)) == 2
             study.amend("tuesday.csv", None, "a test run")
-            assert study.state.asked[1].counts.sum() == 0
-            assert study.state.asked[0].counts.sum() == 40
+            assert study.state.rounds[1].counts.sum() == 0
+            assert study.state.rounds[0].counts.sum() == 40
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
@@ -155,7 +155,7 @@ def test_what_came_after_the_batch_that_decides_now_enters_means_and_bounds(stor
             study.tell({"arm": ["a", "b"], "count": counts, "total": [totals[0], totals[1] + number * 1e-3]})
         state = study.state
         assert state.decided is None
-        second = state.asked[1].files[0]
+        second = state.rounds[1].files[0]
         counts = second.counts.tolist()
         fixed = {"arm": ["a", "b"], "count": counts, "total": [counts[0] * 0.7, counts[1] * -0.6]}
         study.amend(second.digest, fixed, "units were mixed up")

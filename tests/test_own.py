@@ -33,7 +33,7 @@ from roundwise.planning import plan
 from roundwise.policies.limited import Limited
 from roundwise.simulation.sweep import read_grid
 from roundwise.store import open_store, write_log
-from roundwise.study import replayed
+from roundwise.study import replay
 from test_docs import ROOT, files_in
 from test_study import rechained
 
@@ -298,7 +298,7 @@ def test_a_study_with_bets_in_an_own_noise_model(here, recipes):
         report = study.report()
         assert (report.answer, report.guarantee) == (list(NAMES[:2]), "kept")
         with pytest.raises(DataError, match="outcome 7 of arm 'ann' is impossible"):
-            study.amend(study.state.asked[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
+            study.amend(study.state.rounds[0].files[0].digest, {"arm": ["ann"], "outcome": [7.0]}, "wrong")
 
 
 def test_a_study_from_the_command_line(roundwise, here):
@@ -335,7 +335,7 @@ def test_a_record_of_others_imports_and_runs_nothing(here, name, kind):
 
     forged = rechained(entries, change)
     with pytest.raises(DataError, match="which is not imported|is no dataclass|is no (question|noise model|policy)"):
-        replayed(forged)
+        replay(forged)
     if name == "evil:Run":
         write_log(here / "s.jsonl", forged)
         code, _, err = elsewhere(here, "import", "s.jsonl", "--storage", "sqlite:///b.db")

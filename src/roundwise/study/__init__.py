@@ -6,9 +6,9 @@ keeps the log, `report/` says what there is to say.
 """
 
 from roundwise.study.api import create_study, load_study
-from roundwise.study.events import Asked
+from roundwise.study.fold import Round
 from roundwise.study.settings import Settings
-from roundwise.study.state import State, replayed
+from roundwise.study.state import State, replay
 from roundwise.study.study import Study
 
-__all__ = ["Asked", "Settings", "State", "Study", "create_study", "load_study", "replayed"]
+__all__ = ["Round", "Settings", "State", "Study", "create_study", "load_study", "replay"]

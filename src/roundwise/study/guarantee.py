@@ -21,8 +21,8 @@ from roundwise.noise.refutation import FALSE_ALARM
 from roundwise.questions.besides import one_by_one
 from roundwise.report.wording import capital, count, day, few, rarity, sentence, several
 from roundwise.rules.base import TrialStatus
-from roundwise.study.diagnostics import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
-from roundwise.study.fold import Surplus, kind_of, with_split
+from roundwise.study.diagnostics import SURPRISING, Disagreement, differs, missing_differs, split_differs
+from roundwise.study.fold import Surplus, kind_of
 from roundwise.study.state import State
 
 KEPT = "kept"
@@ -85,7 +85,7 @@ def guarantee_of(state: State) -> Guarantee:
     for entry in state.amendments:
         what = "withdrawal" if entry["withdrawn"] else "correction"
         conditions.append(
-            f"the {what} of {entry['name']} in round {entry['batch']} has nothing to do with what results showed"
+            f"the {what} of {entry['name']} in round {entry['round']} has nothing to do with what results showed"
         )
     if state.contradicted:
         ids = "1 id" if state.contradicted == 1 else f"{state.contradicted} ids"
@@ -94,7 +94,7 @@ def guarantee_of(state: State) -> Guarantee:
         if change.unrelated:
             what = "left out" if change.kind == "dropped" else "added"
             conditions.append(f"{change.arm} was {what} for a reason that has nothing to do with any result")
-    if state.so_far.refolded:
+    if state.summary.refolded:
         conditions.append("the rules by which earlier rounds were counted anew were not chosen because of them")
     if state.shares_items and items_of(state.settings.noise) is None:
         conditions.append("results of different arms on the same item have nothing to do with each other")
@@ -138,8 +138,8 @@ def _surplus(state: State) -> Surplus | None:
 
 def _where(surplus: Surplus) -> str:
     """Of which rounds, with the numbers."""
-    numbers = few([str(each) for each in surplus.batches])
-    rounds = "round" if len(surplus.batches) == 1 else "rounds"
+    numbers = few([str(each) for each in surplus.rounds])
+    rounds = "round" if len(surplus.rounds) == 1 else "rounds"
     return f"{rounds} {numbers}: {count(surplus.came)} came, {count(surplus.asked)} were asked for"
 
 
@@ -148,7 +148,7 @@ def refutation_of(state: State) -> str | None:
 
     Batches that lie apart do not where the decision compares arms within batches and all arms moved together.
     """
-    held = None if state.so_far.agreement is None else state.so_far.agreement.held
+    held = None if state.summary.agreement is None else state.summary.agreement.held
     if held is None:
         return None
     found = ["they vary more than sigma allows"] if held.spreading else []
@@ -164,13 +164,13 @@ def bounds_hold(state: State) -> bool:
 
 def means_hold(state: State) -> bool:
     """Whether intervals of means may be shown: not either where no single means fit all rounds."""
-    kept = state.so_far.agreement
+    kept = state.summary.agreement
     return kept is None or kept.held is None or kept.held.moving is None
 
 
 def missing(state: State) -> list[str]:
     """What must be true of results that never came."""
-    short, more = [str(each["batch"]) for each in state.short], state.so_far.more_short
+    short, more = [str(each["round"]) for each in state.short], state.summary.more_short
     found = []
     if short:
         which = short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
@@ -195,7 +195,7 @@ def disagreeing(state: State) -> Disagreement | None:
 
 def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
     """How well the batches agree, up to a `shift` of all arms together; None if that cannot be said."""
-    kept = state.so_far.agreement
+    kept = state.summary.agreement
     return None if kept is None else differs(state.settings.problem, kept, shifts)
 
 
@@ -214,12 +214,12 @@ def dangers_of(state: State, arms_out: bool) -> list[str]:
     for each in state.amendments:
         what = "withdrawn" if each["withdrawn"] else "corrected"
         said.append(
-            f"{each['name']} of round {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
+            f"{each['name']} of round {each['round']} was {what}: {each['why']}. The guarantee holds if this had "
             "nothing to do with what the results were; it is void if they were corrected because of what they showed."
         )
     for each in state.short:
         said.append(
-            f"Round {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
+            f"Round {each['round']} was closed early: {each['missing']} of {each['asked']} results never came "
             f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
         )
     if state.contradicted:
@@ -287,17 +287,13 @@ def _split(state: State) -> list[str]:
     settings = state.settings
     if not settings.by_number or state.changes:
         return []
-    lost = np.array([float(state.so_far.lost.get(name, 0)) for name in settings.arms])
+    lost = np.array([float(state.summary.lost.get(name, 0)) for name in settings.arms])
     came = state.trial.record.counts + lost
     if settings.split is not None:
         wanted = np.array(settings.split)
         chance = split_differs(wanted, came)
     else:
-        splits = state.so_far.splits
-        if splits is None:  # in the record of an earlier version; only where all rounds are at hand
-            splits = Splits()
-            for asked in [] if state.whole is not None else state.recent:
-                splits = with_split(splits, asked) if asked.counted else splits
+        splits = state.summary.splits
         wanted, chance = np.array(splits.asked), splits.chance
     if chance >= SURPRISING:
         return []
@@ -335,7 +331,7 @@ def notes_of(state: State, widened: Sequence[str]) -> list[str]:
     waiting = state.waiting
     if waiting is not None and state.closed is not None:
         said.append(
-            f"{several(waiting.results, 'result')} of round {waiting.batch}, which was not complete when the study was "
+            f"{several(waiting.results, 'result')} of round {waiting.round}, which was not complete when the study was "
             f"closed, {'counts' if waiting.results == 1 else 'count'} in nothing."
         )
     for _, each in state.lessons:
@@ -345,7 +341,7 @@ def notes_of(state: State, widened: Sequence[str]) -> list[str]:
         )
     came = float(state.late.counts.sum())
     if came:
-        asked_before = bool(state.so_far.passed) or any(state.after_decision(each) for each in state.uncounted)
+        asked_before = bool(state.summary.passed) or any(state.after_decision(each) for each in state.uncounted)
         anew = " (by what decides now that all is counted anew)" if asked_before else ""
         enter = "means and bounds, and the verdict stands"
         if one_by_one(state.settings.question):

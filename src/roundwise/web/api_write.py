@@ -22,7 +22,7 @@ from roundwise.ingest import Columns, Results
 from roundwise.model.spec import from_spec
 from roundwise.report import Report
 from roundwise.store.log import parsed
-from roundwise.study import Asked, Study, create_study
+from roundwise.study import Round, Study, create_study
 from roundwise.study.audit import imported
 from roundwise.web.api import SAID
 from roundwise.web.auth import study_of
@@ -218,7 +218,7 @@ for verb in (
     verb.add_to(verbs)
 
 
-def round_of(asked: Asked | None) -> Plain:
+def round_of(asked: Round | None) -> Plain:
     """A round by the names of its arms: what is asked for, what is still to come, and its shares."""
     if asked is None:
         return {"round": None, "asked": {}, "shares": {}}

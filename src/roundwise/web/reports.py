@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from roundwise.deadline import Deadline, OverBudgetError, held
 from roundwise.report import Report, report_of
-from roundwise.study import Study, replayed
+from roundwise.study import Study, replay
 from roundwise.study.audit import Audit, verified
 from roundwise.web.workers import FORECAST, arrival
 
@@ -110,7 +110,7 @@ class Kept:
 
         def made() -> Report:
             entries = study.entries()
-            return report_of(replayed(entries), intervals=False, entries=entries)
+            return report_of(replay(entries), intervals=False, entries=entries)
 
         return self.shared(study, ("brief",), made)
 
@@ -129,7 +129,7 @@ class Kept:
         def made() -> Audit:
             entries = study.entries()
             with self._one_at_a_time():
-                return verified(entries)._replace(state=replayed(entries[:1]))  # the end of it is large
+                return verified(entries)._replace(state=replay(entries[:1]))  # the end of it is large
 
         return self.shared(study, ("audit",), made)
 
