@@ -81,7 +81,7 @@ def prepare(storage: str) -> None:
             assert asked is not None
             study.tell(results(asked.table, rng), again=True)
         study.ask()
-        payload, state = study.state.settings.payload(), study.state
+        payload, state = study.state.settings.to_json(), study.state
     from roundwise.study.study import overview
 
     with open_store(storage) as store:

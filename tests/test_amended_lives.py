@@ -19,7 +19,7 @@ from roundwise.simulation.environments import GaussianArms, World, drawn
 from roundwise.simulation.items import StickItems
 from roundwise.study.amendments import Change, changed
 from roundwise.study.fold import of_arms
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 DELTA = 0.05
 SCRIPTS = ["ra", "rd", "raardd", "rrdrar", "radrad", "rarrddra"]  # a round, add an arm, drop one
@@ -31,7 +31,7 @@ class Life:
 
     def __init__(self, question, noise, means, policy, delta, seed):
         self.rng, self.means, self.seen = np.random.default_rng(seed), dict(means), []
-        self.settings = Settings(question, tuple(means), noise, delta, policy, 1)
+        self.settings = StudySpec(question=question, arms=tuple(means), noise=noise, delta=delta, policy=policy, seed=1)
         self.trial = begin(self.settings.problem, policy)
 
     @property

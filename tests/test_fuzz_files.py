@@ -27,7 +27,7 @@ from roundwise.simulation.sweep.grid import read_grid
 from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
 from roundwise.store import read_log, write_log
 from roundwise.store.url import parse_url
-from roundwise.study.settings import arm_names
+from roundwise.study.spec import arm_names
 from roundwise.study.state import replay
 
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
@@ -89,7 +89,7 @@ def examples(tmp_path_factory):
         study.ask()
         study.tell({"arm": fuzz.ARMS, "count": [30, 30, 30], "successes": [9, 12, 20]})
         write_log(folder / "log.jsonl", study.entries())
-        settings = study.state.settings.payload()
+        settings = study.state.settings.to_json()
     rows = [{"label": "+5 points", "samples": {"typical": 900}, "batches": {"typical": 3}}]
     plan = {"format": PLAN_FORMAT, "rows": rows, "target": 0, "recommended": {"settings": settings}}
     return {"log": [(folder / "log.jsonl").read_bytes()], "plan": [json.dumps(plan).encode()]}

@@ -118,7 +118,7 @@ BAD_THRESHOLDS = {
     Negative: "`value` is -0.69.* with 0 results of an arm, but must be a number above 0",
     LowAt: "`at` is .* for .* samples, of which `value` can be .*, but `at` must be the largest",
     OneNumber: r"`value` returns an array of shape \(\), but for arrays with runs before the arms it must be \(10,\)",
-    Doubtful: "`doubt` returns 'not sure', but it must return None, or a text that begins with 'no guarantee: '",
+    Doubtful: "`doubt` returns 'not sure', but it must return None, a `Reason` or a `Condition`",
 }
 
 
@@ -147,7 +147,7 @@ def test_a_threshold_that_is_no_number_later_is_said_and_does_not_run_on():
             return np.where(counts.sum(axis=-1) % 2 == 1, np.nan, found)
 
     problem = Problem(BestArm(), 2)
-    with pytest.raises(InputError, match="'odd' is no number after some counts, so the rule would never stop"):
+    with pytest.raises(InputError, match="'odd'"):
         simulate(BestArm(), GaussianArms([9.0, 0.0]), [Turns(stopping=GLR(Odd()))], runs=2, max_samples=1e4)
     assert np.isfinite(Odd().value(problem, np.zeros(2)))
 
@@ -393,7 +393,7 @@ def test_what_is_missing_is_said():
         stopping: GLR = field(default_factory=GLR)
         name = "empty"
 
-    with pytest.raises(InputError, match="A 'Empty' is no policy: it has no `check`, `first`, `next`"):
+    with pytest.raises(InputError, match=r"check.*first"):
         run(policy=Empty())
 
 

@@ -16,7 +16,7 @@ from roundwise.policies import ConditionalPower, Policy, Wager
 from roundwise.questions import Above, BestArm, Claims, Question
 from roundwise.questions.besides import one_by_one
 from roundwise.simulation.environments import Generator
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 Made = Callable[[Remembered, dict[str, float], Generator], None]
 
@@ -43,8 +43,14 @@ class Changed:
         law, number = self.source.law, len(self.offsets)
         means = {f"arm {i}": law.centre + law.unit * offset for i, offset in enumerate(self.offsets)}
         seed, names = int(rng.integers(2**32)), tuple(means)
-        settings = Settings(
-            self.question(number), names, law.assumed(number), self.delta, self.policy, seed, self.budget
+        settings = StudySpec(
+            question=self.question(number),
+            arms=names,
+            noise=law.assumed(number),
+            delta=self.delta,
+            policy=self.policy,
+            seed=seed,
+            budget=self.budget,
         )
         study = Remembered(settings)
         if self.before is not None:

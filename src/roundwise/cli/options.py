@@ -135,8 +135,8 @@ Split = Annotated[
 AnyQuestion = Annotated[str | None, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
 ArmNames = Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")]
 ArmsFile = Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")]
-MaxBatch = Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")]
-MinPerArm = Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")]
+MaxRound = Annotated[int | None, typer.Option("--max-round", help="Largest number of results in a round.")]
+MinPerArm = Annotated[int, typer.Option("--min-per-arm", help="Smallest number of results of an arm in a round.")]
 WholeRound = Annotated[
     int | None, typer.Option("--round", help="So many results make a round.", parser=whole_number, metavar="NUMBER")
 ]

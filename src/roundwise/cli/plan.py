@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from roundwise.planning import StudyPlan
     from roundwise.planning.planner import Progress
 
-ENDINGS = (".json", ".html", ".txt", ".svg", ".png", ".pdf")
+ENDINGS = (".json", ".html", ".txt", ".svg", ".pdf")
 
 
 @app.command(rich_help_panel=PLANNING)
@@ -66,8 +66,8 @@ def plan(
     assumed: options.Assumed,
     delta: options.Delta = 0.05,
     policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
-    max_batch: options.MaxBatch = None,
-    min_per_arm: options.MinPerArm = 0.0,
+    max_round: options.MaxRound = None,
+    min_per_arm: options.MinPerArm = 0,
     budget: options.Budget = None,
     round_: options.WholeRound = None,
     split: options.Shares = None,
@@ -80,7 +80,7 @@ def plan(
     ] = None,
     storage: Storage = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write it: .json (for `new --from-plan`), .html, .txt, .svg, .png.")
+        Path | None, typer.Option("--out", help="Write it: .json (for `new --from-plan`), .html, .pdf, .txt, .svg.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -90,7 +90,7 @@ def plan(
     """
     from roundwise.planning import plan as planned
     from roundwise.planning.items import SHARED
-    from roundwise.study.settings import arm_names
+    from roundwise.study.spec import arm_names
 
     if study is not None:
         _from_here(study, storage, runs, seed, (sample_cost, batch_cost, batch_days), as_json)
@@ -112,7 +112,7 @@ def plan(
             noise=noise,
             delta=delta,
             policy=None if policy is None else from_spec("policy", policy, trusted=True),
-            max_batch=max_batch,
+            max_round=max_round,
             min_per_arm=min_per_arm,
             budget=budget,
             round=round_,
@@ -149,13 +149,13 @@ def plan(
 
 def _write(found: StudyPlan, out: Path) -> None:
     kind = out.suffix.lower()
-    if kind in (".svg", ".png", ".pdf"):
-        from roundwise.theory.figures.canvas import save
+    if kind == ".pdf":
+        from roundwise.report.export import print_pdf
 
-        save(found.figure(), out)
+        write_file(out, print_pdf(found.html()))
         return
-    text = found.json() if kind == ".json" else found.html() if kind == ".html" else found.text()
-    write_file(out, text + "\n")
+    forms = {".json": found.json, ".html": found.html, ".svg": found.figure}
+    write_file(out, forms.get(kind, found.text)() + "\n")
 
 
 def _from_here(

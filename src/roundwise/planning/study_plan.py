@@ -18,9 +18,9 @@ from roundwise.errors import DataError, InputError, RoundwiseError, said
 from roundwise.model.spec import Thing, name_of, to_spec
 from roundwise.noise import Noise, items_of
 from roundwise.planning.alternatives import Instead
-from roundwise.planning.figure import drawing_of, figure_of
+from roundwise.planning.charts import draw_plan
 from roundwise.planning.fixed_designs import FixedDesign
-from roundwise.planning.render import html_of, page_of, text_of
+from roundwise.planning.render import render_plan, render_plan_card, text_of
 from roundwise.planning.request import Wish
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import Setting, policy_words
@@ -29,7 +29,8 @@ from roundwise.policies import usual_policy
 from roundwise.policies.base import limits_of
 from roundwise.questions import Claims, Question
 from roundwise.questions.besides import flags, one_by_one
-from roundwise.study.settings import Settings
+from roundwise.render.svg import render_file
+from roundwise.study.spec import StudySpec
 
 
 def command(wish: Wish) -> str | None:
@@ -45,7 +46,7 @@ def command(wish: Wish) -> str | None:
     if policy_words(wish.policy) != usual_policy(wish.question).name:
         words += ["--policy", policy_words(wish.policy)]
     most, least = limits_of(wish.policy)
-    words += [] if most is None else ["--max-batch", f"{most:g}"]
+    words += [] if most is None else ["--max-round", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
     words += [] if wish.round is None else ["--round", str(wish.round)]
     words += [] if wish.split is None else ["--split", ":".join(f"{each:g}" for each in wish.split)]
@@ -166,7 +167,7 @@ class StudyPlan:
             "recommended": {
                 "policy": policy_words(self.wish.policy),
                 "front": [each.plain() for each in self.front],
-                "settings": {key: value for key, value in self.wish.settings.payload().items() if key != "seed"},
+                "settings": {key: value for key, value in self.wish.settings.to_json().items() if key != "seed"},
             },
             "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
             "lower_bound": self.lower_bound,
@@ -188,25 +189,28 @@ class StudyPlan:
 
     def html(self) -> str:
         """The plan as a page of its own."""
-        return page_of(self, drawing_of(figure_of(self)))
+        return render_plan(self, [chart.render() for chart in draw_plan(self)])
 
-    def _repr_html_(self) -> str:
-        """The plan in a notebook."""
-        return html_of(self)
+    def _repr_html_(self) -> str | None:
+        """The plan in a notebook; None, for plain text, without Jinja2."""
+        try:
+            return render_plan_card(self)
+        except InputError:
+            return None
 
-    def figure(self) -> Any:
-        """A figure for a protocol: the front, the distribution of results and rounds, power by lead."""
-        return figure_of(self)
+    def figure(self) -> str:
+        """A figure for a protocol, as SVG: the trade-off, the distribution of results and rounds, power by lead."""
+        return render_file(draw_plan(self))
 
 
-def read_plan(path: Path) -> tuple[Settings, str]:
+def read_plan(path: Path) -> tuple[StudySpec, str]:
     """The settings that a plan recommends, from the file that it was written to, and its forecast in a line."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["format"] != PLAN_FORMAT:
             raise KeyError
         row: Facts = found["rows"][found["target"]]
-        settings = Settings.from_payload({**found["recommended"]["settings"], "seed": 0})
+        settings = StudySpec.from_json({**found["recommended"]["settings"], "seed": 0})
         forecast = _forecast(row)
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None

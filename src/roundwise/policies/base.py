@@ -192,7 +192,7 @@ def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) ->
     why = ", because the deviation is estimated within each round" if spread else ""
     checked(
         max_batch is None or max_batch >= room,
-        f"`max_batch` is {max_batch}, but {problem.arms} arms need at least {room:g} results a round{why}.",
+        f"At most {max_batch} results a round are too few: {problem.arms} arms need at least {room:g}{why}.",
     )
 
 

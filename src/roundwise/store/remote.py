@@ -35,10 +35,8 @@ class RemoteStore:
 
     def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study; the server makes it of the same words."""
-        body = {**payload, **payload["limits"], "name": name}
-        del body["limits"]
-        if not body.pop("seed_given", False):
-            del body["seed"]  # a seed that nobody chose is drawn by the server
+        unsent = ("seed_given",) if payload.get("seed_given") else ("seed",)  # which the server draws, unless chosen
+        body = {key: value for key, value in payload.items() if key not in unsent} | {"name": name}
         try:
             self.server.post("/studies", body)
         except StudyExistsError as error:

@@ -24,7 +24,7 @@ from roundwise.questions.besides import one_by_one, open_to_arms
 from roundwise.rules.eprocess.claim_amendments import left_out, with_claims
 from roundwise.rules.eprocess.claim_state import ClaimState, claims_of
 from roundwise.rules.eprocess.claims import ClosedTestingRule
-from roundwise.study.settings import Settings, arm_names
+from roundwise.study.spec import StudySpec, arm_names
 
 Batches = Sequence[tuple[tuple[str, ...], Batch]]  # with the names of their arms
 
@@ -52,7 +52,7 @@ class Change:
         return cls(kind, str(payload["arm"]), str(payload["why"]), bool(payload["unrelated"]), int(payload["after"]))
 
 
-def first_arms(first: Settings, changes: Sequence[Change]) -> Settings:
+def first_arms(first: StudySpec, changes: Sequence[Change]) -> StudySpec:
     """The settings as they would have been, had all changes for unrelated reasons been made at the beginning."""
     settings = first
     for each in changes:
@@ -61,7 +61,7 @@ def first_arms(first: Settings, changes: Sequence[Change]) -> Settings:
     return settings
 
 
-def with_arms(settings: Settings, names: Sequence[str]) -> Settings:
+def with_arms(settings: StudySpec, names: Sequence[str]) -> StudySpec:
     """The settings of a study of other arms; one that joins gets the smallest share of a fixed split."""
     found, split = arm_names(names), settings.split
     if split is not None:
@@ -74,7 +74,7 @@ def with_arms(settings: Settings, names: Sequence[str]) -> Settings:
     return dataclasses.replace(settings, question=question, arms=found, split=split)
 
 
-def check_change(settings: Settings, change: Change) -> None:
+def check_change(settings: StudySpec, change: Change) -> None:
     """Raise an InputError with one sentence where a change cannot keep the guarantee, or makes no sense."""
     question = settings.question
     if change.kind == "dropped" and change.arm not in settings.arms:
@@ -109,7 +109,7 @@ def _teacher() -> str:
     return said("`import_past`", "`roundwise import-past`")
 
 
-def _check_claims(settings: Settings, change: Change) -> None:
+def _check_claims(settings: StudySpec, change: Change) -> None:
     """Of claims an arm may be left out, but for one that all of them are about; one may join against a control."""
     if change.kind == "added":
         with_arms(settings, names_after(settings, change))
@@ -123,7 +123,7 @@ def _check_claims(settings: Settings, change: Change) -> None:
         )
 
 
-def effect_of_change(settings: Settings, change: Change) -> str:
+def effect_of_change(settings: StudySpec, change: Change) -> str:
     """What a change does to the guarantee, in one sentence."""
     check_change(settings, change)
     arm = change.arm
@@ -148,7 +148,7 @@ def effect_of_change(settings: Settings, change: Change) -> str:
     return "This keeps the guarantee" + said.format(arm=arm)
 
 
-def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) -> tuple[Settings, Trial]:
+def changed(settings: StudySpec, trial: Trial, change: Change, batches: Batches) -> tuple[StudySpec, Trial]:
     """The study after a change that may have to do with results; `batches` are those that were counted."""
     check_change(settings, change)
     if one_by_one(settings.question):
@@ -169,7 +169,7 @@ def changed(settings: Settings, trial: Trial, change: Change, batches: Batches) 
     return after, trial._replace(done=rule.stops(problem, trial))
 
 
-def _with_claim(settings: Settings, trial: Trial, change: Change) -> tuple[Settings, Trial]:
+def _with_claim(settings: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
     """One claim more, with the smallest purse that is open, at most 1 (Proposition 18)."""
     after = with_arms(settings, names_after(settings, change))
     problem, rule = after.problem, after.policy.stopping
@@ -185,25 +185,25 @@ def _with_claim(settings: Settings, trial: Trial, change: Change) -> tuple[Setti
     return after, trial._replace(done=rule.stops(problem, trial))
 
 
-def _without_arm(settings: Settings, trial: Trial, change: Change) -> tuple[Settings, Trial]:
+def _without_arm(settings: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
     """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
     after = dataclasses.replace(settings, left_out=(*settings.left_out, change.arm))
     left = budget_before(trial.plan)
     trial = trial._replace(kept=not_fed(after, trial.kept, left))
-    if trial.record.samples > 0 and without_limits(after.policy)[1] is None:
+    if trial.record.samples > 0 and without_limits(after.limited_policy)[1] is None:
         pulled = trial._replace(plan=trial.plan._replace(left=left))
         trial = trial._replace(plan=after.acting.next(after.problem, pulled))
     return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))
 
 
-def not_fed(settings: Settings, kept: ClaimState, left: Floats | None) -> ClaimState:
+def not_fed(settings: StudySpec, kept: ClaimState, left: Floats | None) -> ClaimState:
     """What a rule of claims keeps, without results for the arms that are left out."""
     rule = settings.policy.stopping
     assert isinstance(rule, ClosedTestingRule)
     return left_out(rule, settings.problem, kept, np.isin(settings.arms, settings.left_out), left)
 
 
-def names_after(settings: Settings, change: Change) -> list[str]:
+def names_after(settings: StudySpec, change: Change) -> list[str]:
     """The arms after a change."""
     if one_by_one(settings.question) and change.kind == "dropped":
         return list(settings.arms)

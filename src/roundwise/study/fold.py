@@ -29,7 +29,7 @@ from roundwise.policies.rounds import as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study.amendments import Change, changed, first_arms, of_arms
 from roundwise.study.diagnostics import Agreement, Apart, Splits, agreement
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 ArmResults = tuple[tuple[str, ...], Results]  # what a file brought, with the names of the arms at the time
 
@@ -224,7 +224,7 @@ class StudySummary:
     late: Mapping[str, LateSums] = field(default_factory=dict)  # what they brought, by the name of the arm
     splits: Splits = field(default_factory=Splits)  # of rounds that are a number of results
 
-    def plus(self, settings: Settings, round: Round) -> StudySummary:
+    def plus(self, settings: StudySpec, round: Round) -> StudySummary:
         """With one more round."""
         found = replace(
             self,
@@ -250,7 +250,7 @@ class StudySummary:
             return replace(found, more_short=self.more_short + 1)
         return replace(found, short=(*self.short, shortfall(round)))
 
-    def passing(self, settings: Settings, round: Round) -> StudySummary:
+    def passing(self, settings: StudySpec, round: Round) -> StudySummary:
         """With a round that came after the one that decides: its facts are kept, and the decision has not seen it."""
         found, batch, late = self.plus(settings, round), round.whole, dict(self.late)
         for arm, results, total in zip(round.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
@@ -436,7 +436,7 @@ def describe_deviation(round: Round) -> str | None:
 # --- the fold
 
 
-def start_trial(settings: Settings, taught: Sequence[ArmResults] = ()) -> Trial:
+def start_trial(settings: StudySpec, taught: Sequence[ArmResults] = ()) -> Trial:
     """The trial before its first round; earlier data `taught` are known, and are no evidence (Proposition 24)."""
     problem, rule = settings.problem, settings.policy.stopping
     trial = begin(problem, settings.acting)
@@ -451,13 +451,13 @@ def start_trial(settings: Settings, taught: Sequence[ArmResults] = ()) -> Trial:
     return trial._replace(plan=plan._replace(parts=trial.plan.parts)) if plan.pulls.any() else trial
 
 
-def start_summary(settings: Settings) -> StudySummary:
+def start_summary(settings: StudySpec) -> StudySummary:
     """The summary before the first round."""
     return StudySummary(agreement=Agreement.none(len(settings.arms)))
 
 
 def fold_round(
-    settings: Settings, trial: Trial, summary: StudySummary, round: Round
+    settings: StudySpec, trial: Trial, summary: StudySummary, round: Round
 ) -> tuple[Trial, StudySummary, bool]:
     """The trial and the summary after one more round, and whether it counts: not after the one that decides."""
     if trial.done:
@@ -468,12 +468,12 @@ def fold_round(
 
 
 def fold_rounds(
-    first: Settings,
+    first: StudySpec,
     rounds: Sequence[Round],
     changes: Sequence[Change] = (),
     taught: Sequence[ArmResults] = (),
     budget: int | None = None,
-) -> tuple[Settings, Trial, StudySummary]:
+) -> tuple[StudySpec, Trial, StudySummary]:
     """Fold all complete rounds by the present rules, with every change of arms at its place.
 
     Each is bet on with the budget that was set before its results; after the last, `budget` is the present one.
@@ -500,8 +500,8 @@ def fold_rounds(
 
 
 def change_arms(
-    settings: Settings, trial: Trial, summary: StudySummary, change: Change, rounds: Sequence[Round]
-) -> tuple[Settings, Trial, StudySummary]:
+    settings: StudySpec, trial: Trial, summary: StudySummary, change: Change, rounds: Sequence[Round]
+) -> tuple[StudySpec, Trial, StudySummary]:
     """The study after an arm left or joined; `rounds` are those that were counted."""
     settings, trial = changed(settings, trial, change, [(round.arms, round.batch) for round in rounds])
     found = Agreement.none(len(settings.arms))
@@ -511,8 +511,8 @@ def change_arms(
 
 
 def extend_budget(
-    settings: Settings, trial: Trial, budget: int | None, open_: Round | None = None
-) -> tuple[Settings, Trial]:
+    settings: StudySpec, trial: Trial, budget: int | None, open_: Round | None = None
+) -> tuple[StudySpec, Trial]:
     """The study with another budget: its next plan kept within it, or what follows for an open round.
 
     A rule that looks ahead continues with its wealth, also where the budget had ended it (Proposition 18, 6).
@@ -533,7 +533,7 @@ def extend_budget(
     return settings, trial if open_ is None else with_asked_plan(settings, trial, open_)
 
 
-def with_asked_plan(settings: Settings, trial: Trial, round: Round) -> Trial:
+def with_asked_plan(settings: StudySpec, trial: Trial, round: Round) -> Trial:
     """The trial whose next plan is that of the round, with the budget that was set before its results."""
     if round.budget is None:
         return trial
@@ -545,7 +545,7 @@ def with_asked_plan(settings: Settings, trial: Trial, round: Round) -> Trial:
 # --- checkpoints
 
 
-def checkpoint_payload(settings: Settings, trial: Trial, summary: StudySummary, study: Facts) -> Plain:
+def checkpoint_payload(settings: StudySpec, trial: Trial, summary: StudySummary, study: Facts) -> Plain:
     """The payload of a checkpoint; `study` are the facts that are not about folded rounds."""
     won, bars, shown = evidence(settings, trial)
     rule, problem = settings.policy.stopping, settings.problem
@@ -565,12 +565,12 @@ def checkpoint_payload(settings: Settings, trial: Trial, summary: StudySummary, 
     }
 
 
-def evidence(settings: Settings, trial: Trial) -> tuple[Floats, Floats, Bools]:
+def evidence(settings: StudySpec, trial: Trial) -> tuple[Floats, Floats, Bools]:
     """log of the wealth of each claim, log of what it must reach, and whether it is shown."""
     return settings.policy.stopping.evidence(settings.problem, trial, settings.arms)
 
 
-def restore_trial(settings: Settings, payload: Facts) -> Trial:
+def restore_trial(settings: StudySpec, payload: Facts) -> Trial:
     """The trial of a checkpoint; `Unreadable` where this version does not know what it holds."""
     problem, arms = settings.problem, (len(settings.arms),)
     try:

@@ -24,7 +24,7 @@ from roundwise.store import Entry, EventKind
 from roundwise.study import fold
 from roundwise.study.amendments import Change, names_after, of_arms, with_arms
 from roundwise.study.fold import ArmResults, Round, StudySummary, Surplus
-from roundwise.study.settings import Settings, arm_names
+from roundwise.study.spec import StudySpec
 
 # what a record that was changed by hand may raise when it is replayed
 WRONG = (ArithmeticError, AssertionError, AttributeError, InputError, LookupError, TypeError, ValueError)
@@ -52,8 +52,8 @@ def replay(entries: Sequence[Entry], read_all: Callable[[], Sequence[Entry]] | N
     """
     first = entries[0]
     try:
-        settings = Settings.from_payload(first.payload)
-        if not all(isinstance(name, str) for name in settings.arms) or arm_names(settings.arms) != settings.arms:
+        settings = StudySpec.from_json(first.payload)
+        if list(settings.arms) != first.payload["arms"]:
             raise TypeError("names of arms")
         state = State(first.study, settings, str(first.at))
     except InputError as error:  # a sentence, for instance on a module that is not imported
@@ -71,7 +71,7 @@ def replay(entries: Sequence[Entry], read_all: Callable[[], Sequence[Entry]] | N
 class State:
     """Where a study stands. What lies before its last checkpoint is read only when it is needed."""
 
-    def __init__(self, name: str, settings: Settings, created: str = "") -> None:
+    def __init__(self, name: str, settings: StudySpec, created: str = "") -> None:
         self.name, self.created = name, created
         self.seq = 0  # of the last entry
         self.last: Entry | None = None  # the last entry that is recorded
@@ -143,7 +143,7 @@ class State:
         for key in ("state", "rules"):
             payload[key]
         settings, summary = payload["settings"], payload["summary"]
-        self.settings = self.first if settings is None else Settings.from_payload(settings)
+        self.settings = self.first if settings is None else StudySpec.from_json(settings)
         amendment = ("name", "round", "replaces", "why", "withdrawn")
         self.amendments = [fold.having(each, amendment) for each in payload["amendments"]]
         self.changes = [Change.from_payload(each) for each in payload["changes"]]
@@ -302,7 +302,7 @@ class State:
                 ) from None
         return self._summary
 
-    def put(self, settings: Settings, trial: Trial, summary: StudySummary) -> None:
+    def put(self, settings: StudySpec, trial: Trial, summary: StudySummary) -> None:
         """Put a trial in the place of the old one, with its settings and summary."""
         self.settings, self._trial, self._summary = settings, trial, summary
 
@@ -332,7 +332,7 @@ class State:
             self.summary,
             {
                 "through": next((each.number for each in reversed(self.recent) if each.complete), self._through),
-                "settings": None if self.settings == self.first else self.settings.payload(),
+                "settings": None if self.settings == self.first else self.settings.to_json(),
                 "open": None if open_ is None else open_.payload(),
                 "amendments": self.amendments,
                 "changes": [each.payload() for each in self.changes],

@@ -34,7 +34,7 @@ from roundwise.store.log import pending_entry, user
 from roundwise.study.amendments import Change, check_change, effect_of_change
 from roundwise.study.fold import Round, evidence
 from roundwise.study.guarantee import guarantee_of
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import State, replay
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class Study:
     ) -> Results:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
-        parts = settings.policy.first(settings.problem, ()).parts
+        parts = settings.limited_policy.first(settings.problem, ()).parts
         parts = most_parts(settings.noise, PARTS) if parts > 1 and not first else parts
         results = read_results(
             source,
@@ -645,11 +645,11 @@ def overview(state: State) -> Plain:
         "budget": settings.budget,
         "since": None if waiting is None else waiting.since,
         "by": user(),
-        "guarantee": str(guarantee_of(state)),
+        "guarantee": guarantee_of(state).plain(),
     }
 
 
-def asked_in_words(settings: Settings) -> str:
+def asked_in_words(settings: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
     units = units_of(settings.noise)
     return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))
