@@ -219,23 +219,24 @@ def of_arms(batch: Batch, names: Sequence[str], wanted: Sequence[str]) -> Batch:
     at = np.array([names.index(name) if name in names else -1 for name in wanted])
 
     def taken(values: Any, axis: int = 0) -> Any:
-        """Of an array, or of the counts of a table."""
         if values is None:
             return None
-        if isinstance(values, ValueTable):
-            return ValueTable(values.values, taken(values.counts, axis))
         found = np.moveaxis(values, axis, 0)[np.maximum(at, 0)]
         found = np.where((at >= 0).reshape(-1, *(1,) * (values.ndim - 1)), found, 0.0)
         return np.moveaxis(found, 0, axis)
 
+    def of_table(table: ValueTable | None, axis: int = 0) -> ValueTable | None:
+        return None if table is None else table._replace(counts=taken(table.counts, axis))
+
     parts, inside = None, batch.parts
     if inside is not None:
-        parts = Parts(*(taken(each, 1) for each in (inside.counts, inside.totals, inside.scatter, inside.table)))
+        sums = (taken(each, 1) for each in (inside.counts, inside.totals, inside.scatter))
+        parts = Parts(*sums, of_table(inside.table, 1))
     whole = batch._replace(
         counts=taken(batch.counts),
         totals=taken(batch.totals),
         scatter=taken(batch.scatter),
-        table=taken(batch.table),
+        table=of_table(batch.table),
         parts=parts,
         pairs=None,
     )
