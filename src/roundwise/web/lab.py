@@ -138,7 +138,7 @@ class LabForm:
         question.check(world.arms)
         delta, most = number("Delta", self.delta), number("At most samples", self.most)
         seed = whole("Seed", self.seed)
-        truth = question.words(question.answer(np.asarray(self.values)), tuple(self.names))
+        truth = question.answer_text(question.answer(np.asarray(self.values)), tuple(self.names))
 
         def work(advance: Callable[[int], None]) -> LabResult:
             runs: list[Runs] = []

@@ -17,11 +17,11 @@ from roundwise.model.problem import Problem
 from roundwise.noise import items_of
 from roundwise.noise.bet_forms import pairs_among
 from roundwise.questions.base import Answer, Halfspaces, quiet
-from roundwise.questions.besides import piece_words
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
 from roundwise.rules.eprocess.candidate_wealth import OPENING, CandidateBefore, PartitionWealth, bet_on_candidates
+from roundwise.rules.eprocess.engine import whole_bet
 from roundwise.rules.eprocess.part_bets import log_phi
 from roundwise.solvers import program
 
@@ -95,7 +95,7 @@ class CandidateEProcess(EProcess):
         gains = self._gains(won, choice)
         lost = np.take_along_axis(won.lost, here, axis=-2)[..., 0, :]
         need = np.where(live[..., None] & ~lost, problem.goal - gains, 0.0)
-        gain = problem.noise.form(known, batch, choice.forecast, need)
+        gain = whole_bet(problem, batch, choice.forecast, need)
         after = gains + gain
         answers, all_gains, all_lost = won.answers.copy(), won.gains.copy(), won.lost.copy()
         for array, value in (
@@ -198,7 +198,7 @@ class CandidateEProcess(EProcess):
                 each, float(gain), problem.goal, bool(lost), about=LinearForm(tuple(arms), tuple(factors), offset)
             )
             for each, gain, lost, (arms, factors, offset) in zip(
-                piece_words(problem.question, answer, names), gains, won.lost[number], forms, strict=True
+                problem.question.halfspace_texts(answer, names), gains, won.lost[number], forms, strict=True
             )
         ]
 
