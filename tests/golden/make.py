@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, OptBBAI, RoundRobin, TopK, TrackAndStop, Wager
+from roundwise import PET, Above, AnyAbove, BestArm, MinimumBelow, RoundRobin, TopK, TrackAndStop, Wager
 from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
-from roundwise.policies import usual_policy
+from roundwise.policies import OptBBAI, usual_policy
 from roundwise.questions import Claims, Largest, Statements
 from roundwise.store import EventKind, lines, read_log
 from roundwise.store.log import FORMAT, Head, extended, search_keys, written

@@ -164,7 +164,7 @@ class State:
         if not isinstance(payload["words"], str):
             raise TypeError("no answer")
         question, arms = self.settings.question, self.settings.arms
-        check_answer(question, arms, payload["answer"], question.plain(question.answer(np.zeros(len(arms)))))
+        check_answer(question, arms, payload["answer"], question.answer_to_json(question.answer(np.zeros(len(arms)))))
         self.decided = payload
 
     def _apply_told_late(self, payload: Plain, entry: Entry) -> None:
@@ -362,8 +362,8 @@ class State:
         question, record = self.settings.question, self.trial.record
         answer = final_answer(self.settings.problem, self.settings.policy, self.trial)
         return {
-            "answer": question.plain(answer),
-            "words": question.words(answer, self.settings.arms),
+            "answer": question.answer_to_json(answer),
+            "words": question.answer_text(answer, self.settings.arms),
             "rounds": int(record.batches),
             "samples": int(record.samples),
         }

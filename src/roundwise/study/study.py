@@ -27,7 +27,6 @@ from roundwise.model.problem import check_whole_number
 from roundwise.noise import items_of
 from roundwise.noise.parts import most_parts
 from roundwise.questions.base import Wording
-from roundwise.questions.besides import asks, one_by_one
 from roundwise.report.wording import several, units_of
 from roundwise.store import ConflictError, Entry, EventKind, StudyStateError
 from roundwise.store.log import pending_entry, user
@@ -461,7 +460,7 @@ class Study:
                 "arms change. Nothing was changed."
             )
         open_ = state.outstanding is not None
-        if one_by_one(state.settings.question):  # by one rule, whatever the reason
+        if state.settings.question.separate_claims:  # by one rule, whatever the reason
             unrelated = False
         return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
 
@@ -652,7 +651,7 @@ def overview(state: State) -> Plain:
 def asked_in_words(settings: StudySpec) -> str:
     """The question of a study in plain words, in the units of its results."""
     units = units_of(settings.noise)
-    return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))
+    return settings.question.question_text(settings.arms, Wording(units.mean, units.given, units.given_gap))
 
 
 def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
