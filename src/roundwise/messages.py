@@ -201,6 +201,11 @@ class FileNote(Note):
     __slots__ = ()
 
     @property
+    def kind(self) -> tuple[str, ...]:
+        """What it is about, whatever the file and the numbers."""
+        return (self.code, *(str(self.fields.get(name)) for name in ("role", "column", "columns")))
+
+    @property
     def text(self) -> str:
         """The note without the name of the file."""
         fields = {name: value for name, value in self.fields.items() if name not in ("file", "others")}

@@ -292,10 +292,10 @@ def deals_rows(asked: Asked) -> bool:
 def with_notes(notes: tuple[FileNote, ...], asked: Asked) -> tuple[FileNote, ...]:
     """The notes with those of the files of a batch, each once; of too many the first of a kind that came again go."""
     found = list(dict.fromkeys((*notes, *(note for each in asked.files for note in each.notes))))
-    kinds = Counter(each.code for each in found)
+    kinds = Counter(each.kind for each in found)
     for note in found[:]:
-        if len(found) > MOST and kinds[note.code] > 1:
-            kinds[note.code] -= 1
+        if len(found) > MOST and kinds[note.kind] > 1:
+            kinds[note.kind] -= 1
             found.remove(note)
     return tuple(found[:MOST])
 

@@ -10,7 +10,6 @@ from roundwise.errors import visible
 from roundwise.messages import Condition, Danger, Doubt, FileNote, Guarantee, Note, Reason
 from roundwise.noise import items_of
 from roundwise.noise.refutation import FALSE_ALARM
-from roundwise.questions.besides import one_by_one
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
 from roundwise.study.fold import with_split
@@ -190,7 +189,7 @@ def _notes(state: State, widened: Sequence[str]) -> Iterator[Note]:
         yield Note("earlier_data", results=int(each.counts.sum()), name=each.name)
     if late := int(state.late.counts.sum()):
         recounted = bool(state.so_far.passed) or any(state.after_decision(each) for each in state.uncounted)
-        yield Note("after_decision", results=late, recounted=recounted, claims=one_by_one(settings.question))
+        yield Note("after_decision", results=late, recounted=recounted, claims=settings.question.separate_claims)
 
 
 def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:
@@ -200,14 +199,14 @@ def gather_notes(notes: Sequence[FileNote]) -> list[FileNote]:
     >>> [str(each) for each in found]
     ['3.csv: 30 rows were recorded before and were skipped. Likewise 2 other files.']
     """
-    kinds: dict[str, list[FileNote]] = {}
+    kinds: dict[tuple[str, ...], list[FileNote]] = {}
     for note in notes:
-        kinds.setdefault(note.code, []).append(note)
+        kinds.setdefault(note.kind, []).append(note)
     found = []
-    for code, every in kinds.items():
+    for every in kinds.values():
         fields = every[-1].fields
         others = len({each.fields["file"] for each in every} - {fields["file"]})
-        found.append(FileNote(code, **fields, **({"others": others} if others else {})))
+        found.append(FileNote(every[-1].code, **fields, **({"others": others} if others else {})))
     return found
 
 
