@@ -95,6 +95,7 @@ def test_an_element_of_a_form_bet_does_not_depend_on_the_others() -> None:
 number = st.floats(allow_nan=True, allow_infinity=True)
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(st.lists(number, min_size=8, max_size=8))
 def test_no_bet_is_ever_nan(x: list[float]) -> None:

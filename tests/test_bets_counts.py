@@ -104,6 +104,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factors", "rates", "offset"), FORMS)
 def test_poisson_form_expectation(factors: list[float], rates: list[float], offset: float) -> None:
     f, rate = np.array(factors), np.array(rates)

@@ -109,6 +109,7 @@ def test_growth_is_not_below_the_prototypes() -> None:
 # ---------------------------------------------------------------- capped Gaussian
 
 
+@pytest.mark.long
 def test_capped_gaussian_expectation() -> None:
     # small new batches and very negative past z once gave expectations up to 8000
     need, past, size = np.meshgrid([0.01, 0.1, 0.5, 1.0, 3.0, 9.0, 20.0, 50.0], PAST_Z, SIZES[::2], indexing="ij")
@@ -149,6 +150,7 @@ def test_capped_gaussian_bet_is_never_below_the_smaller_of_mixture_and_need() ->
 # ---------------------------------------------------------------- t bets
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dof", [1, 2, 5, 30, 200, 1000])
 def test_student_expectation_at_the_boundary(dof: int) -> None:
     # rho = sin(angle) of the angle with density proportional to cos^(dof - 1): t = sqrt(dof) tan(angle)
@@ -161,6 +163,7 @@ def test_student_expectation_at_the_boundary(dof: int) -> None:
     assert expectation.max() <= 1 + TOLERANCE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dof", [1, 4, 60])
 def test_student_expectation_inside_the_null(dof: int) -> None:
     # noncentral t density of scipy (Boost); s^2 = 1 and leverage 1, so that the difference is t itself
@@ -223,6 +226,7 @@ def test_student_bet_wins_on_a_huge_difference() -> None:
         assert value > min(dof / 3, 100.0)
 
 
+@pytest.mark.long
 def test_student_bet_is_the_likelihood_ratio_it_says() -> None:
     # slow: the chi average of the mixture at z = rho X by scipy.integrate.quad
     for dof, past, t in itertools.product((3, 25, 400), (0.5, 2.5), (-1.0, 1.5, 3.0)):
