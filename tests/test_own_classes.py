@@ -277,11 +277,8 @@ class Bold(Bounded):
 
     name = "bold"
 
-    def form(self, *given):
-        return SubGaussian(self.sigma / 3).form(*given)
-
-    def level(self, *given):
-        return SubGaussian(self.sigma / 3).level(*given)
+    def tilts(self, seen):
+        return SubGaussian(self.sigma / 3).tilts(seen)
 
 
 @dataclass(frozen=True)
@@ -302,8 +299,8 @@ class NoVariance(Bounded):
 class NoNumber(Bounded):
     name = "no-number"
 
-    def form(self, *given):
-        return super().form(*given) * np.nan
+    def horizon(self, *given):
+        return super().horizon(*given) * np.nan
 
 
 @dataclass(frozen=True)
@@ -315,10 +312,10 @@ class Eager(Bounded):
 
 
 BAD_NOISES = {
-    Bold: r"the mean of the bet `form` is .* for results that are 0 or 1, but under its null the mean .* at most 1",
+    Bold: r"the mean of the bet .* is .* for results that are 0 or 1, but under its null the mean .* at most 1",
     NoSigma: "`sigma` is nan, but it must be a number above 0",
     NoVariance: "`variance` is 0 after 40 results an arm, but it must be a number above 0",
-    NoNumber: "`form` returns NaN, but bets must be log e-values",
+    NoNumber: "`horizon` returns NaN, but bets must be log e-values",
     Eager: "`horizon` bets where `need` is 0, but it must return 0 there",
 }
 

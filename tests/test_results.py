@@ -20,11 +20,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from expectations import row_table
 from roundwise import Binary, Bounded, DataError, Gaussian, InputError, Poisson, SubGaussian, UnknownVariance
 from roundwise.formats import readers
 from roundwise.ingest import Results, batch_of, read_results, record
-from roundwise.noise import bounded
 from roundwise.serialization import packed_numbers, unpacked_numbers
 
 ARMS = ["red", "blue", "green"]
@@ -654,22 +652,6 @@ def test_tables_of_values(tell):
     assert batch_of([wins]).table.counts.tolist() == [[3, 2], [0, 0], [0, 0]]
     assert batch_of([one, wins]).table.counts.tolist() == [[3, 2, 1, 0, 1], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
     assert batch_of([one, tell("arm,count,total\nred,5,2\n", noise)]).table is None
-
-
-def test_many_distinct_values_are_shared_between_points_which_only_lowers_bets(tell):
-    rng = np.random.default_rng(8)
-    table = [(arm, v) for arm, a in (("red", 4), ("blue", 2)) for v in rng.beta(a, 2, 6000).tolist()]
-    found = tell("arm,outcome\n" + "".join(f"{arm},{value!r}\n" for arm, value in table), Bounded(0, 1))
-    shared = batch_of([found]).table
-    assert shared.counts.shape == (3, 4096)
-    np.testing.assert_allclose(shared.counts.sum(axis=-1), found.counts, rtol=1e-12)
-    np.testing.assert_allclose(shared.counts @ shared.values, found.totals, rtol=1e-12)
-    exact, counts = row_table(*found.values)
-    for past in (3.0, 30.0, 300.0):
-        before = (0.6 * past, 0.4 * past, past, 0.5 * past, 0.3 * past, past)
-        true = bounded.bounded_difference_bet(*before, exact, counts[0], counts[1])
-        lower = bounded.bounded_difference_bet(*before, shared.values, shared.counts[0], shared.counts[1])
-        assert true - 1e-3 < lower <= true + 1e-9
 
 
 # --- size
