@@ -8,7 +8,6 @@ given the past (docs/why-the-guarantee-holds.md, Proposition 21).
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
 from roundwise.ingest import Results, Sketch, Start, batch_of, merge_sketches, sketches_from, whole_of
+from roundwise.messages import FileNote
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
 from roundwise.model.estimates import Past
 from roundwise.model.trial import advance, begin
@@ -208,7 +208,7 @@ class StudySummary:
     files: int = 0  # ever recorded, also those that were corrected or withdrawn
     short: tuple[Facts, ...] = ()  # rounds closed although results were missing
     more_short: int = 0  # beyond the ones that are kept
-    notes: tuple[str, ...] = ()  # about files
+    notes: tuple[FileNote, ...] = ()
     sums_only: bool = False  # whether a file told no rows where the noise model has use for them
     deviation: str | None = None  # how a round first differed from its plan
     agreement: Agreement | None = None  # None if it cannot be read
@@ -264,6 +264,7 @@ class StudySummary:
         """The facts as JSON."""
         return {
             **vars(self),
+            "notes": [each.values() for each in self.notes],
             "agreement": pack(self.agreement),
             "sketches": {title: each.payload() for title, each in self.sketches.items()},
         }
@@ -277,7 +278,7 @@ class StudySummary:
             files=int(payload["files"]),
             short=tuple(having(each, ("round", "came", "asked", "missing", "why")) for each in payload["short"]),
             more_short=int(payload["more_short"]),
-            notes=tuple(str(note) for note in payload["notes"]),
+            notes=tuple(map(FileNote.from_values, payload["notes"])),
             sums_only=bool(payload["sums_only"]),
             deviation=payload["deviation"],
             agreement=_read_agreement(payload["agreement"]),
@@ -383,33 +384,15 @@ def deals_rows(round: Round) -> bool:
     return any(each.lots is not None and each.parts > 1 for each in round.files)
 
 
-def with_notes(notes: tuple[str, ...], round: Round) -> tuple[str, ...]:
+def with_notes(notes: tuple[FileNote, ...], round: Round) -> tuple[FileNote, ...]:
     """The notes with those of the files of a round, each once; of too many the first of a repeated kind go."""
-    new = [note for each in round.files for note in each.notes]
-    found = list(dict.fromkeys((*notes, *new)))
-    kinds = Counter(map(_without_file, found))
+    found = list(dict.fromkeys((*notes, *(note for each in round.files for note in each.notes))))
+    kinds = Counter(each.kind for each in found)
     for note in found[:]:
-        if len(found) > MOST and kinds[_without_file(note)] > 1:
-            kinds[_without_file(note)] -= 1
+        if len(found) > MOST and kinds[note.kind] > 1:
+            kinds[note.kind] -= 1
             found.remove(note)
     return tuple(found[:MOST])
-
-
-def _without_file(note: str) -> str:
-    return kind_of(note.partition(": ")[2] or note)
-
-
-def kind_of(note: str) -> str:
-    """What a note says, whatever its numbers, and the arms in brackets.
-
-    >>> kind_of(": 12 rows of other arms were left out (old 7, older 5).")
-    ': 0 rows of other arms were left out ().'
-    >>> kind_of(": 1 row was recorded before and was skipped.")
-    ': 0 rows were recorded before and were skipped.'
-    """
-    plural = note.replace(" outcome is ", " outcomes are ")
-    plural = plural.replace("1 row was recorded before and was ", "1 rows were recorded before and were ")
-    return re.sub(r"\d+", "0", re.sub(r"\([^()]*\)", "()", plural))
 
 
 def sums_only(round: Round) -> bool:

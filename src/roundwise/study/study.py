@@ -22,6 +22,7 @@ from roundwise.formats.readers import columns_of
 from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
 from roundwise.ingest import Amounts, Earlier, Options, Results, Words, read_results
 from roundwise.ingest.duplicates import numbered_digest
+from roundwise.messages import FileNote
 from roundwise.model.batch import PARTS
 from roundwise.model.problem import check_whole_number
 from roundwise.noise import items_of
@@ -265,7 +266,7 @@ class Study:
             options=options,
             earlier=recorded_files(state, arms or settings.arms, options, before, replaces),
         )
-        recorded = self._where_recorded(state, results.digest)
+        recorded = self._recorded_round(state, results.digest)
         if recorded is None:
             return results
         renamed = replace(results, digest=numbered_digest(results.digest, file))
@@ -273,15 +274,16 @@ class Study:
             return renamed
         if not options.again:
             new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
+            where = f"as round {recorded}" if recorded else "after the decision"
             raise StudyStateError(
-                f"{results.name} is already recorded {recorded} (identical contents). Nothing changed."
+                f"{results.name} is already recorded {where} (identical contents). Nothing changed."
                 f"{new if results.ids is None else ' No id counts twice.'}"
             )
-        note = f"{results.name} has the same contents as a file recorded {recorded}, and was told as new results."
+        note = FileNote("same_contents", file=results.name, round=recorded)
         return replace(renamed, notes=(*results.notes, note))
 
-    def _where_recorded(self, state: State, digest: str) -> str | None:
-        """Where a file of these contents is recorded and not replaced, in words."""
+    def _recorded_round(self, state: State, digest: str) -> int | None:
+        """The round of a file of these contents that is recorded and not replaced; 0 after the decision."""
         number = state.holds(digest)
         if number is None and state.read_before is not None:
             told = self.store.find(self.name, f"file {digest}")
@@ -290,7 +292,7 @@ class Study:
                 number = told[-1].payload.get("round", 0)
         if number is None and any(each.digest == digest for _, each in state.later):
             number = 0
-        return None if number is None else f"as round {number}" if number else "after the decision"
+        return number
 
     # --- changes
 
