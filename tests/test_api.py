@@ -122,6 +122,7 @@ class TestVerbs:
         assert ask(url, "DELETE", "/api/v1/studies/taught")[0] == 204
         assert ask(url, "GET", "/api/v1/studies/taught")[0] == 404
 
+    @pytest.mark.long
     def test_a_plan(self, url):
         body = {key: value for key, value in NEW.items() if key != "seed"}
         body |= {"around": "30%", "leads": "20%", "runs": 40, "budget": 5000}
@@ -329,7 +330,7 @@ class TestEvents:
         create_study("a", question=BestArm(), arms=["x", "y"], noise=Binary(), storage=storage).close()
 
         async def work():
-            changes = events.Changes(storage, pause=0.01)
+            changes = events.ChangeFeed(storage, pause=0.01)
             assert changes._looking is None
             async with changes.by("a") as one, changes.by(None) as every, changes.by("b") as other:
                 while changes.looks < 2:
