@@ -71,7 +71,7 @@ class TestVerbs:
         assert headers["etag"] == f'"{found["digest"]}"' == f'"{told["digest"]}"'
         assert "forecast" in ask(url, "GET", f"{path}/forecast")[2]
         assert [each["file"] for each in found["files"]] == ["monday", "rows"]
-        assert [each["kind"] for each in entries(url, path)] == ["created", "asked", "told", "told", "counted"]
+        assert [each["kind"] for each in entries(url, path)] == ["created", "asked", "told", "told", "checkpoint"]
         assert ask(url, "GET", f"{path}/verify")[2]["sound"] is True
         for verb, body in {
             "note": {"text": "hello"},
@@ -112,7 +112,7 @@ class TestVerbs:
         assert ask(url, "POST", f"{study}/files", body, headers)[0] == 409  # no round is open
         ask(url, "POST", f"{study}/ask")
         assert ask(url, "POST", f"{study}/files", body, headers)[0] == 200
-        assert entries(url, study, "round_over")[0]["what"].endswith("nothing more comes")
+        assert entries(url, study, "round_closed")[0]["what"].endswith("nothing more comes")
 
     def test_what_is_taught(self, url):
         ask(url, "POST", "/api/v1/studies", NEW | {"name": "taught", "budget": 4000})
@@ -122,6 +122,7 @@ class TestVerbs:
         assert ask(url, "DELETE", "/api/v1/studies/taught")[0] == 204
         assert ask(url, "GET", "/api/v1/studies/taught")[0] == 404
 
+    @pytest.mark.long
     def test_a_plan(self, url):
         body = {key: value for key, value in NEW.items() if key != "seed"}
         body |= {"around": "30%", "leads": "20%", "runs": 40, "budget": 5000}
@@ -246,7 +247,7 @@ class TestOnce:
         for verb, body in (("note", {"text": "x"}), ("drop", {"arm": ARMS[1], "why": "x"}), ("end", {"why": "x"})):
             for _ in range(2):
                 assert ask(url, "POST", f"{study}/{verb}", body, {"Idempotency-Key": verb})[0] == 200
-        assert [each["kind"] for each in entries(url, study)[2:]] == ["noted", "dropped", "counted", "closed"]
+        assert [each["kind"] for each in entries(url, study)[2:]] == ["noted", "dropped", "checkpoint", "closed"]
 
     @pytest.mark.parametrize(
         ("verb", "body"),
@@ -329,7 +330,7 @@ class TestEvents:
         create_study("a", question=BestArm(), arms=["x", "y"], noise=Binary(), storage=storage).close()
 
         async def work():
-            changes = events.Changes(storage, pause=0.01)
+            changes = events.ChangeFeed(storage, pause=0.01)
             assert changes._looking is None
             async with changes.by("a") as one, changes.by(None) as every, changes.by("b") as other:
                 while changes.looks < 2:

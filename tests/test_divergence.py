@@ -115,6 +115,7 @@ def sandwich(question, answer, weights, means, family):
     return unit, -most.fun * unit
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", [BINARY, POISSON, EXPONENTIAL], ids=lambda family: type(family).__name__)
 @pytest.mark.parametrize("arms", [2, 3, 10, pytest.param(50, marks=pytest.mark.slow)])
 def test_it_is_optimal_by_scipy(family, arms):
@@ -191,6 +192,7 @@ def test_rates_of_a_few_per_cent():
 # ---------------------------------------------------------------- laws
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", [BINARY, POISSON, EXPONENTIAL], ids=lambda family: type(family).__name__)
 @pytest.mark.parametrize("arms", [2, 5, 20, pytest.param(50, marks=pytest.mark.slow)])
 def test_evidence_at_the_weights_is_one_over_the_complexity(family, arms):
@@ -316,13 +318,13 @@ def test_families(family):
     means = rng.uniform(0.05, 0.95, 500)
     to = rng.uniform(0.05, 0.95, 500)
     np.testing.assert_allclose(family.divergence(means, to - means), kl(family, means, to), rtol=1e-9, atol=1e-15)
-    first, second = family.bends(means, to - means)
+    first, second = family.derivatives(means, to - means)
     h = 1e-5
     point = (lambda t: to * np.exp(t)) if family is EXPONENTIAL else (lambda t: to + t)
     values = [kl(family, means, point(t)) for t in (-h, 0.0, h)]
     np.testing.assert_allclose(first, (values[2] - values[0]) / (2 * h), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(second, (values[2] - 2 * values[1] + values[0]) / h**2, rtol=1e-3, atol=1e-3)
     pull = rng.uniform(-0.3, 0.25, 500)
-    steps = family.steps(means, pull)
+    steps = family.solve_steps(means, pull)
     fine = np.isfinite(steps)
     np.testing.assert_allclose(steps[fine], (pull * family.variance(means + steps))[fine], rtol=1e-9)

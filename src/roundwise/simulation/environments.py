@@ -196,7 +196,7 @@ class FamilyArms(Arms):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.means):
-            self.family.inside(np.asarray(self.means))
+            self.family.clip_means(np.asarray(self.means))
 
     @property
     def family(self) -> Family:
@@ -216,8 +216,8 @@ class FamilyArms(Arms):
 
     def pull(self, rng: Generator, state: World, pulls: Floats, needs: Needs = "sums") -> tuple[Batch, World]:
         """One draw for the total of each arm."""
-        family = self.family.only(np.arange(self.arms)[:, None])
-        totals = family.drawn(rng, pulls.transpose(), state.means.transpose())
+        family = self.family.select_arms(np.arange(self.arms)[:, None])
+        totals = family.draw_totals(rng, pulls.transpose(), state.means.transpose())
         return Batch(pulls, totals.transpose()), state
 
     def pull_parts(
@@ -227,8 +227,8 @@ class FamilyArms(Arms):
         if needs != "sums":
             return super().pull_parts(rng, state, pulls, parts, partitions, needs)
         counts = split_counts(pulls, parts)
-        family = self.family.only(np.arange(self.arms).reshape(-1, *[1] * (counts.ndim - 2)))
-        totals = family.drawn(rng, counts.transpose(), state.means.transpose()[:, None])
+        family = self.family.select_arms(np.arange(self.arms).reshape(-1, *[1] * (counts.ndim - 2)))
+        totals = family.draw_totals(rng, counts.transpose(), state.means.transpose()[:, None])
         return _repartitioned(rng, self.noise, counts, totals, partitions), state
 
 
