@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from expectations import Array
+from roundwise.noise.bets import sub_gaussian_bet
 from roundwise.noise.binary import bernoulli_difference_bet, bernoulli_level_bet
-from roundwise.noise.bounded_products import bounded_difference_bet, bounded_level_bet
-from roundwise.noise.gaussian import capped_gaussian_bet, sub_gaussian_bet
+from roundwise.noise.bounded import bounded_difference_bet, bounded_level_bet
+from roundwise.noise.gaussian import capped_gaussian_bet
 from roundwise.noise.poisson import poisson_difference_bet, poisson_form_bet, poisson_level_bet
-from roundwise.noise.unknown_variance import student_bet
+from roundwise.noise.student import student_bet
 
 
 def scattered(name: str, shape: tuple[int, ...]) -> tuple[Callable[..., Array], list[Array]]:

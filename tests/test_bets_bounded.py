@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from expectations import TOLERANCE, Array, row_table
-from roundwise.noise import mixture
+from roundwise.noise import bets
 from roundwise.noise.binary import bernoulli_difference_bet
-from roundwise.noise.bounded_products import bounded_difference_bet, bounded_level_bet
+from roundwise.noise.bounded import bounded_difference_bet, bounded_level_bet
 
 # ---------------------------------------------------------------- bounded values
 
@@ -93,7 +93,7 @@ def test_bounded_bets_from_raw_rows(rows: int) -> None:
     noise = (sum(scatter) + m * (1 - m)) / 101
     v = noise * (2 / 50)
     up, down = b.size / (a.size + b.size), a.size / (a.size + b.size)
-    z, u, edges = 0.1 / math.sqrt(v), mixture.DRIFTS, mixture._EDGES
+    z, u, edges = 0.1 / math.sqrt(v), bets.DRIFTS, bets._EDGES
     right = np.log(edges[1:] / edges[:-1]) * np.exp(-u * u / 2 + u * z)
     wrong = np.log(edges[1:] / edges[:-1]) * np.exp(-u * u / 2 - u * z)
     terms = [0.02 + 0.98 * wrong.sum() / (right.sum() + wrong.sum())]

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from expectations import RATES, TOLERANCE, Array, binomial_pmf
-from roundwise.noise import mixture
+from roundwise.noise import bets
 from roundwise.noise.binary import bernoulli_difference_bet, bernoulli_level_bet
 from roundwise.noise.poisson import poisson_difference_bet, poisson_form_bet, poisson_level_bet
 
@@ -144,7 +144,7 @@ def test_poisson_form_bets_rise_with_what_counts_for_them() -> None:
 
 def test_poisson_form_bets_are_the_mixtures_they_say() -> None:
     # (1 + t f/n)^x exp(-t b) sample by sample, drift by drift: t stands for so many standard errors of the past
-    u, edges = mixture.DRIFTS, mixture._EDGES
+    u, edges = bets.DRIFTS, bets._EDGES
     prior = np.log(edges[1:] / edges[:-1])
     f, S, N, x, n, b = [2.0, -1.0, 0.5], [9, 4, 30], [10, 8, 60], [11, 3, 50], [12, 5, 80], 1.1
     rates = [(s + 0.5) / m for s, m in zip(S, N, strict=True)]
@@ -164,7 +164,7 @@ def test_poisson_form_bets_are_the_mixtures_they_say() -> None:
 def test_count_bets_are_the_mixtures_they_say() -> None:
     # direct products of the factors of the page of proofs, sample by sample, with math.fsum; weights as in the
     # long-double test, so the same tolerance
-    u, edges = mixture.DRIFTS, mixture._EDGES
+    u, edges = bets.DRIFTS, bets._EDGES
     prior = np.log(edges[1:] / edges[:-1])
 
     def mixed(z: float, log_factors: list[float]) -> float:

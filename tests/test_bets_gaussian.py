@@ -14,9 +14,10 @@ import pytest
 from scipy import integrate, special, stats
 
 from expectations import PAST_Z, SIZES, TOLERANCE, Array, binomial_pmf, panels
-from roundwise.noise import mixture, unknown_variance
-from roundwise.noise.gaussian import capped_gaussian_bet, sub_gaussian_bet
-from roundwise.noise.unknown_variance import student_bet
+from roundwise.noise import bets, student
+from roundwise.noise.bets import sub_gaussian_bet
+from roundwise.noise.gaussian import capped_gaussian_bet
+from roundwise.noise.student import student_bet
 
 # ---------------------------------------------------------------- sub-Gaussian
 
@@ -53,7 +54,7 @@ def slow_mixture(past: float, size: float, new: float, boldest: float = 64.0) ->
     edges = 4 * np.sinh(np.linspace(np.arcsinh(big(0.05)), np.arcsinh(big(11)), 21))
     prior = np.log(edges[1:] / edges[:-1])
     u = np.diff(edges) / prior
-    np.testing.assert_allclose(u.astype(float), mixture.DRIFTS, rtol=1e-12)
+    np.testing.assert_allclose(u.astype(float), bets.DRIFTS, rtol=1e-12)
     right, wrong = prior * np.exp(-u * u / 2 + u * big(past)), prior * np.exp(-u * u / 2 - u * big(past))
     total = right.sum() + wrong.sum()
     q = np.minimum(u * np.sqrt(big(size)), boldest)
@@ -190,12 +191,12 @@ def test_student_bet_rises_with_the_difference() -> None:
 
 def test_chi_rule_against_scipy_and_moments() -> None:
     for dof in (1, 2, 7, 40):  # scipy.special.roots_genlaguerre: an independent implementation
-        place, weight = special.roots_genlaguerre(unknown_variance.NODES, (dof - 1) / 2)
-        nodes, log_weights = unknown_variance.chi_rule(np.array([float(dof)]))
+        place, weight = special.roots_genlaguerre(student.NODES, (dof - 1) / 2)
+        nodes, log_weights = student.chi_rule(np.array([float(dof)]))
         np.testing.assert_allclose(nodes[0], np.sqrt(2 * place), rtol=1e-11)
         np.testing.assert_allclose(np.exp(log_weights[0]), weight / weight.sum(), rtol=1e-8)
     for dof in (1.0, 3.0, 1e3, 1e6):  # a Gauss rule of 8 nodes integrates powers 0 to 15 of X^2/2 exactly
-        nodes, log_weights = unknown_variance.chi_rule(np.array([dof]))
+        nodes, log_weights = student.chi_rule(np.array([dof]))
         for power in range(16):
             log_moment = special.gammaln((dof + 1) / 2 + power) - special.gammaln((dof + 1) / 2)
             log_sum = special.logsumexp(log_weights[0] + 2 * power * np.log(nodes[0] / math.sqrt(2)))
@@ -206,7 +207,7 @@ def test_chi_rule_errs_on_the_safe_side() -> None:
     # E_0 exp(q rho x) = 0F1((dof + 1)/2; q^2 x^2/4), by its series; the rule's average must not exceed exp(q^2/2)
     j = np.arange(6000.0)[:, None]
     for dof in (1.0, 2.0, 9.0, 100.0, 1000.0):
-        nodes, log_weights = unknown_variance.chi_rule(np.array([dof]))
+        nodes, log_weights = student.chi_rule(np.array([dof]))
         half = (dof + 1) / 2
         for q in (0.01, 0.3, 1.0, 4.0, 15.0, 64.0):
             y = q * nodes[0]

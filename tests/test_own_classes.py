@@ -277,11 +277,11 @@ class Bold(Bounded):
 
     name = "bold"
 
-    def form(self, *given):
-        return SubGaussian(self.sigma / 3).form(*given)
+    def form_bet(self, *given):
+        return SubGaussian(self.sigma / 3).form_bet(*given)
 
-    def level(self, *given):
-        return SubGaussian(self.sigma / 3).level(*given)
+    def level_bet(self, *given):
+        return SubGaussian(self.sigma / 3).level_bet(*given)
 
 
 @dataclass(frozen=True)
@@ -302,24 +302,24 @@ class NoVariance(Bounded):
 class NoNumber(Bounded):
     name = "no-number"
 
-    def form(self, *given):
-        return super().form(*given) * np.nan
+    def form_bet(self, *given):
+        return super().form_bet(*given) * np.nan
 
 
 @dataclass(frozen=True)
 class Eager(Bounded):
     name = "eager"
 
-    def horizon(self, known, batch, pieces, need, rho, eta):
-        return super().horizon(known, batch, pieces, np.maximum(need, 1.0), rho, eta)
+    def budget_bet(self, known, batch, pieces, need, rho, eta):
+        return super().budget_bet(known, batch, pieces, np.maximum(need, 1.0), rho, eta)
 
 
 BAD_NOISES = {
-    Bold: r"the mean of the bet `form` is .* for results that are 0 or 1, but under its null the mean .* at most 1",
+    Bold: r"the mean of the bet `form_bet` is .* for results that are 0 or 1, but under its null the mean .* at most 1",
     NoSigma: "`sigma` is nan, but it must be a number above 0",
     NoVariance: "`variance` is 0 after 40 results an arm, but it must be a number above 0",
-    NoNumber: "`form` returns NaN, but bets must be log e-values",
-    Eager: "`horizon` bets where `need` is 0, but it must return 0 there",
+    NoNumber: "`form_bet` returns NaN, but bets must be log e-values",
+    Eager: "`budget_bet` bets where `need` is 0, but it must return 0 there",
 }
 
 

@@ -29,8 +29,8 @@ from roundwise.model.estimates import Estimates, FormEstimate, Past
 from roundwise.model.problem import Problem
 from roundwise.model.random_partition import PartitionRows
 from roundwise.model.trial import advance, begin
-from roundwise.noise import PairedBinary, PairedBounded, PairedNormal, items_of, with_items, without_items
-from roundwise.noise.budget_bets import binomial_horizon_bet
+from roundwise.noise import PairedBinary, PairedBounded, PairedNormal
+from roundwise.noise.budget_bets import binomial_budget_bet
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.rules.eprocess import bounds
 from roundwise.rules.eprocess.above import AboveEProcess, AboveWealth
@@ -66,7 +66,7 @@ def log_bet(noise, past, values, margin=0.0, need=3.0, table=False):
     """log e for "the first arm exceeds the second by the margin", after one batch of the past."""
     known, pieces = known_of(noise, batch_of(past, table=table)), PAIR._replace(offsets=np.array([margin]))
     forecast = FormEstimate(pieces, np.zeros(1), np.ones(1))
-    return float(noise.form(known, batch_of(values, table=table), forecast, np.array([need]))[0])
+    return float(noise.form_bet(known, batch_of(values, table=table), forecast, np.array([need]))[0])
 
 
 def test_sums_of_pairs_are_those_of_a_loop():
@@ -131,8 +131,8 @@ def test_ties_do_not_count_without_a_margin():
 def test_towards_a_budget_it_is_mcnemars_law():
     new = [[1, 0]] * 9 + [[0, 1]] * 3 + [[1, 1]] * 20
     known, need, rho = known_of(PairedBinary()), np.array([2.5]), np.array([0.4])
-    found = PairedBinary().horizon(known, batch_of(new), PAIR, need, rho, 0.2)
-    assert float(found[0]) == pytest.approx(float(binomial_horizon_bet(9, 12, 0.0, 2.5, 0.4, 0.2)))
+    found = PairedBinary().budget_bet(known, batch_of(new), PAIR, need, rho, 0.2)
+    assert float(found[0]) == pytest.approx(float(binomial_budget_bet(9, 12, 0.0, 2.5, 0.4, 0.2)))
 
 
 def test_normal_differences_are_one_sample():
@@ -143,7 +143,7 @@ def test_normal_differences_are_one_sample():
              for d in (past[:, 0] - past[:, 1], new[:, 0] - new[:, 1])]  # fmt: skip
     before = Past.none((1,)).plus(apart[0])
     known = Estimates(before, before.means, noise.variance(before))
-    expected = noise.level(known, apart[1], 0.1, np.array([True]), np.array([3.0]))
+    expected = noise.level_bet(known, apart[1], 0.1, np.array([True]), np.array([3.0]))
     assert log_bet(PairedNormal(), past, new, 0.1) == pytest.approx(float(expected[0]))
 
 
@@ -293,12 +293,12 @@ def test_arms_that_leave_or_join_do_not_raise_the_mean_over_true_nulls():
 
 def test_models_with_and_without_items():
     for noise in (Binary(), Bounded(1, 5), UnknownVariance()):
-        assert items_of(noise) is None
-        assert items_of(with_items(noise)) is not None
-        assert without_items(with_items(noise)) == noise
-        assert with_items(with_items(noise)) == with_items(noise)
+        assert not noise.shares_items
+        assert noise.with_items().shares_items
+        assert noise.with_items().without_items() == noise
+        assert noise.with_items().with_items() == noise.with_items()
     with pytest.raises(InputError, match="no bets on items"):
-        with_items(SubGaussian(1.0))
+        SubGaussian(1.0).with_items()
 
 
 def test_what_has_no_bet_on_items_is_refused():

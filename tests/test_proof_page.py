@@ -28,14 +28,14 @@ from roundwise.noise import (
     Poisson,
     SubGaussian,
     UnknownVariance,
+    bets,
     binary,
     bounded,
     gaussian,
-    mixture,
     poisson,
-    unknown_variance,
+    student,
 )
-from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
+from roundwise.noise.bets import DRIFTS, cash_and_scale, log_stake
 from roundwise.policies import wager
 from roundwise.policies.base import whole
 from roundwise.questions.base import pairs
@@ -51,7 +51,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "why-the-guarantee-holds.md").read_
 LADDER = intervals._ladder(3.0)  # B = e^3
 STEPS = 1.2 * math.sqrt(6.0) * np.exp(-0.4 * np.arange(30))
 SHARES = np.log((1 + np.arange(30) / 5) ** -2.0 / ((1 + np.arange(30) / 5) ** -2.0).sum())
-MODELS = (binary, bounded, gaussian, poisson, unknown_variance)
+MODELS = (bets, binary, bounded, gaussian, poisson, student)
 BETS = {name for module in MODELS for name in vars(module) if name.endswith("_bet")}
 
 
@@ -111,15 +111,15 @@ def _slopes_at_ten() -> np.ndarray:
             (0.5, 2),
         ),
         ("and $0.7$ more", above.ROOM, 0.7),
-        ("at least $0.02$, in every bet", mixture.CASH_FLOOR, 0.02),
-        ("at most 95 % of the way to a factor of 0", mixture.EDGE, 0.95),
-        (r"q_k = \min(u_k\sqrt{\hat v/v}, 64)", mixture.BOLDEST, 64),
-        (r"clipped to $\pm60$", mixture.clipped_z(np.array([1e9]), np.ones(1))[0], 60),
+        ("at least $0.02$, in every bet", bets.CASH_FLOOR, 0.02),
+        ("at most 95 % of the way to a factor of 0", bets.EDGE, 0.95),
+        (r"q_k = \min(u_k\sqrt{\hat v/v}, 64)", bets.BOLDEST, 64),
+        (r"clipped to $\pm60$", bets.clipped_z(np.array([1e9]), np.ones(1))[0], 60),
         ("20 drifts", DRIFTS.size, 20),
         ("from 0.44 to 40.8", round(float(DRIFTS[0]), 2), 0.44),
         ("from 0.44 to 40.8", round(float(DRIFTS[-1]), 1), 40.8),
-        (r"$q_k\le1.4\sqrt{\nu+1}$", unknown_variance.BOLD, 1.4),
-        ("Gauss rule of $N=8$ points", unknown_variance.NODES, 8),
+        (r"$q_k\le1.4\sqrt{\nu+1}$", student.BOLD, 1.4),
+        ("Gauss rule of $N=8$ points", student.NODES, 8),
         ("lowered by $10^{-10}$", gaussian._SLACK, 1e-10),
         ("A *seed* of 53 bits", api.SEED_BITS, 53),
         ("of 30 sizes of bets", LADDER[0].size, 30),
@@ -148,7 +148,7 @@ def test_every_bet_that_is_named_exists_and_every_bet_is_named() -> None:
     named = set(re.findall(r"`(\w+_bet)`", PAGE))
     assert named <= BETS
     level = {name for name in BETS if name.endswith("_level_bet")}
-    steady = {name for name in BETS if name.startswith("steady_")}
+    steady = {name for name in BETS if name.startswith("fixed_size_")}
     assert BETS - level - steady <= named
 
 
@@ -190,9 +190,9 @@ def test_no_bet_loses_more_than_98_percent() -> None:
     table = np.stack([n[:2] - now[:2], now[:2]], axis=-1)
     squares = (before[0], before[0], n_past[0], before[1], before[1], n_past[1])
     found = [
-        gaussian.sub_gaussian_bet(far, v, new, w),
+        bets.sub_gaussian_bet(far, v, new, w),
         gaussian.capped_gaussian_bet(far, v, new, w, need),
-        unknown_variance.student_bet(far, v, w, new, need, need, dof),
+        student.student_bet(far, v, w, new, need, need, dof),
         binary.bernoulli_difference_bet(*pair, margin),
         binary.bernoulli_level_bet(before[0], n_past[0], now[0], n[0], level, margin > 0),
         bounded.bounded_difference_bet(*squares, [0.0, 1.0], table[0], table[1], margin),
@@ -229,7 +229,7 @@ def test_products_of_t_bets_that_share_a_variance_gain() -> None:
     low, high = math.log(1e-3), math.log(8.0)
     s2 = np.exp(low + (x + 1) / 2 * (high - low))
     density = stats.chi2.pdf(50 * s2, 50) * 50 * s2 * (high - low) / 2 * weights
-    given = (np.exp(unknown_variance.student_bet(1.0, 1.0, 1.0, z, s2[:, None], 1.0, 50)) * w).sum(axis=1) / w.sum()
+    given = (np.exp(student.student_bet(1.0, 1.0, 1.0, z, s2[:, None], 1.0, 50)) * w).sum(axis=1) / w.sum()
     mean = [float((given**arms * density).sum()) for arms in (0, 1, 2, 3, 10)]
     assert mean[:4] == pytest.approx([1.0, 1.0, 1.009, 1.030], abs=0.0005)
     assert math.log10(mean[4]) == pytest.approx(math.log10(4e24), abs=0.05)
@@ -417,7 +417,7 @@ def test_big_bets() -> None:
         rho = t / math.sqrt(nu + t * t)
         bound = math.log(0.98) + q * rho * math.sqrt(nu + 1) * (1 - 1 / (nu + 1)) - q * q / 2
         assert rho * math.sqrt(nu + 1) >= min(t, math.sqrt(nu)) / math.sqrt(2)
-        assert unknown_variance.student_bet(70.0, 1.0, 1.0, t / ratio, 1.0, 1 / ratio**2, nu) >= bound - 1e-9
+        assert student.student_bet(70.0, 1.0, 1.0, t / ratio, 1.0, 1 / ratio**2, nu) >= bound - 1e-9
 
     # all others grow with the square root of the samples, at least, once these are many
     def gains(n: float) -> list[float]:
@@ -425,7 +425,7 @@ def test_big_bets() -> None:
         return [
             float(np.ravel(each)[0])
             for each in (
-                gaussian.sub_gaussian_bet(0.1, 2 / n, 0.1, 4 / n),
+                bets.sub_gaussian_bet(0.1, 2 / n, 0.1, 4 / n),
                 binary.bernoulli_difference_bet(0.6 * n, n, 0.5 * n, n, 0.6 * n, n, 0.5 * n, n, 0.05),
                 binary.bernoulli_level_bet(0.6 * n, n, 0.6 * n, n, 0.55, True),
                 bounded.bounded_difference_bet(

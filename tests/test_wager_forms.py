@@ -24,7 +24,7 @@ from roundwise.arrays import tree_map
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.trial import advance, begin
-from roundwise.noise import gaussian, unknown_variance
+from roundwise.noise import bets, student
 from roundwise.noise.binary import bernoulli_difference_bet
 from roundwise.questions.base import Halfspaces
 from roundwise.rules.eprocess.rule import EProcessRule
@@ -138,9 +138,9 @@ class TestUnknownVariance:
         """The negative control: the same world with the deviation that forms of several arms have."""
 
         def pooled(self, form, value, leverage):
-            return self._tilt(value, leverage, *self._pooled(form.places[0][0] % self.seen.counts.shape[-1]))
+            return self._log_factor(value, leverage, *self._pooled(form.places[0][0] % self.data.counts.shape[-1]))
 
-        monkeypatch.setattr(unknown_variance.StudentPartBets, "forms", pooled)
+        monkeypatch.setattr(student._StudentPartBets, "forms", pooled)
         with pytest.raises(AssertionError):
             self.test_levels_and_unequal_deviations(30)
 
@@ -160,11 +160,11 @@ class TestUnknownVariance:
         known = estimate_from(seen, problem.noise.variance(seen), False)
         pieces = MIXED.halfspaces(np.ones(4, dtype=bool), 4)
         forecast = known.forecast(pieces)
-        logs = problem.noise.form(known, batch, forecast, np.full(4, 3.0))
+        logs = problem.noise.form_bet(known, batch, forecast, np.full(4, 3.0))
         means = batch.totals / batch.counts
         for p, (form, level) in enumerate(zip(MIXED.forms, MIXED.levels, strict=True)):
             square, dof = (batch.scatter[2] / 4, 4.0) if p == 1 else (batch.scatter.sum() / 25, 25.0)
-            expected = unknown_variance.student_bet(
+            expected = student.student_bet(
                 form @ (past.totals / 20) - level,
                 past.scatter.sum() / 76,
                 (form**2 / 20).sum(),
@@ -210,14 +210,12 @@ class TestAlone:
         seen = Past.none((4,)).plus(Batch(counts, won))
         known = estimate_from(seen, problem.noise.variance(seen), False)
         forecast = known.forecast(MIXED.halfspaces(np.ones(4, dtype=bool), 4))
-        logs = problem.noise.form(known, Batch(counts, won), forecast, np.full(4, 9.0))
+        logs = problem.noise.form_bet(known, Batch(counts, won), forecast, np.full(4, 9.0))
         assert logs[0] == bernoulli_difference_bet(30, 200, 8, 200, 30, 200, 8, 200, 0.1)
         means = MIXED.forms @ (won / counts) - MIXED.levels
         for p in (1, 2, 3):
             spread = 0.25 * (MIXED.forms[p] ** 2 / 200).sum()
-            assert logs[p] == pytest.approx(
-                float(gaussian.sub_gaussian_bet(means[p], spread, means[p], spread)), abs=1e-12
-            )
+            assert logs[p] == pytest.approx(float(bets.sub_gaussian_bet(means[p], spread, means[p], spread)), abs=1e-12)
 
 
 def test_every_candidate_of_every_question_has_its_forms_packed_alike():

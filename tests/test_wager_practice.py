@@ -29,8 +29,7 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch, ValueTable, join_parts
 from roundwise.model.trial import advance, begin, final_answer
-from roundwise.noise import gaussian
-from roundwise.noise.binary import hypergeometric
+from roundwise.noise import bets, gaussian
 from roundwise.rules.eprocess.rule import EProcessRule
 from test_wager import (
     SIGMA_1,
@@ -177,7 +176,7 @@ class TestFirstBatch:
                 ends = np.cumsum(np.stack([np.zeros_like(wins), *cut(plan)]), axis=0)
                 before = np.clip(ends - first, 0.0, wins)
                 if not in_order:  # dealt at random
-                    drawn = hypergeometric(rng, np.stack(cut(plan))[:, :, None], wins[:, None], 1)[:, :, 0]
+                    drawn = Binary().draw_part_totals(rng, np.stack(cut(plan))[:, :, None], wins[:, None], 1)[:, :, 0]
                     before = np.cumsum(np.concatenate([np.zeros((1, *wins.shape)), drawn]), axis=0)
                 return join_parts([Batch(n, won) for n, won in zip(cut(plan), np.diff(before, axis=0), strict=True)])
 
@@ -388,7 +387,7 @@ class TestNoiseModels:
         """
         past = (5.5, 1.0, 0.0, 30.0)  # 5.5 standard errors, then a difference of exactly 0
         assert gaussian.capped_gaussian_bet(*past, 0.2) == 0.2  # all that was needed, for certain
-        assert gaussian.sub_gaussian_bet(*past) < 0
+        assert bets.sub_gaussian_bet(*past) < 0
 
 
 def bets_by_rival(problem, policy, world, won, batches, seed):

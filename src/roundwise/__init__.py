@@ -25,7 +25,6 @@ from roundwise.noise import (
     Poisson,
     SubGaussian,
     UnknownVariance,
-    with_items,
 )
 from roundwise.policies import PET, Chances, OptBBAI, Policy, Rage, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
 from roundwise.questions import (
@@ -155,5 +154,4 @@ __all__ = [
     "simulate",
     "study_log",
     "verify_study",
-    "with_items",
 ]

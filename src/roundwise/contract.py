@@ -19,7 +19,7 @@ from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values
 from roundwise.model.problem import Problem
 from roundwise.model.spec import ROOMS, Kind, missing_from
 from roundwise.model.trial import begin
-from roundwise.noise import Noise, items_of, known_sigma, range_of_means
+from roundwise.noise import Noise
 from roundwise.policies import Policy
 from roundwise.policies.limited import without_limits
 from roundwise.questions import Question
@@ -179,7 +179,7 @@ def check_answer(question: Question, names: list[str] | tuple[str, ...], answer:
 def _instances(question: Question, problem: Problem) -> Floats:
     """Means that have many different answers: in order, with one arm moved, all near either end of the range. (R, K)"""
     arms, rng = problem.arms, np.random.default_rng(1)
-    low, high = range_of_means(problem.noise)
+    low, high = problem.noise.mean_range
     middle = level_of(question) or 0.0
     low = low if math.isfinite(low) else min(middle, high) - 1.0
     high = high if math.isfinite(high) else max(middle, low) + 1.0
@@ -248,14 +248,14 @@ def _disjoint(sets: list[set[bytes]]) -> Iterator[set[bytes]]:
 def check_noise(noise: Noise) -> None:
     """Its constants are numbers, and its bets are numbers whose mean is at most 1 wherever that can be computed."""
     what, outcome = f"noise model '{noise.name}'", noise.outcome
-    sigma = known_sigma(noise)
+    sigma = noise.known_sigma
     if sigma is not None and not (sigma > 0 and math.isfinite(sigma)):
         refuse(what, f"`sigma` is {sigma:g}", "it must be a number above 0, or raise an InputError where there is none")
     if noise.needs not in ("sums", "squares", "rows"):
         refuse(what, f"`needs` is {_shown(noise.needs)}", "it must be 'sums', 'squares' or 'rows'")
     if not outcome.low < outcome.high:
         refuse(what, f"`outcome` lies between {outcome.low:g} and {outcome.high:g}", "the first must be smaller")
-    if items_of(noise) is not None:
+    if noise.shares_items:
         return
     low, width = outcome.low if math.isfinite(outcome.low) else 0.0, 1.0
     if math.isfinite(outcome.high):
@@ -287,21 +287,24 @@ def _check_bets(noise: Noise, what: str, low: float, width: float, rate: float, 
     forecast = FormEstimate(one, form_values(past.means, one), np.full((runs, 1), 0.05))
     drifts = np.full((1, 1, 1), 2.0)
     bets: dict[str, tuple[Floats, Floats]] = {
-        "form": (noise.form(known, batch, forecast, need), noise.form(known, batch, forecast, 0 * need)),
-        "horizon": (
-            noise.horizon(known, batch, one, need, np.full((runs, 1), 0.5), 0.2),
-            noise.horizon(known, batch, one, 0 * need, np.full((runs, 1), 0.5), 0.2),
+        "form_bet": (noise.form_bet(known, batch, forecast, need), noise.form_bet(known, batch, forecast, 0 * need)),
+        "budget_bet": (
+            noise.budget_bet(known, batch, one, need, np.full((runs, 1), 0.5), 0.2),
+            noise.budget_bet(known, batch, one, 0 * need, np.full((runs, 1), 0.5), 0.2),
         ),
-        "steady": (noise.steady(past, batch, one, many, drifts)(np.zeros((runs, 1)))[0], np.zeros((runs, 1))),
+        "fixed_size_bet": (
+            noise.fixed_size_bet(past, batch, one, many, drifts)(np.zeros((runs, 1)))[0],
+            np.zeros((runs, 1)),
+        ),
     }
     for above in (True, False):
         sides, wanted = np.full(rows.shape, above), np.full(rows.shape, 3.0)
-        bets[f"level ({'above' if above else 'below'})"] = (
-            noise.level(known, batch, level, sides, wanted),
-            noise.level(known, batch, level, sides, 0 * wanted),
+        bets[f"level_bet ({'above' if above else 'below'})"] = (
+            noise.level_bet(known, batch, level, sides, wanted),
+            noise.level_bet(known, batch, level, sides, 0 * wanted),
         )
     for name, (logs, idle) in bets.items():
-        logs = _of_runs(what, name, logs, rows.shape if name.startswith("level") else (runs, 1))
+        logs = _of_runs(what, name, logs, rows.shape if name.startswith("level_bet") else (runs, 1))
         if np.isnan(logs).any():
             refuse(what, f"`{name}` returns NaN", "bets must be log e-values, and 0 where no bet is possible")
         if np.any(idle):
@@ -326,10 +329,10 @@ def check_policy(policy: Policy, problem: Problem) -> None:
     for runs in ((), (3,)):
         check_plan(what, policy.first(problem, runs), (*runs, problem.arms))
     check_doubt(what, policy.stopping.doubt(problem))
-    if problem.noise.needs != "rows" and items_of(problem.noise) is None:
+    if problem.noise.needs != "rows" and not problem.noise.shares_items:
         trial = begin(problem, policy, (3,))
         pulls = trial.plan.pulls
-        low, high = range_of_means(problem.noise)
+        low, high = problem.noise.mean_range
         value = float(np.clip(0.0, low, high))
         batch = Batch(pulls, pulls * value, pulls)
         kept = policy.stopping.fold(problem, trial.kept, trial.plan, batch)

@@ -32,7 +32,7 @@ from roundwise.ingest.row_ids import (
 )
 from roundwise.ingest.row_store import Spool
 from roundwise.ingest.shared_items import Sketch, Watch
-from roundwise.noise import Noise, items_of
+from roundwise.noise import Noise
 from roundwise.serialization import Hashes
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
@@ -229,7 +229,7 @@ class RowLines(_Checked):
 
     def _refuse_old_items(self, cells: Cells, items: Hashes | None) -> None:
         """Where arms are compared on items, one that was used before is known: it is no new chance."""
-        if items is None or items_of(self._noise) is None:
+        if items is None or not self._noise.shares_items:
             return
         old = self._earlier.known(items)
         new = ~self._earlier.has(with_arm(items, cells.arms)) if not self._options.again else np.ones_like(old)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,30 +15,44 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Bools, Floats, sum_rows, total, zeros
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
-from roundwise.noise.base import Needs, Outcome, Scale, Steady
-from roundwise.noise.bet_forms import (
+from roundwise.noise.base import FixedSizeBet, Noise, Outcome, Scale
+from roundwise.noise.bets import (
+    DRIFTS,
+    EDGE,
     MOST,
-    centre,
-    counted,
-    of_arm,
+    bet_where_needed,
+    clipped_z,
+    common_mean,
+    flatten,
+    in_range,
+    is_pair,
+    log_mixture,
     pair_sums,
-    pairs_among,
-    parted,
-    placed,
-    singles_among,
-    totalled,
+    single_arms,
+    split_mean,
+    take_arm,
+    valid_totals,
 )
-from roundwise.noise.bounded import Bounded
-from roundwise.noise.budget_bets import binomial_horizon_bet, hypergeometric_horizon_bet
-from roundwise.noise.gaussian import GaussianPartBets, sub_gaussian_form, sub_gaussian_level
-from roundwise.noise.mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
-from roundwise.noise.parts import ArmPlaces, Index, PartBets, PartForm, PartsData, Tilt, either, product_of, sums_at
+from roundwise.noise.bounded import Bounded, ZeroOneDifferences, zero_one_counts
+from roundwise.noise.budget_bets import binomial_budget_bet, hypergeometric_budget_bet
+from roundwise.noise.crossed import ITEMS, CrossedNoise, at_pairs
+from roundwise.noise.parts import (
+    GaussianPartBets,
+    Index,
+    LogFactor,
+    PartBets,
+    PartForm,
+    PartsData,
+    arm_sums,
+    choose_factor,
+    product_factor,
+)
 from roundwise.questions.base import Halfspaces
 from roundwise.solvers.families import BinaryFamily, Family
 
 
 @dataclass(frozen=True)
-class Binary:
+class Binary(Noise):
     """Outcomes that are 0 or 1.
 
     >>> Binary().sigma
@@ -46,7 +60,6 @@ class Binary:
     """
 
     name: ClassVar[str] = "binary"
-    needs: ClassVar[Needs] = "sums"
     sigma: ClassVar[float] = 0.5  # half the range (Hoeffding's lemma)
     outcome: ClassVar[Outcome] = Outcome(
         0.0,
@@ -57,7 +70,7 @@ class Binary:
     )
     words: ClassVar[str] = "Results are 0 or 1."
     flags: ClassVar[tuple[str, ...]] = ("--binary",)
-    law: ClassVar[str] = "binary"
+    law: ClassVar[Literal["binary", "poisson"] | None] = "binary"
     family: ClassVar[Family] = BinaryFamily()
 
     def variance(self, past: Past) -> Floats:
@@ -71,60 +84,73 @@ class Binary:
         rates = (past.totals + 0.5) / (past.counts + 1.0)
         return rates * (1.0 - rates)
 
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
+    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """Two rates, an offset apart; for another form the sub-Gaussian bet."""
         pieces = forecast.pieces
-        pair = pairs_among(pieces) & (np.abs(pieces.offsets) < 1)
+        pair = is_pair(pieces) & (np.abs(pieces.offsets) < 1)
         logs = zeros(need.shape)
         if not pair.all():
-            logs = sub_gaussian_form(self.sigma, batch, forecast, np.where(pair, 0.0, need))
+            logs = super().form_bet(known, batch, forecast, np.where(pair, 0.0, need))
         if pair.any():
             sums = pair_sums(known.past, batch, pieces)
-            logs = logs + placed(bernoulli_difference_bet, np.where(pair, need, 0.0), *sums, pieces.offsets)
+            logs = logs + bet_where_needed(bernoulli_difference_bet, np.where(pair, need, 0.0), *sums, pieces.offsets)
         return logs
 
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A binomial against the level; at 0 or 1, where it has none, the sub-Gaussian bet."""
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
-        logs = placed(bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
+        logs = bet_where_needed(bernoulli_level_bet, need, *sums, np.asarray(level), np.asarray(above))
         edge = np.where((np.asarray(level) > 0) & (np.asarray(level) < 1), 0.0, need)
-        return logs + sub_gaussian_level(self.sigma, known, batch, level, above, edge) if edge.any() else logs
+        return logs + super().level_bet(known, batch, level, above, edge) if edge.any() else logs
+
+    def with_items(self) -> Noise:
+        """Return the model for arms that are tried on the same items."""
+        return PairedBinary()
 
     def scale(self, counts: Floats, totals: Floats) -> Scale:
         """Log odds."""
         yes, no = totals + 0.5, counts - totals + 0.5
         return Scale(np.log(yes / no), 1 / yes + 1 / no, lambda odds: np.asarray(1 / (1 + np.exp(-odds))), 2.0)
 
-    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-        """Totals of parts given the total of all rows: how many ones fall in each is hypergeometric."""
-        return hypergeometric(rng, counts, totals, dealings)
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw how many ones fall in each part of a random order of the rows: hypergeometric."""
+        shape = (counts.shape[1], partitions, *counts.shape[3:])
+        ones = np.broadcast_to(totals, shape).astype(np.int64)
+        rows = np.broadcast_to(sum_rows(counts), shape).astype(np.int64)
+        found = np.empty((counts.shape[0], *shape))
+        for part, size in enumerate(np.broadcast_to(counts, found.shape).astype(np.int64)):
+            drawn = rng.hypergeometric(ones, rows - ones, size)
+            found[part] = drawn
+            ones, rows = ones - drawn, rows - size
+        return found
 
-    def tilts(self, seen: PartsData) -> PartBets:
-        """Bets of one size on parts."""
-        return BinaryPartBets(seen)
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return bets of one size on parts."""
+        return _BinaryPartBets(data)
 
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
         """As values in [0, 1], of which only two occur."""
-        table = ValueTable(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
-        return Bounded(0.0, 1.0).steady(past, batch._replace(table=table), pieces, units, drifts)
+        return Bounded(0.0, 1.0).fixed_size_bet(past, _with_table(batch), pieces, units, drifts)
 
-    def horizon(
+    def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
         """Exact for two rates without a margin and for one rate; one drift for other forms (14b, 14c, 16)."""
-        pair = pairs_among(pieces) & (pieces.offsets == 0)
-        single, arm, factor = singles_among(pieces)
+        pair = is_pair(pieces) & (pieces.offsets == 0)
+        single, arm, factor = single_arms(pieces)
         level = pieces.offsets / np.where(single, factor, 1.0)
         single = single & (level > 0) & (level < 1)
         logs: Floats = zeros(need.shape)
         if pair.any():
-            logs = self.odds_horizon(batch, pieces, np.where(pair, need, 0.0), rho, eta)
+            logs = self.odds_budget_bet(batch, pieces, np.where(pair, need, 0.0), rho, eta)
         if single.any():
-            won, count = of_arm(batch.totals, arm), of_arm(batch.counts, arm)
+            won, count = take_arm(batch.totals, arm), take_arm(batch.counts, arm)
             won, tau = np.where(factor > 0, won, count - won), np.where(factor > 0, level, 1.0 - level)
             odds = np.log(np.where(single, tau, 0.5)) - np.log1p(-np.where(single, tau, 0.5))
-            logs = logs + placed(
-                partial(binomial_horizon_bet, eta=eta),
+            logs = logs + bet_where_needed(
+                partial(binomial_budget_bet, eta=eta),
                 np.where(single, need, 0.0),
                 won,
                 count,
@@ -134,15 +160,49 @@ class Binary:
             )
         rest = np.where(pair | single, 0.0, need)
         if (rest > 0).any():
-            table = ValueTable(np.array([0.0, 1.0]), np.stack([batch.counts - batch.totals, batch.totals], axis=-1))
-            logs = logs + Bounded(0.0, 1.0).horizon(known, batch._replace(table=table), pieces, rest, rho, eta)
+            logs = logs + Bounded(0.0, 1.0).budget_bet(known, _with_table(batch), pieces, rest, rho, eta)
         return logs
 
-    def odds_horizon(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
+    def odds_budget_bet(self, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float) -> Floats:
         """The log odds of the first arm exceed those of the second by the offset: exact (Proposition 14b). (P)"""
         pulls = np.broadcast_to(np.asarray(rho), need.shape)
         each = [arm_of(values, pieces, s) for s in (0, 1) for values in (batch.totals, batch.counts)]
-        return placed(partial(hypergeometric_horizon_bet, eta=eta), need, *each, pieces.offsets, need, pulls)
+        return bet_where_needed(partial(hypergeometric_budget_bet, eta=eta), need, *each, pieces.offsets, need, pulls)
+
+
+def _with_table(batch: Batch) -> Batch:
+    """The batch with how often each of 0 and 1 occurred."""
+    counts = np.stack([batch.counts - batch.totals, batch.totals], axis=-1)
+    return batch._replace(table=ValueTable(np.array([0.0, 1.0]), counts))
+
+
+@dataclass(frozen=True)
+class PairedBinary(CrossedNoise, Binary):
+    """0/1 results on shared items: between two arms only the items count that one got right and the other wrong."""
+
+    name: ClassVar[str] = "paired-binary"
+    words: ClassVar[str] = f"{Binary.words} {ITEMS}"
+    differences: ClassVar[Noise] = ZeroOneDifferences()
+
+    def without_items(self) -> Noise:
+        """Return the model for arms that have items of their own."""
+        return Binary()
+
+    def budget_bet(
+        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
+    ) -> Floats:
+        """Exact for two arms without a margin: each wins half of the items that tell them apart (Proposition 26)."""
+        exact = is_pair(pieces) & (pieces.offsets == 0) & (batch.pairs is not None)
+        logs = super().budget_bet(known, batch, pieces, np.where(exact, 0.0, need), rho, eta)
+        if batch.pairs is None or not exact.any():
+            return logs
+        between = at_pairs(batch.pairs, batch.counts.shape[-1], pieces)
+        assert between.scatter is not None
+        losses, _, wins = zero_one_counts(between.counts, between.totals, between.scatter)
+        bet = partial(binomial_budget_bet, eta=eta)
+        return logs + bet_where_needed(
+            bet, np.where(exact, need, 0.0), wins, wins + losses, zeros(need.shape), need, rho
+        )
 
 
 @np.errstate(all="ignore")
@@ -161,18 +221,18 @@ def bernoulli_difference_bet(
 
     Proposition 6. 0.0 where either arm has no past or no new rows. `(),...->()`
     """
-    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b, apart) = flat(
+    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b, apart) = flatten(
         past_successes_a, past_counts_a, past_successes_b, past_counts_b, successes_a, counts_a, successes_b, counts_b,
         margin,
     )  # fmt: skip
-    good = totalled(counted(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b)
+    good = valid_totals(in_range(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b)
     good &= (past_a <= N_a) & (past_b <= N_b) & (won_a <= n_a) & (won_b <= n_b) & (np.abs(apart) < 1)
     N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
     past_a, past_b, won_a, won_b = (np.where(good, s, 0.0) for s in (past_a, past_b, won_a, won_b))
     apart = np.where(good, apart, 0.0)
-    m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
+    m = common_mean(past_a, N_a, past_b, N_b, n_a, n_b)
     up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
-    m_a, m_b = parted(m, apart, up, down)
+    m_a, m_b = split_mean(m, apart, up, down)
     noise = m * (1.0 - m)
     variance = noise * (1.0 / N_a + 1.0 / N_b)
     z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
@@ -205,8 +265,8 @@ def bernoulli_level_bet(
     The null is rate <= level (or >=): binomial likelihood ratio against the level (Proposition 7). 0.0 where there is
     no past, no new row, or the level is not strictly between 0 and 1. `(),...->()`
     """
-    shape, (past, N, won, n, tau, side) = flat(past_successes, past_counts, successes, counts, level, above)
-    good = totalled(counted(N, n), past, won) & (tau > 1 / MOST) & (tau < 1) & (past <= N) & (won <= n)
+    shape, (past, N, won, n, tau, side) = flatten(past_successes, past_counts, successes, counts, level, above)
+    good = valid_totals(in_range(N, n), past, won) & (tau > 1 / MOST) & (tau < 1) & (past <= N) & (won <= n)
     N, n, tau = np.where(good, N, 1.0), np.where(good, n, 1.0), np.where(good, tau, 0.5)
     past, won = np.where(good, past, 0.0), np.where(good, won, 0.0)
     low = side == 0  # below: count failures against 1 - level instead
@@ -222,27 +282,24 @@ def bernoulli_level_bet(
 
 
 @dataclass(frozen=True)
-class BinaryPartBets:
+class _BinaryPartBets(PartBets):
     """Likelihood ratios of binomials: of two rates (Proposition 6), of one and a level (Proposition 7)."""
 
-    seen: PartsData
+    data: PartsData
 
     @cached_property
     def variances(self) -> Floats:
-        """p (1 - p) at the smoothed rates."""
-        rates = (self.seen.totals_so_far + 0.5) / (self.seen.so_far + 1.0)
+        rates = (self.data.totals_so_far + 0.5) / (self.data.so_far + 1.0)
         return rates * (1.0 - rates)
 
     def level_variances(self, level: float) -> Floats:
-        """That of the level."""
         return np.full((1, 1, 1), level * (1.0 - level)) if 0 < level < 1 else np.full((1, 1, 1), 0.25)
 
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """Two rates, a margin apart."""
-        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (sums_at(self.seen, each) for each in places())
-        m = centre(past_a, N_a, past_b, N_b, n_a, n_b)
+    def _pair(self, form: PartForm, leverage: Floats) -> LogFactor:
+        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (arm_sums(self.data, each) for each in form.places[:2])
+        m = common_mean(past_a, N_a, past_b, N_b, n_a, n_b)
         up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
-        m_a, m_b = parted(m, np.asarray(margin, dtype=np.float64), up, down)
+        m_a, m_b = split_mean(m, form.offsets, up, down)
         unit = np.sqrt(leverage / (m * (1.0 - m)))
         furthest = EDGE * np.minimum(1.0 / (up * m_a), 1.0 / (down * (1.0 - m_b)))
         terms = (
@@ -251,39 +308,22 @@ class BinaryPartBets:
             (won_b, -down * (1.0 - m_b)),
             (n_b - won_b, down * m_b),
         )
-        return product_of(unit, furthest, terms)
+        return product_factor(unit, furthest, terms)
 
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """A rate and a level; at 0 or 1, where there is no such bet, that of sub-Gaussian rewards."""
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
         if not 0 < level < 1:
             return GaussianPartBets(0.5).levels(arm, sign, distance, leverage, level)
-        won, n = (each.reshape(-1).take(arm) for each in (self.seen.totals, self.seen.counts))
+        won, n = (each.reshape(-1).take(arm) for each in (self.data.totals, self.data.counts))
         above = sign > 0
         m = np.where(above, level, 1.0 - level)
         rest = 1.0 - m
         hits = np.where(above, won, n - won)
         unit = np.sqrt(level * (1.0 - level) * leverage)
-        return product_of(unit, EDGE * rest, ((hits, 1.0 / m), (n - hits, -1.0 / rest)))
+        return product_factor(unit, EDGE * rest, ((hits, 1.0 / m), (n - hits, -1.0 / rest)))
 
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """Two rates, an offset apart; for another form the sub-Gaussian bet."""
-        return either(
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return choose_factor(
             form.pair & (np.abs(form.offsets) < 1),
-            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
+            lambda: self._pair(form, leverage),
             lambda: GaussianPartBets(0.5).forms(form, value.copy(), leverage),
         )
-
-
-def hypergeometric(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-    """The same for 0/1 results: how many ones are in each part of a random order of the rows."""
-    shape = (counts.shape[1], dealings, *counts.shape[3:])
-    ones, rows = (
-        np.broadcast_to(totals, shape).astype(np.int64),
-        np.broadcast_to(sum_rows(counts), shape).astype(np.int64),
-    )
-    found = np.empty((counts.shape[0], *shape))
-    for part, size in enumerate(np.broadcast_to(counts, found.shape).astype(np.int64)):
-        drawn = rng.hypergeometric(ones, rows - ones, size)
-        found[part] = drawn
-        ones, rows = ones - drawn, rows - size
-    return found

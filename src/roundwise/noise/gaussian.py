@@ -1,10 +1,10 @@
-"""Normal rewards of known deviation, and any with tails no heavier: Lemma 1 and Proposition 4."""
+"""Normal rewards of known standard deviation, and any rewards with tails no heavier: Lemma 1 and Proposition 4."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,31 +14,43 @@ from roundwise.arrays import Bools, Floats, sum_rows
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
-from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
-from roundwise.noise.bet_forms import counted, means_of, on_forms, on_levels, placed, steady_gaussian_bet
-from roundwise.noise.budget_bets import MOST_NEED, drift_horizon_bet, normal_horizon_bet
-from roundwise.noise.mixture import (
+from roundwise.noise.base import UNTRUE, FixedSizeBet, Noise, Outcome
+from roundwise.noise.bets import (
     BOLDEST,
     DRIFTS,
     HUGE,
+    bet_where_needed,
     cash_and_scale,
-    clipped_z,
-    flat,
+    flatten,
+    form_statistics,
+    level_statistics,
+    log_factor_of_size,
     log_gaussian_mixture,
     log_stake,
+    means_and_inverse_counts,
+    standardize,
 )
-from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt
+from roundwise.noise.budget_bets import MOST_NEED, drift_budget_bet, normal_budget_bet
+from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartBets, PartForm, PartsData
 from roundwise.questions.base import Halfspaces, quiet
+from roundwise.solvers.families import NormalFamily
 
 _MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
 _SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
 _ROUGH = 0.2  # the step in log e_mix after which the search for the best cap stops: log c then lacks 1e-3 at most
-# (for needs below 0.1 it may lack more, which is no matter, because next to nothing is to be won)
+# (for needs below 0.1 it may lack more, which hardly matters: next to nothing is to be won there)
 _BLOCK = 4096  # elements worked on at a time, so that they stay in the cache
 
 
+def _check_sigma(sigma: float) -> None:
+    if not (sigma > 0 and math.isfinite(sigma)):
+        raise InputError(f"`sigma` is {sigma:g}, but must be a positive number.")
+    if not 1e-100 < sigma < 1e100:
+        raise InputError(f"`sigma` is {sigma:g}, but must lie between 1e-100 and 1e100. Use other units.")
+
+
 @dataclass(frozen=True)
-class SubGaussian:
+class SubGaussian(Noise):
     """Any rewards that are sigma-sub-Gaussian, as the paper assumes; an upper bound on sigma is enough.
 
     >>> SubGaussian(2.0).sigma
@@ -47,14 +59,9 @@ class SubGaussian:
 
     sigma: float = 1.0
     name: ClassVar[str] = "sub-gaussian"
-    needs: ClassVar[Needs] = "sums"
-    outcome: ClassVar[Outcome] = Outcome()
 
     def __post_init__(self) -> None:
-        if not (self.sigma > 0 and math.isfinite(self.sigma)):
-            raise InputError(f"`sigma` is {self.sigma:g}, but must be a positive number.")
-        if not 1e-100 < self.sigma < 1e100:
-            raise InputError(f"`sigma` is {self.sigma:g}: its square cannot be reckoned with; use other units.")
+        _check_sigma(self.sigma)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -68,41 +75,31 @@ class SubGaussian:
 
     def doubt(self, true: Noise) -> str | None:
         """True of every model with a sigma that is no larger."""
-        sigma = known_sigma(true)
+        sigma = true.known_sigma
         if sigma is None:
             return UNTRUE
         return None if self.sigma >= sigma else "no guarantee: the sigma assumed is below the true one"
 
-    def variance(self, past: Past) -> Floats:
-        """The square of sigma."""
-        return np.full(past.counts.shape[:-1], self.sigma**2, dtype=np.float64)
 
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """On the form of the batch's means (Lemma 1)."""
-        return sub_gaussian_form(self.sigma, batch, forecast, need)
+class _Normal(Noise):
+    """Exactly normal rewards: capped bets on batches (Proposition 4), exact bets towards a budget (14a)."""
 
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """On the distance of each arm's mean in the batch from the level (Lemma 1)."""
-        return sub_gaussian_level(self.sigma, known, batch, level, above, need)
+    monotone_budget_bets: ClassVar[bool] = True
+    outcome: ClassVar[Outcome] = Outcome(normal=True)
 
-    def tilts(self, seen: PartsData) -> GaussianPartBets:
-        """Bets of one size on parts."""
-        return GaussianPartBets(self.sigma)
-
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
-        """On the form of the batch's means (Lemma 1)."""
-        return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
-
-    def horizon(
+    def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
-        """One drift, on the form of the batch's means (Proposition 15)."""
-        return sub_gaussian_horizon(self.sigma, batch, pieces, need, rho)
+        """Return the log e-value of the test of the form at the end of the budget (Proposition 14a)."""
+        z = self.standard_score(batch, pieces)
+        small = np.where(need < MOST_NEED, need, 0.0)
+        exact = bet_where_needed(partial(normal_budget_bet, eta=eta), small, z, need, rho)
+        return exact + bet_where_needed(drift_budget_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
 
 
 @dataclass(frozen=True)
-class Gaussian:
-    """Normal rewards with known standard deviation sigma, exactly: also one that is too large is not covered.
+class Gaussian(_Normal):
+    """Normal rewards with exactly this standard deviation: an upper bound is not enough.
 
     >>> Gaussian(0.5).sigma
     0.5
@@ -110,12 +107,9 @@ class Gaussian:
 
     sigma: float = 1.0
     name: ClassVar[str] = "gaussian"
-    moves: ClassVar[bool] = True  # what is won towards a budget falls as the offset rises (Proposition 17)
-    needs: ClassVar[Needs] = "sums"
-    outcome: ClassVar[Outcome] = Outcome(normal=True)
 
     def __post_init__(self) -> None:
-        SubGaussian(self.sigma)
+        _check_sigma(self.sigma)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -127,102 +121,164 @@ class Gaussian:
         """A normal law."""
         return f"Results are normal with standard deviation {self.sigma:g}, exactly."
 
-    def variance(self, past: Past) -> Floats:
-        """The square of sigma."""
-        return SubGaussian(self.sigma).variance(past)
+    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
+        """Bet on the form of the batch's means, capped at the need (Proposition 4)."""
+        return self._capped(need, *form_statistics(batch, forecast))
 
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """On the form of the batch's means, capped at the need (Proposition 4)."""
-        return placed(capped_gaussian_bet, need, *_scaled(self.sigma, *on_forms(batch, forecast)), need)
+    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+        """Bet on the distance of each arm's mean in the batch from the level, capped at the need (Proposition 4)."""
+        return self._capped(need, *level_statistics(known, batch, level, above))
 
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """On the distance of each arm's mean in the batch from the level, capped at the need (Proposition 4)."""
-        return placed(capped_gaussian_bet, need, *_scaled(self.sigma, *on_levels(known, batch, level, above)), need)
+    def _capped(self, need: Floats, value: Floats, before: Floats, new: Floats, leverage: Floats) -> Floats:
+        past, variance = self.sigma**2 * before, self.sigma**2 * leverage
+        return bet_where_needed(capped_gaussian_bet, need, value, past, new, variance, need)
 
-    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-        """Totals of parts given the total of all rows: a normal bridge."""
-        return bridged(rng, counts, totals, dealings, self.sigma)
-
-    def tilts(self, seen: PartsData) -> GaussianPartBets:
-        """Bets of one size on parts."""
-        return GaussianPartBets(self.sigma)
-
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
-        """On the form of the batch's means (Lemma 1): bounds do not use capped bets."""
-        return sub_gaussian_steady(self.sigma, batch, pieces, units, drifts)
-
-    def horizon(
-        self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
-    ) -> Floats:
-        """The test of the form at the budget, in money (Proposition 14a)."""
-        z = standard_score(self.sigma, batch, pieces)
-        exact = placed(partial(normal_horizon_bet, eta=eta), np.where(need < MOST_NEED, need, 0.0), z, need, rho)
-        return exact + placed(drift_horizon_bet, np.where(need < MOST_NEED, 0.0, need), z, need, rho)
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw a normal bridge."""
+        return _draw_bridge(rng, counts, totals, partitions, self.sigma)
 
 
-def sub_gaussian_form(sigma: float, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-    """Bets on forms that rewards with this sigma allow. (P)"""
-    return placed(sub_gaussian_bet, need, *_scaled(sigma, *on_forms(batch, forecast)))
+@dataclass(frozen=True)
+class Deviations(_Normal):
+    """Normal rewards with known standard deviations, one for each arm, exactly.
 
-
-def sub_gaussian_level(
-    sigma: float, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats
-) -> Floats:
-    """Bets on levels that rewards with this sigma allow. (K)"""
-    return placed(sub_gaussian_bet, need, *_scaled(sigma, *on_levels(known, batch, level, above)))
-
-
-@quiet
-def sub_gaussian_steady(sigma: float, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
-    """Steady bets on forms that rewards with this sigma allow. (k, P)"""
-    means, spread = means_of(batch)
-    new, error = form_values(means, pieces), sigma * np.sqrt(form_variances(spread, pieces))
-    sizes = drifts * sigma * np.sqrt(form_variances(1.0 / units, pieces)) / error
-    return lambda offsets: steady_gaussian_bet(sizes, new - offsets, error)
-
-
-def sub_gaussian_horizon(sigma: float, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats) -> Floats:
-    """Bets towards a budget that rewards with this sigma allow. (P)"""
-    return placed(drift_horizon_bet, need, standard_score(sigma, batch, pieces), need, rho)
-
-
-@quiet
-def standard_score(sigma: float, batch: Batch, pieces: Halfspaces) -> Floats:
-    """The form of the batch's means less its offset, over its standard error; nan without results of an arm. (P)"""
-    means, spread = means_of(batch)
-    error = sigma * np.sqrt(form_variances(spread, pieces))
-    return np.where(np.isfinite(error), (form_values(means, pieces) - pieces.offsets) / error, np.nan)
-
-
-def _scaled(
-    sigma: float, estimate: Floats, leverage: Floats, new: Floats, new_leverage: Floats
-) -> tuple[Floats, Floats, Floats, Floats]:
-    return estimate, sigma**2 * leverage, new, sigma**2 * new_leverage
-
-
-def standardised(
-    estimate: Floats, past_variance: Floats, difference: Floats, variance: Floats
-) -> tuple[Bools, Floats, Floats, Floats]:
-    """Where there is something to bet on, past z, sqrt(past variance / new variance), and new z."""
-    good = counted(past_variance, variance, least=0.0, most=np.inf) & np.isfinite(estimate) & ~np.isnan(difference)
-    past_variance, variance = np.where(good, past_variance, 1.0), np.where(good, variance, 1.0)
-    z = clipped_z(np.where(good, estimate, 0.0), past_variance)
-    ratio = np.sqrt(past_variance) / np.sqrt(variance)
-    new_z = np.clip(np.where(good, difference, 0.0) / np.sqrt(variance), -HUGE, HUGE)
-    return good, z, ratio, new_z
-
-
-@np.errstate(all="ignore")
-def sub_gaussian_bet(
-    past_estimate: ArrayLike, past_variance: ArrayLike, difference: ArrayLike, variance: ArrayLike
-) -> Floats:
-    """The log e-value of one batch against "the mean of the difference is at most 0" (Lemma 1).
-
-    Both variances include sigma squared; 0.0 where there is no past or no new data. `(),(),(),()->()`
+    >>> Deviations((1.0, 0.5)).sigma  # the largest
+    1.0
     """
-    shape, (estimate, past, new, var) = flat(past_estimate, past_variance, difference, variance)
-    good, z, ratio, new_z = standardised(estimate, past, new, var)
-    return np.where(good, log_gaussian_mixture(z, ratio, new_z), 0.0).reshape(shape)
+
+    sigmas: tuple[float, ...]
+    name: ClassVar[str] = "deviations"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigmas", tuple(float(each) for each in self.sigmas))
+        if len(self.sigmas) < 2:
+            raise InputError("Give one deviation for each of at least two arms.")
+        for each in self.sigmas:
+            _check_sigma(each)
+
+    @property
+    def sigma(self) -> float:
+        """The largest: no tails are heavier."""
+        return max(self.sigmas)
+
+    @cached_property
+    def arm_sigmas(self) -> Floats:
+        """The deviations as an array. (K)"""
+        return np.array(self.sigmas)
+
+    @property
+    def words(self) -> str:
+        """Normal laws."""
+        shown = ", ".join(f"{each:g}" for each in self.sigmas[:6]) + (", ..." if len(self.sigmas) > 6 else "")
+        return f"Results are normal with standard deviations {shown}, exactly."
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The deviations."""
+        return "--sigmas", ",".join(f"{each:g}" for each in self.sigmas)
+
+    @property
+    def family(self) -> NormalFamily:
+        """The normal laws with these deviations."""
+        return NormalFamily(self.arm_sigmas)
+
+    def check_arms(self, arms: int) -> None:
+        """Raise an InputError unless there is one deviation for each arm."""
+        if arms != len(self.sigmas):
+            raise InputError(f"There are {arms} arms, but {len(self.sigmas)} deviations: give one each.")
+
+    def variance(self, past: Past) -> Floats:
+        """Return the mean of the variances."""
+        return np.full(past.counts.shape[:-1], (self.arm_sigmas**2).mean())
+
+    def variances(self, past: Past) -> Floats:
+        """Return that of each arm."""
+        return np.broadcast_to(self.arm_sigmas**2, past.counts.shape)
+
+    @quiet
+    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
+        """Bet on the form of the batch's means, capped at the need (Proposition 4)."""
+        new, variance = self._form(batch, forecast.pieces)
+        past = form_variances(self.arm_sigmas**2 / known.past.counts, forecast.pieces)
+        past = np.where(np.isfinite(forecast.leverage), past, np.inf)
+        new = new - forecast.pieces.offsets
+        return bet_where_needed(capped_gaussian_bet, need, forecast.value, past, new, variance, need)
+
+    @quiet
+    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+        """Bet on the distance of each arm's mean in the batch from the level, capped at the need (Proposition 4)."""
+        value, _, new, leverage = level_statistics(known, batch, level, above)
+        squares = self.arm_sigmas**2
+        past, variance = squares / known.past.counts, squares * leverage
+        return bet_where_needed(capped_gaussian_bet, need, value, past, new, variance, need)
+
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw normal bridges."""
+        sigmas = self.arm_sigmas.reshape(-1, *[1] * (counts.ndim - 2))
+        return _draw_bridge(rng, counts, totals, partitions, sigmas)
+
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return bets of one size on parts."""
+        return _PartBetsByArm(data, self.arm_sigmas**2)
+
+    @quiet
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
+        """Bet on the form of the batch's means (Lemma 1): bounds do not use capped bets."""
+        new, variance = self._form(batch, pieces)
+        error = np.sqrt(variance)
+        sizes = drifts * np.sqrt(form_variances(self.arm_sigmas**2 / units, pieces)) / error
+        return lambda offsets: log_factor_of_size(sizes, new - offsets, error)
+
+    @quiet
+    def standard_score(self, batch: Batch, pieces: Halfspaces) -> Floats:
+        """Return each form of the batch's means less its offset, in standard errors; nan without results. (P)"""
+        new, variance = self._form(batch, pieces)
+        return np.where(np.isfinite(variance), (new - pieces.offsets) / np.sqrt(variance), np.nan)
+
+    def _form(self, batch: Batch, pieces: Halfspaces) -> tuple[Floats, Floats]:
+        """Each form of the batch's means, and its variance. (P), (P)"""
+        means, inverse = means_and_inverse_counts(batch)
+        return form_values(means, pieces), form_variances(self.arm_sigmas**2 * inverse, pieces)
+
+
+@dataclass(frozen=True)
+class _PartBetsByArm(PartBets):
+    """exp(q D/sqrt v - q^2/2), v the variance of D (Lemma 1)."""
+
+    data: PartsData
+    squares: Floats  # sigma_i^2, (K)
+
+    @cached_property
+    def variances(self) -> Floats:
+        return np.ascontiguousarray(np.broadcast_to(self.squares[:, None], self.data.counts.shape))
+
+    @cached_property
+    def _spread(self) -> Floats:
+        """sigma_i^2 / n_i. (P, K, n)"""
+        return self.variances / np.maximum(self.data.counts, NO_ROWS)
+
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        return self._log_factor(distance, self._spread.reshape(-1).take(arm))
+
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return self._log_factor(value, form.squares(self._spread))
+
+    def _log_factor(self, value: Floats, variance: Floats) -> LogFactor:
+        z = np.clip(value / np.sqrt(variance), -HUGE, HUGE)
+        return lambda p, q: q * (z[p] - 0.5 * q)
+
+
+def _draw_bridge(
+    rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int, sigma: float | Floats
+) -> Floats:
+    """Totals of parts of normal rows given the total of all: a law free of the means."""
+    parts = rng.standard_normal((*counts.shape[:2], partitions, *counts.shape[3:]))
+    parts *= sigma * np.sqrt(counts)
+    found = totals - sum_rows(parts)
+    parts += counts / np.maximum(sum_rows(counts), 1.0) * found
+    return parts
 
 
 @np.errstate(all="ignore")
@@ -238,8 +294,8 @@ def capped_gaussian_bet(
     `need` is log(1/delta) minus the log evidence so far. The result equals `need` exactly where the cap is reached:
     reject on `bet >= need`, because evidence + need may round to just below log(1/delta). `(),(),(),(),()->()`
     """
-    shape, (estimate, past, new, var, cap) = flat(past_estimate, past_variance, difference, variance, need)
-    good, z, ratio, new_z = standardised(estimate, past, new, var)
+    shape, (estimate, past, new, var, cap) = flatten(past_estimate, past_variance, difference, variance, need)
+    good, z, ratio, new_z = standardize(estimate, past, new, var)
     mixture = log_gaussian_mixture(z, ratio, new_z)
     capped = good & (cap > 0) & (cap < _MOST_NEED)
     log_c = np.zeros_like(z)
@@ -301,55 +357,3 @@ def _first_guess(low: Floats, high: Floats) -> Floats:
     width = high - low
     part = 1.54 - 0.723 / width - 0.87 / (1.0 + np.maximum(low, 0.0)) - 0.111 * np.log(width)
     return low + width * np.clip(part, 0.05, 0.98)
-
-
-@dataclass(frozen=True)
-class GaussianPartBets:
-    """exp(q D/sqrt v - q^2/2), for any form D of sub-Gaussian rewards (Lemma 1)."""
-
-    sigma: float
-
-    @property
-    def variances(self) -> Floats:
-        """The square of sigma."""
-        return np.full((1, 1, 1), self.sigma**2)
-
-    def level_variances(self, level: float) -> Floats:
-        """The same."""
-        return self.variances
-
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """From the difference in each part; it is used up."""
-        return self._tilt(difference, leverage)
-
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """From the distance in each part; it is used up."""
-        return self._tilt(distance, leverage)
-
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """From the value of any form of the means of each part, less its offset; it is used up. (P, c)"""
-        return self._tilt(value, leverage)
-
-    def _tilt(self, value: Floats, leverage: Floats) -> Tilt:
-        value /= np.sqrt(leverage) * self.sigma if self.sigma != 1.0 else np.sqrt(leverage)
-        np.clip(value, -HUGE, HUGE, out=value)
-
-        def tilt(p: int, q: Floats) -> Floats:
-            x = value[p]
-            x -= 0.5 * q
-            x *= q
-            return x
-
-        return tilt
-
-
-def bridged(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int, sigma: float | Floats) -> Floats:
-    """Totals of parts of normal rows given the total of all, dealt so many times: a law free of the means.
-
-    Counts of the parts with the parts first, (P, K, 1, ...), totals (K, 1, ...) -> (P, K, M, ...).
-    """
-    parts = rng.standard_normal((*counts.shape[:2], dealings, *counts.shape[3:]))
-    parts *= sigma * np.sqrt(counts)
-    found = totals - sum_rows(parts)
-    parts += counts / np.maximum(sum_rows(counts), 1.0) * found
-    return parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,37 +13,49 @@ from roundwise.arrays import Bools, Floats, sum_rows, total, zeros
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past, all_arms, arm_of
-from roundwise.noise.base import Needs, Outcome, Scale, Steady
-from roundwise.noise.bet_forms import (
+from roundwise.noise.base import FixedSizeBet, Noise, Outcome, Scale
+from roundwise.noise.bets import (
+    DRIFTS,
+    EDGE,
     MOST,
-    counted,
-    of_arm,
+    bet_where_needed,
+    clipped_z,
+    flatten,
+    in_range,
+    is_pair,
+    log_mixture,
     pair_sums,
-    pairs_among,
-    placed,
-    singles_among,
-    sized,
-    totalled,
+    single_arms,
+    take_arm,
+    valid_totals,
+    where_sized,
 )
-from roundwise.noise.budget_bets import binomial_horizon_bet
-from roundwise.noise.mixture import DRIFTS, EDGE, clipped_z, flat, log_mixture
-from roundwise.noise.parts import ArmPlaces, Index, PartForm, PartsData, Tilt, either, product_of, sums_at
+from roundwise.noise.budget_bets import binomial_budget_bet
+from roundwise.noise.parts import (
+    Index,
+    LogFactor,
+    PartBets,
+    PartForm,
+    PartsData,
+    arm_sums,
+    choose_factor,
+    product_factor,
+)
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import Family, PoissonFamily, countable
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Noise):
     """Counts of events: Poisson with one rate for each arm, per pull."""
 
     name: ClassVar[str] = "poisson"
-    needs: ClassVar[Needs] = "sums"
     outcome: ClassVar[Outcome] = Outcome(
         0.0, whole=True, wrong="is not a number of events: it must be a whole number of at least 0."
     )
     words: ClassVar[str] = "Results are Poisson counts."
     flags: ClassVar[tuple[str, ...]] = ("--counts",)
-    law: ClassVar[str] = "poisson"
+    law: ClassVar[Literal["binary", "poisson"] | None] = "poisson"
     family: ClassVar[Family] = PoissonFamily()
 
     @property
@@ -59,21 +71,21 @@ class Poisson:
         """The smoothed rates."""
         return (past.totals + 0.5) / (past.counts + 1.0)
 
-    def form(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
+    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
         """Two rates, an offset apart; a single rate against a level; or any other form."""
         pieces, past = forecast.pieces, known.past
-        pair = pairs_among(pieces)
+        pair = is_pair(pieces)
         logs = zeros(need.shape)
         if pair.any():
             sums = pair_sums(past, batch, pieces)
-            logs = placed(poisson_difference_bet, np.where(pair, need, 0.0), *sums, pieces.offsets)
+            logs = bet_where_needed(poisson_difference_bet, np.where(pair, need, 0.0), *sums, pieces.offsets)
         if pair.all():
             return logs
-        single, arm, factor = singles_among(pieces)
+        single, arm, factor = single_arms(pieces)
         level = pieces.offsets / factor
         single &= level > 0
-        each = [of_arm(values, arm) for values in (past.totals, past.counts, batch.totals, batch.counts)]
-        logs = logs + placed(poisson_level_bet, np.where(single, need, 0.0), *each, level, factor > 0)
+        each = [take_arm(values, arm) for values in (past.totals, past.counts, batch.totals, batch.counts)]
+        logs = logs + bet_where_needed(poisson_level_bet, np.where(single, need, 0.0), *each, level, factor > 0)
         return logs + self._others(past, batch, pieces, np.where(pair | single, 0.0, need))
 
     def _others(self, past: Past, batch: Batch, pieces: Halfspaces, need: Floats) -> Floats:
@@ -87,10 +99,10 @@ class Poisson:
             logs[wanted] = poisson_form_bet(*given, *[np.broadcast_to(pieces.offsets, need.shape)[wanted]])
         return logs
 
-    def level(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
+    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
         """A Poisson rate against the level; against 0, the bet that there is for any form."""
         sums = (known.past.totals, known.past.counts, batch.totals, batch.counts)
-        logs = placed(poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
+        logs = bet_where_needed(poisson_level_bet, need, *sums, np.asarray(level), np.asarray(above))
         edge = np.where((np.asarray(level) > 0) | ~np.asarray(above), 0.0, need)
         if not edge.any():
             return logs
@@ -102,16 +114,25 @@ class Poisson:
         """Logarithms."""
         return Scale(np.log((totals + 0.5) / (counts + 0.5)), 1 / (totals + 0.5), np.exp, 1.0)
 
-    def dealt(self, rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-        """Totals of parts given the total of all rows: multinomial."""
-        return multinomial(rng, counts, totals, dealings)
+    def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
+        """Draw how many events fall in each part, in proportion to its exposure: multinomial."""
+        shape = (counts.shape[1], partitions, *counts.shape[3:])
+        events, left = np.broadcast_to(countable(totals), shape).astype(np.int64), sum_rows(counts)
+        found = np.empty((counts.shape[0], *shape))
+        for part, time in enumerate(counts):
+            drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))
+            found[part] = drawn
+            events, left = events - drawn, left - time
+        return found
 
-    def tilts(self, seen: PartsData) -> PoissonPartBets:
-        """Bets of one size on parts."""
-        return PoissonPartBets(seen)
+    def part_bets(self, data: PartsData) -> PartBets:
+        """Return bets of one size on parts."""
+        return _PoissonPartBets(data)
 
     @quiet
-    def steady(self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats) -> Steady:
+    def fixed_size_bet(
+        self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
+    ) -> FixedSizeBet:
         """The bet that there is for any form."""
         factors, squares = pieces.coefficients, pieces.coefficients**2
         totals, counts, unit, events, exposure = (
@@ -120,10 +141,10 @@ class Poisson:
         noise = np.where(squares > 0, squares * (totals + 0.5) / counts, 0.0)  # half an event added
         spread, new = (total(np.where(squares > 0, noise / each, 0.0)) for each in (unit, exposure))
         sizes = drifts * np.sqrt(spread) / new
-        return lambda offsets: steady_poisson_bet(sizes, factors, events, exposure, offsets)
+        return lambda offsets: fixed_size_poisson_bet(sizes, factors, events, exposure, offsets)
 
     @quiet
-    def horizon(
+    def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:
         """Exact for the ratio of two rates, given the events of both (14c); one drift for other forms (15).
@@ -138,25 +159,23 @@ class Poisson:
             events, time = ([arm_of(each, pieces, s) for s in (0, 1)] for each in (batch.totals, batch.counts))
             margin = np.where(rates, -factors[..., min(1, factors.shape[-1] - 1)] / factors[..., 0], 1.0)
             odds = np.log(margin * time[0] / time[1])
-            logs = placed(
-                partial(binomial_horizon_bet, eta=eta),
+            logs = bet_where_needed(
+                partial(binomial_budget_bet, eta=eta),
                 np.where(rates, need, 0.0), events[0], events[0] + events[1], odds, need, rho,
             )  # fmt: skip
         rest = np.where(rates, 0.0, need)
         wanted = rest > 0
         if wanted.any():
-            past = known.past
-            shape = (*need.shape, pieces.arms.shape[-1])
-            arms = np.broadcast_to(pieces.arms, shape).reshape(*need.shape[:-1], -1)
+            past, shape = known.past, (*need.shape, pieces.arms.shape[-1])
             totals, counts, events_all, exposure = (
-                np.take_along_axis(each, arms, axis=-1).reshape(shape)[wanted]
+                np.broadcast_to(all_arms(each, pieces), shape)[wanted]
                 for each in (past.totals, past.counts, batch.totals, batch.counts)
             )
             share = np.broadcast_to(factors, shape)[wanted]
             noise = total(np.where(share != 0, share**2 * (totals + 0.5) / (counts + 1.0) / exposure, 0.0))
             sizes = np.sqrt(2 * need[wanted] * np.broadcast_to(rho, need.shape)[wanted] / noise)
             offsets = np.broadcast_to(pieces.offsets, need.shape)[wanted]
-            logs[wanted] = steady_poisson_bet(sizes, share, events_all, exposure, offsets)
+            logs[wanted] = fixed_size_poisson_bet(sizes, share, events_all, exposure, offsets)
         return logs
 
 
@@ -177,11 +196,11 @@ def poisson_difference_bet(
     Proposition 8a. An arm's exposure is its number of rows, or the time watched. 0.0 where either has none, past or
     new. `(),...->()`
     """
-    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b, apart) = flat(
+    shape, (past_a, N_a, past_b, N_b, won_a, n_a, won_b, n_b, apart) = flatten(
         past_events_a, past_exposure_a, past_events_b, past_exposure_b, events_a, exposure_a, events_b, exposure_b,
         margin,
     )  # fmt: skip
-    good = totalled(counted(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b) & np.isfinite(apart)
+    good = valid_totals(in_range(N_a, N_b, n_a, n_b), past_a, past_b, won_a, won_b) & np.isfinite(apart)
     apart = np.where(good, apart, 0.0)
     N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
     past_a, past_b, won_a, won_b = (np.where(good, s, 0.0) for s in (past_a, past_b, won_a, won_b))
@@ -215,7 +234,7 @@ def poisson_form_bet(
     f, past, N, won, n, b = (np.asarray(each, dtype=np.float64).reshape(-1, each.shape[-1]).T for each in arms)
     b, shape = b[0], arms[0].shape[:-1]
     scale = np.abs(f).max(axis=0)
-    good = ((f == 0) | totalled(counted(N, n), past, won)).all(axis=0) & counted(scale)
+    good = ((f == 0) | valid_totals(in_range(N, n), past, won)).all(axis=0) & in_range(scale)
     good &= np.abs(b / scale) < MOST
     used = good & (f != 0)
     scale = np.where(good, scale, 1.0)
@@ -247,8 +266,8 @@ def poisson_level_bet(
     The null is rate <= level (or >=): likelihood ratio against the level (Proposition 8b). 0.0 where there is no past,
     no new exposure, or the level is not positive. `(),...->()`
     """
-    shape, (past, N, won, n, tau, side) = flat(past_events, past_exposure, events, exposure, level, above)
-    good = totalled(counted(N, n, tau), past, won)
+    shape, (past, N, won, n, tau, side) = flatten(past_events, past_exposure, events, exposure, level, above)
+    good = valid_totals(in_range(N, n, tau), past, won)
     N, n, tau = (np.where(good, a, 1.0) for a in (N, n, tau))
     past, won = np.where(good, past, 0.0), np.where(good, won, 0.0)
     sign = np.where(side == 0, -1.0, 1.0)
@@ -263,7 +282,7 @@ def poisson_level_bet(
 
 
 @np.errstate(all="ignore")
-def steady_poisson_bet(sizes: Floats, factors: Floats, events: Floats, exposure: Floats, offset: Floats) -> Floats:
+def fixed_size_poisson_bet(sizes: Floats, factors: Floats, events: Floats, exposure: Floats, offset: Floats) -> Floats:
     """prod_s (1 + t f_s/n_s)^X_s exp(-t offset), arms on the last axis. `(k),(S),(S),(S),()->(k)`"""
     share = np.where(factors != 0, factors / exposure, 0.0)
     most = EDGE / np.maximum(-share, 0.0).max(axis=-1)
@@ -275,70 +294,46 @@ def steady_poisson_bet(sizes: Floats, factors: Floats, events: Floats, exposure:
             found = found + events[..., s] * np.log1p(t * share[..., s])
         return found
 
-    return sized(sizes, logs)
+    return where_sized(sizes, logs)
 
 
 @dataclass(frozen=True)
-class PoissonPartBets:
+class _PoissonPartBets(PartBets):
     """Likelihood ratios of Poisson laws: of two rates (Proposition 8a), of one and a level (8b)."""
 
-    seen: PartsData
+    data: PartsData
 
     @cached_property
     def variances(self) -> Floats:
-        """The smoothed rates."""
-        return (self.seen.totals_so_far + 0.5) / (self.seen.so_far + 1.0)
+        return (self.data.totals_so_far + 0.5) / (self.data.so_far + 1.0)
 
     def level_variances(self, level: float) -> Floats:
-        """That of the level."""
         return np.full((1, 1, 1), level) if level > 0 else self.variances
 
-    def pairs(self, places: ArmPlaces, difference: Floats, leverage: Floats, margin: Floats | float) -> Tilt:
-        """Two rates, a margin apart."""
-        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (sums_at(self.seen, each) for each in places())
+    def _pair(self, form: PartForm, leverage: Floats) -> LogFactor:
+        (won_a, n_a, past_a, N_a), (won_b, n_b, past_b, N_b) = (arm_sums(self.data, each) for each in form.places[:2])
         up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
         m = down * (past_a / N_a) + up * (past_b / N_b) + 0.5 / (N_a + N_b)  # half an event in all added
-        less = n_a * up * np.asarray(margin, dtype=np.float64)
-        return product_of(np.sqrt(leverage / m), EDGE / down, ((won_a, up), (won_b, -down)), less)
+        less = n_a * up * form.offsets
+        return product_factor(np.sqrt(leverage / m), EDGE / down, ((won_a, up), (won_b, -down)), less)
 
-    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> Tilt:
-        """A rate and a level; at 0 the bet that there is for any form (8c)."""
-        won, n, past, N = sums_at(self.seen, arm)
-        if level > 0:
-            furthest = np.where(sign > 0, np.inf, EDGE)
-            return product_of(np.sqrt(leverage / level), furthest, ((won, sign),), n * level * sign)
-        rate = (past + 0.5) / N
+    def levels(self, arm: Index, sign: Floats, distance: Floats, leverage: Floats, level: float) -> LogFactor:
+        won, n, past, N = arm_sums(self.data, arm)
+        rate = level if level > 0 else (past + 0.5) / N
         furthest = np.where(sign > 0, np.inf, EDGE)
-        return product_of(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)
+        return product_factor(np.sqrt(leverage / rate), furthest, ((won, sign),), n * level * sign)
 
-    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> Tilt:
-        """Two rates, an offset apart; else prod_s (1 + t f_s/n_s)^X_s exp(-t offset) (8c)."""
-        return either(
-            form.pair,
-            lambda: self.pairs(lambda: (form.places[0], form.places[1]), value, leverage, form.offsets),
-            lambda: self._any(form),
-        )
+    def forms(self, form: PartForm, value: Floats, leverage: Floats) -> LogFactor:
+        return choose_factor(form.pair, lambda: self._pair(form, leverage), lambda: self._any(form))
 
-    def _any(self, form: PartForm) -> Tilt:
+    def _any(self, form: PartForm) -> LogFactor:
         assert form.factors is not None
         terms: list[tuple[Floats, Floats | float]] = []
         noise, furthest = np.zeros(form.offsets.shape), np.full(form.offsets.shape, np.inf)
         for f, place in zip(form.factors, form.places, strict=True):
-            won, n, past, N = sums_at(self.seen, place)
+            won, n, past, N = arm_sums(self.data, place)
             share = np.where(f != 0, f / n, 0.0)
             noise = noise + np.where(f != 0, f * share * (past + 0.5) / N, 0.0)
             furthest = np.minimum(furthest, np.where(f < 0, EDGE / np.maximum(-share, 1e-300), np.inf))
             terms.append((won, share))
-        return product_of(1.0 / np.sqrt(noise), np.minimum(furthest, MOST), tuple(terms), form.offsets)
-
-
-def multinomial(rng: np.random.Generator, counts: Floats, totals: Floats, dealings: int) -> Floats:
-    """The same for events of Poisson processes: each falls in a part with the part's share of the time."""
-    shape = (counts.shape[1], dealings, *counts.shape[3:])
-    events, left = np.broadcast_to(countable(totals), shape).astype(np.int64), sum_rows(counts)
-    found = np.empty((counts.shape[0], *shape))
-    for part, time in enumerate(counts):
-        drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))
-        found[part] = drawn
-        events, left = events - drawn, left - time
-    return found
+        return product_factor(1.0 / np.sqrt(noise), np.minimum(furthest, MOST), tuple(terms), form.offsets)

@@ -14,7 +14,7 @@ from roundwise.errors import InputError
 from roundwise.ingest.columns import Columns
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import quantity
-from roundwise.noise import Noise, with_items
+from roundwise.noise import Noise
 from roundwise.planning.alternatives import ENOUGH, SENSIBLE, Instead, instead_of, larger_budget, larger_budgets
 from roundwise.planning.items import SHARED
 from roundwise.planning.quantities import costs_of, quantities
@@ -90,7 +90,7 @@ def plan(
         name=name,
         question=question,
         names=names,
-        noise=noise if titles.item is None else with_items(noise),
+        noise=noise if titles.item is None else noise.with_items(),
         delta=quantity(delta, "delta"),
         policy=chosen,
         budget=None if budget is None else check_whole_number("budget", budget, 1),

@@ -11,7 +11,6 @@ from roundwise.arrays import Bools
 from roundwise.errors import RoundwiseError
 from roundwise.model.batch import Batch, Declaration, Plan, Trial
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
 from roundwise.noise.crossed import DEPENDENT
 from roundwise.questions.base import Answer
 from roundwise.rules.base import StoppingRule
@@ -64,7 +63,7 @@ class Declared(StoppingRule[PlanFollowed]):
 
     def doubt(self, problem: Problem) -> str | None:
         """What stands between the rule and a guarantee, if anything."""
-        if items_of(problem.noise) is not None:
+        if problem.noise.shares_items:
             return DEPENDENT
         if self.caveat is not None:
             return f"no guarantee: {self.caveat}"

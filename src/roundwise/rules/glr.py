@@ -11,7 +11,6 @@ from roundwise.arrays import Bools
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of
 from roundwise.noise.crossed import DEPENDENT
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, threshold_interval
@@ -57,7 +56,7 @@ class GLR(StoppingRule[None]):
 
     def doubt(self, problem: Problem) -> str | None:
         """What the threshold says of itself; arms that share items are not what it is proved for."""
-        return self.threshold.doubt(problem) if items_of(problem.noise) is None else DEPENDENT
+        return self.threshold.doubt(problem) if not problem.noise.shares_items else DEPENDENT
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
         """One: the evidence for the answer against the threshold."""

@@ -19,7 +19,7 @@ from roundwise.formats.detect import COLUMNS, columns_of
 from roundwise.formats.sheet import is_frame, is_path, opened, unreadable
 from roundwise.ingest import Columns, Options, Words
 from roundwise.model.problem import check_whole_number
-from roundwise.noise import Noise, with_items
+from roundwise.noise import Noise
 from roundwise.policies import Policy, usual_policy
 from roundwise.policies.rounds import shares
 from roundwise.questions import Question
@@ -156,7 +156,7 @@ def create_study(
     parts. It is drawn, unless it is given to have the same study again: choose it then before results are known, and
     the guarantee is conditional on an order of rows that has nothing to do with their values. `columns` are what the
     columns of its files are called, where they have names of their own; with a column of items arms are compared on the
-    items of both, as with a noise model of items (`with_items(noise)`). With a storage such as "http://host:8000" the
+    items of both, as with a noise model of items (`noise.with_items()`). With a storage such as "http://host:8000" the
     study is kept by a server (`roundwise serve`).
     """
     names = arm_names(arms)
@@ -168,7 +168,7 @@ def create_study(
     fixed = shares(split, len(names))
     titles = columns or Columns()
     if titles.item is not None:
-        noise = with_items(noise)
+        noise = noise.with_items()
     settings = Settings(
         question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles, seed_given=seed is not None
     )

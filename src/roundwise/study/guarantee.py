@@ -16,7 +16,6 @@ from roundwise.errors import said as said_where
 from roundwise.errors import visible
 from roundwise.formats.messages import quoted, spoken
 from roundwise.ingest import Repeats
-from roundwise.noise import items_of
 from roundwise.noise.refutation import FALSE_ALARM
 from roundwise.questions.besides import one_by_one
 from roundwise.report.wording import capital, count, day, few, rarity, sentence, several
@@ -96,7 +95,7 @@ def guarantee_of(state: State) -> Guarantee:
             conditions.append(f"{change.arm} was {what} for a reason that has nothing to do with any result")
     if state.so_far.refolded:
         conditions.append("the rules by which earlier rounds were counted anew were not chosen because of them")
-    if state.shares_items and items_of(state.settings.noise) is None:
+    if state.shares_items and not state.settings.noise.shares_items:
         conditions.append("results of different arms on the same item have nothing to do with each other")
     conditions += [_repeats(each) for each in state.repeats]
     if surplus := _surplus(state):

@@ -12,7 +12,7 @@ from roundwise.errors import InputError, said
 from roundwise.ingest.columns import NAMELESS, Columns
 from roundwise.model.problem import Problem, check_whole_number
 from roundwise.model.spec import from_spec, to_spec
-from roundwise.noise import Noise, without_items
+from roundwise.noise import Noise
 from roundwise.policies import POLICIES, Policy, Rounds, limited
 from roundwise.policies.base import limits_of
 from roundwise.policies.limited import Limited, without_limits
@@ -53,7 +53,7 @@ class Settings:
     @property
     def alone(self) -> Settings:
         """The same as if every arm had items of its own: forecasts are made for that."""
-        return replace(self, noise=without_items(self.noise))
+        return replace(self, noise=self.noise.without_items())
 
     @property
     def towards_a_budget(self) -> bool:

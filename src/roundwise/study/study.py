@@ -16,8 +16,6 @@ from roundwise.errors import InputError, said
 from roundwise.ingest import Amounts, Earlier, Options, Results, Words, read_results
 from roundwise.ingest.row_ids import numbered_digest
 from roundwise.model.batch import PARTS
-from roundwise.noise import items_of
-from roundwise.noise.parts import most_parts
 from roundwise.store import Untimely
 from roundwise.study.amendments import Changing
 from roundwise.study.replay import replayed
@@ -227,7 +225,7 @@ class Study(Changing):
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
         parts = settings.policy.first(settings.problem, ()).parts
-        parts = most_parts(settings.noise, PARTS) if parts > 1 and not first else parts
+        parts = min(settings.noise.most_parts, PARTS) if parts > 1 and not first else parts
         results = read_results(
             source,
             arms or settings.arms,
@@ -297,7 +295,7 @@ def earlier_of(
     Ids and running totals need every file. Otherwise marks of the last ones tell whether a file begins with them, and
     the sums of all whether it could be a running total.
     """
-    paired = items_of(state.settings.noise) is not None
+    paired = state.settings.noise.shares_items
     columns = (options.columns or state.settings.columns).over(state.settings.columns)
     every = options.cumulative or columns.id is not None or columns.item is not None or replaces is not None or paired
     files: list[tuple[Sequence[str], Results]]

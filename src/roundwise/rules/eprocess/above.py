@@ -88,7 +88,7 @@ class AboveEProcess(EProcess):
         """Each arm's money on the side it was bet on; an arm that is settled is not bet on."""
         need = self.needs(problem, won, choice)
         level = self.level - np.where(choice.above, self.tolerance, -self.tolerance) if self.tolerance else self.level
-        gain = problem.noise.level(known, batch, level, choice.above, np.where(need > 0, need + ROOM, 0.0))
+        gain = problem.noise.level_bet(known, batch, level, choice.above, np.where(need > 0, need + ROOM, 0.0))
         won = won._replace(
             above=won.above + np.where(choice.above, gain, 0.0),
             below=won.below + np.where(choice.above, 0.0, gain),

@@ -82,10 +82,10 @@ class BeyondLevelEProcess(EProcess):
         beyond = np.asarray(self.beyond_is_above)
         chosen = np.arange(problem.arms) == choice.arm[..., None]
         need = np.where(won.none_lost, 0.0, goal - won.none)
-        yes = problem.noise.level(known, batch, self._border(True), beyond, np.where(chosen, need[..., None], 0.0))
+        yes = problem.noise.level_bet(known, batch, self._border(True), beyond, np.where(chosen, need[..., None], 0.0))
         yes = np.take_along_axis(yes, choice.arm[..., None], axis=-1)[..., 0]
         needs = np.where(won.arms_lost, 0.0, goal - won.arms)
-        no = problem.noise.level(known, batch, self._border(False), ~beyond, needs)
+        no = problem.noise.level_bet(known, batch, self._border(False), ~beyond, needs)
         none, arms = won.none + yes, won.arms + no
         return BeyondLevelWealth(
             none,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Floats
-from roundwise.noise.mixture import DRIFTS, cash_and_scale, log_stake
+from roundwise.noise.bets import DRIFTS, cash_and_scale, log_stake
 
 JUMPS = {0: 4.0, -1: 1.5, 1: 12.0}  # X: the dearer a further batch, the more is given up for reaching B in this one
 SUREST = 4.0  # drifts of the rest beyond so many standard errors count as that: f would wait for them, and not bet

@@ -13,7 +13,7 @@ from roundwise.arrays import Array, Bools, Floats
 from roundwise.model.batch import Parts
 from roundwise.model.estimates import Estimates
 from roundwise.model.problem import Problem
-from roundwise.noise.parts import Index, PartBets, PartForm, columns, part_bets_of, parts_data
+from roundwise.noise.parts import Index, PartBets, PartForm, columns, parts_data
 from roundwise.rules.eprocess.part_bets import (
     PartsView,
     Switch,
@@ -65,7 +65,7 @@ def bet_on_parts(
     size, arms, n = data.counts.shape
     for here in chunks((size, max(arms, wide), n)):
         field = view_parts(data.at(here), None if means is None else means[:, here], shifts)
-        tilts = part_bets_of(problem.noise, field.seen)
+        tilts = problem.noise.part_bets(field.seen)
         bets = opened(field, tilts, gains[:, here], *(each[:, here] for each in rest))
         if bets is not None:
             flat = found[:, here].reshape(-1)

@@ -19,9 +19,7 @@ from roundwise.errors import InputError
 from roundwise.model.batch import Batch, Plan, Record, Trial
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
-from roundwise.noise import items_of, known_sigma
 from roundwise.noise.crossed import check_forms
-from roundwise.noise.parts import part_betting
 from roundwise.questions.base import Answer
 from roundwise.questions.besides import cells_of, features_of, level_of, tolerance_of
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, TrialStatus
@@ -56,7 +54,7 @@ class EProcessRule(StoppingRule[RuleState]):
         """Every question and every noise model has its bets; claims have a rule of their own."""
         if cells_of(problem.question) not in EPROCESSES:
             raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
-        if items_of(problem.noise) is not None and cells_of(problem.question) == "candidates":
+        if problem.noise.shares_items and cells_of(problem.question) == "candidates":
             answer = problem.question.answer(np.zeros(problem.arms))
             check_forms(problem.question.halfspaces(answer, problem.arms))
         eprocess_for(problem)
@@ -68,7 +66,7 @@ class EProcessRule(StoppingRule[RuleState]):
     def fold(self, problem: Problem, kept: RuleState, plan: Plan, batch: Batch) -> RuleState:
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
         ledger = eprocess_for(problem)
-        if batch.parts is None or part_betting(problem.noise) is None:
+        if batch.parts is None:
             won = ledger.settled(problem, *kept, batch)
         else:
             parts = batch.parts._replace(jump=plan.jump)
@@ -189,7 +187,7 @@ EPROCESSES: dict[str, Callable[[Problem, float, float], EProcess]] = {
 
 def _above(problem: Problem, level: float, near: float) -> EProcess:
     """Products over arms, where they have items of their own."""
-    return AboveEProcess(level, near) if items_of(problem.noise) is None else CrossedAboveEProcess(level, near)
+    return AboveEProcess(level, near) if not problem.noise.shares_items else CrossedAboveEProcess(level, near)
 
 
 @lru_cache(maxsize=256)
@@ -202,9 +200,9 @@ def eprocess_for(problem: Problem) -> EProcess:
 
 def _orthonormal(problem: Problem) -> Floats:
     """Features that span the same means; an InputError without a sigma, and where arms are tried on the same items."""
-    if known_sigma(problem.noise) is None:
+    if problem.noise.known_sigma is None:
         raise InputError("Arms with features go with a deviation that is known: say which it is (--sigma).")
-    if items_of(problem.noise) is not None:
+    if problem.noise.shares_items:
         raise InputError("Arms with features cannot be tried on the same items: leave out the features, or the items.")
     features = features_of(problem.question)
     assert features is not None
