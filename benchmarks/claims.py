@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import classical
-from roundwise import BernoulliArms, Chances, Claims, GaussianArms, SubGaussian, simulate
+from roundwise import BernoulliArms, Claims, ConditionalPower, GaussianArms, SubGaussian, simulate
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 
 ACR20 = (0.36, 0.34, 0.47, 0.465, 0.537)  # responders: placebo, four doses
@@ -50,7 +50,7 @@ def claims(cell, runs, own=False, noise=None, eta=0.2):
     means, world, delta, budget, size, split = cell[:6]
     question = Claims.against_control(len(means), 0)
     (found,) = simulate(
-        question, world(list(means)), [Chances(eta=eta)], runs=runs, delta=delta, noise=noise,
+        question, world(list(means)), [ConditionalPower(eta=eta)], runs=runs, delta=delta, noise=noise,
         budget=budget, round=size, split=None if own else split,
     )  # fmt: skip
     return found
@@ -89,7 +89,7 @@ def open_ended(runs):
         ("four nulls and .3, futility .15", (0.0,) * 5 + (0.3,), 0.15),
     ):
         question = Claims.against_control(len(means), 0, futility=futility)
-        policy = Until(tuple(mean > 0 for mean in means[1:])) if futility is None else Chances()
+        policy = Until(tuple(mean > 0 for mean in means[1:])) if futility is None else ConditionalPower()
         (found,) = simulate(
             question, GaussianArms(list(means)), [policy], runs=runs, delta=0.025, max_samples=1_000_000
         )
@@ -109,8 +109,8 @@ class AllTrue(ClosedTestingRule):
 
 
 @dataclass(frozen=True)
-class Until(Chances):
-    """Chances with that rule."""
+class Until(ConditionalPower):
+    """Conditional power with that rule."""
 
     true: tuple[bool, ...] = ()
 

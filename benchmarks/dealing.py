@@ -16,8 +16,8 @@ from roundwise import (
     BernoulliArms,
     BestArm,
     Binary,
-    Chances,
     Claims,
+    ConditionalPower,
     GaussianArms,
     MinimumBelow,
     Problem,
@@ -86,8 +86,8 @@ def questions():
         "any above 0.33": (AnyAbove(0.33), Wager(first_pulls=1200)),
         "minimum below 0.34": (MinimumBelow(0.34), Wager(first_pulls=1200)),
         "statements": (Statements(np.array([[-1.0, 1.0]]), np.array([0.0])), Wager(first_pulls=1200)),
-        "claims, no budget": (Claims.against_control(2, 0), Chances(first_pulls=1200)),
-        "claims about levels, no budget": (Claims.above(2, 0.33), Chances(first_pulls=1200)),
+        "claims, no budget": (Claims.against_control(2, 0), ConditionalPower(first_pulls=1200)),
+        "claims about levels, no budget": (Claims.above(2, 0.33), ConditionalPower(first_pulls=1200)),
     }
 
 

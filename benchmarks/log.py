@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from roundwise import BestArm, Binary, Chances, Claims, load_study
+from roundwise import BestArm, Binary, Claims, ConditionalPower, load_study
 from roundwise.policies import Wager
 from roundwise.store import open_store
 from roundwise.store.log import Head, extended, written
-from roundwise.study.replay import replayed
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
+from roundwise.study.state import replayed
 from roundwise.study.study import Study
 
 ARMS = ("a", "b", "c")
@@ -45,7 +45,7 @@ class InMemory(Study):
     """A study whose state stays where it is."""
 
     def __init__(self, settings):
-        (first,) = extended("s", Head(), [("created", written(settings.payload()))], datetime.now(UTC))
+        (first,) = extended("s", Head(), [("created", written(settings.to_json()))], datetime.now(UTC))
         super().__init__("s", Kept(first))
         self._now = replayed([first])
 
@@ -60,11 +60,21 @@ def settings(which, most):
     """The study: which question, for so many batches."""
     if which == "best-arm":
         policy = Wager(first_pulls=PULLS, growth=0.5, max_batch=len(ARMS) * PULLS)
-        return Settings(BestArm(), ARMS, Binary(), 1e-9, policy, seed=1)
+        return StudySpec(question=BestArm(), arms=ARMS, noise=Binary(), delta=1e-9, policy=policy, seed=1)
     size = len(ARMS) * PULLS
     budget = None if which == "claims" else 10 * size * (most + TIMES)
     claims = Claims.against_control(ARMS, ARMS[0])
-    return Settings(claims, ARMS, Binary(), 1e-9, Chances(), 1, budget, size, (1.0,) * len(ARMS))
+    return StudySpec(
+        question=claims,
+        arms=ARMS,
+        noise=Binary(),
+        delta=1e-9,
+        policy=ConditionalPower(),
+        seed=1,
+        budget=budget,
+        round=size,
+        split=(1.0,) * len(ARMS),
+    )
 
 
 def batch(asked, rng):

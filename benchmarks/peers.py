@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from roundwise import BestArm, GaussianArms, TrackAndStop, Wager, simulate
-from roundwise.rules import GLR, Heuristic
+from roundwise.rules import GLR, LogLogHeuristic
 from run import SIGMA_1, cpu, header, row
 
 HERE = Path(__file__).parent
@@ -88,7 +88,7 @@ def best_arm(runs=3):
         "program", "a run", "ratio to ours", "mean samples", "batches", "wrong", "its threshold is proved",
     )  # fmt: skip
     ours = {
-        "roundwise Track-and-Stop, the same threshold, batches": (TrackAndStop(stopping=GLR(Heuristic())), "no"),
+        "roundwise Track-and-Stop, the same threshold, batches": (TrackAndStop(stopping=GLR(LogLogHeuristic())), "no"),
         "roundwise Track-and-Stop, batches": (TrackAndStop(), "yes"),
         "roundwise Wager": (Wager(), "yes"),
     }

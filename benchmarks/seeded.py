@@ -13,8 +13,8 @@ from roundwise import (
     AnyAbove,
     BernoulliArms,
     BestArm,
-    Chances,
     Claims,
+    ConditionalPower,
     GaussianArms,
     Largest,
     MinimumBelow,
@@ -82,7 +82,13 @@ def main():
             for budget in (None, 3000):
                 question, runs_of_claims = Claims.against_control(5, 4), 4 if world == "stick" else 40
                 (found,) = simulate(
-                    question, environment, [Chances()], runs=runs_of_claims, seed=3, budget=budget, max_samples=1e5
+                    question,
+                    environment,
+                    [ConditionalPower()],
+                    runs=runs_of_claims,
+                    seed=3,
+                    budget=budget,
+                    max_samples=1e5,
                 )
                 show(world, f"claims {budget}", found)
 

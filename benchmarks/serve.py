@@ -81,8 +81,8 @@ def prepare(storage: str) -> None:
             assert asked is not None
             study.tell(results(asked.table, rng), again=True)
         study.ask()
-        payload, state = study.state.settings.payload(), study.state
-    from roundwise.study.transactions import overview
+        payload, state = study.state.settings.to_json(), study.state
+    from roundwise.study.study import overview
 
     with open_store(storage) as store:
         for i in range(STUDIES):

@@ -12,8 +12,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Chances,
     Claims,
+    ConditionalPower,
     Gaussian,
     GaussianArms,
     Largest,
@@ -91,7 +91,7 @@ class Work:
     budget: dict = field(default_factory=dict)  # ours; as many rounds are PET's limit
 
     def ours(self, runs):
-        policy = Chances() if isinstance(self.question, Claims) else Wager()
+        policy = ConditionalPower() if isinstance(self.question, Claims) else Wager()
         simulate(self.question, self.world, [policy], runs=runs, noise=self.noise, **self.limits, **self.budget)
 
     def pets(self, runs):

@@ -10,8 +10,8 @@ from roundwise import (
     Binary,
     Bounded,
     Gaussian,
-    Mixture,
-    Pairwise,
+    KaufmannKoolenPairwise,
+    Lemma32,
     Problem,
     Replay,
     RoundRobin,
@@ -50,7 +50,7 @@ def simulated(question, world, policies, noise=SIGMA_1, runs=2000, **others):
 RIVALS = {
     "PET": PET(),
     "Track-and-Stop": TrackAndStop(),
-    "Track-and-Stop, pairwise": TrackAndStop(stopping=GLR(Pairwise())),
+    "Track-and-Stop, pairwise": TrackAndStop(stopping=GLR(KaufmannKoolenPairwise())),
     "Round Robin": RoundRobin(),
 }
 
@@ -136,7 +136,7 @@ def front(seed):
         )
     times = (100, 300, 900, 2700, 8100, 24300)
     groups = {"PET, T0": {g: PET(guess=g) for g in (1, 4, 16, 64, 256)}}
-    for rule in (Mixture(), Pairwise()):
+    for rule in (Lemma32(), KaufmannKoolenPairwise()):
         groups[f"Track-and-Stop, {rule.name}, first time"] = {
             t: TrackAndStop(stopping=GLR(rule), first_time=t) for t in times
         }

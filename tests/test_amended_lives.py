@@ -12,14 +12,14 @@ from roundwise import Above, BestArm, Gaussian, Wager
 from roundwise.arrays import tree_map
 from roundwise.model.trial import advance, begin
 from roundwise.noise import PairedBinary
-from roundwise.policies.chances import Chances
+from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.questions import Claims
 from roundwise.questions.base import pairs
 from roundwise.simulation.environments import GaussianArms, World, drawn
 from roundwise.simulation.items import StickItems
-from roundwise.study.arm_changes import Change, changed
-from roundwise.study.rounds import of_arms
-from roundwise.study.settings import Settings
+from roundwise.study.amendments import Change, changed
+from roundwise.study.events import of_arms
+from roundwise.study.spec import StudySpec
 
 DELTA = 0.05
 SCRIPTS = ["ra", "rd", "raardd", "rrdrar", "radrad", "rarrddra"]  # a round, add an arm, drop one
@@ -31,7 +31,7 @@ class Life:
 
     def __init__(self, question, noise, means, policy, delta, seed):
         self.rng, self.means, self.seen = np.random.default_rng(seed), dict(means), []
-        self.settings = Settings(question, tuple(means), noise, delta, policy, 1)
+        self.settings = StudySpec(question=question, arms=tuple(means), noise=noise, delta=delta, policy=policy, seed=1)
         self.trial = begin(self.settings.problem, policy)
 
     @property
@@ -110,9 +110,9 @@ KINDS = {  # question, noise model, policy, means of the first arms, mean of tho
     "above, shared items, tolerance": (
         Above(0.5, 0.2), PairedBinary(), POLICY, [SHARED_LOW, 0.5, 0.5, 0.5], SHARED_LOW,
     ),
-    "claims": (Claims.against_control(4, 0), Gaussian(1.0), Chances(), [0.0] * 4, 0.0),
-    "claims, two sides": (Claims.against_control(4, 0, sides="two"), Gaussian(1.0), Chances(), [0.0] * 4, 0.0),
-    "claims, shared items": (Claims.against_control(4, 0), PairedBinary(), Chances(), [0.5] * 4, 0.5),
+    "claims": (Claims.against_control(4, 0), Gaussian(1.0), ConditionalPower(), [0.0] * 4, 0.0),
+    "claims, two sides": (Claims.against_control(4, 0, sides="two"), Gaussian(1.0), ConditionalPower(), [0.0] * 4, 0.0),
+    "claims, shared items": (Claims.against_control(4, 0), PairedBinary(), ConditionalPower(), [0.5] * 4, 0.5),
 }  # fmt: skip
 
 

@@ -200,7 +200,7 @@ class TestProblems:
         found = ask(url, method, f"/api/v1/studies{path.replace('NAME', 'wrong')}", body, headers)
         assert found[1]["content-type"] == "application/problem+json"
         assert (found[0], found[2]["status"], found[2]["detail"]) == (status, status, said)
-        assert found[2]["error"] in ("UnknownStudy", "Untimely", "InputError")
+        assert found[2]["error"] in ("UnknownStudyError", "StudyStateError", "InputError")
 
     def test_in_the_words_of_python_for_those_who_use_it(self, url):
         ask(url, "POST", "/api/v1/studies", NEW | {"name": "words"})
@@ -283,7 +283,7 @@ class TestOnce:
         tag = ask(url, "GET", study)[1]["etag"]
         assert ask(url, "POST", f"{study}/note", {"text": "meanwhile"}, {"If-Match": "*"})[0] == 200
         status, _, found = ask(url, "POST", f"{study}/results", {"rows": ROWS}, {"If-Match": tag})
-        assert (status, found["error"]) == (409, "Conflict")
+        assert (status, found["error"]) == (409, "ConflictError")
         assert "has moved on: " in found["detail"]
         tag = ask(url, "GET", study)[1]["etag"]
         for _ in range(2):  # a request that is repeated is answered, although the study has moved on by itself

@@ -546,7 +546,7 @@ class TestBodies:
             {"split": "1:2:3"},
             {"columns": {"arm": ""}},
             {"seed": -1},
-            {"max_batch": -5},
+            {"max_round": -5},
         ],
         ids=str,
     )

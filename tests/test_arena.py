@@ -130,7 +130,7 @@ def test_everybody_takes_part_or_is_told_why():
     told = {name for who in draw.refused.values() for name in who}
     for entrant in entrants():
         assert any(entry.entrant is entrant for entry in draw.entries), entrant.name
-    assert {"Chances", "Jin 2019", "Tri-BBAI"} <= told
+    assert {"Conditional power", "Jin 2019", "Tri-BBAI"} <= told
 
 
 class TestStandings:
@@ -164,7 +164,16 @@ class TestStandings:
 
     def test_claims_are_by_what_was_shown(self):
         (found,) = standings(
-            [ROW | {"question": "claims", "entrant": "Chances", "true": 4, "true_shown_mean": 3.0, "error": 0.01}]
+            [
+                ROW
+                | {
+                    "question": "claims",
+                    "entrant": "Conditional power",
+                    "true": 4,
+                    "true_shown_mean": 3.0,
+                    "error": 0.01,
+                }
+            ]
         )
         assert found.shown == pytest.approx(0.75)
         (words,) = advice([found])

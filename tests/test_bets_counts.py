@@ -67,10 +67,6 @@ def test_bernoulli_level_expectation(n: int) -> None:
             assert np.exp(below).sum() <= 1 + TOLERANCE
 
 
-def poisson_law(mean: float, most: int) -> Array:
-    return np.asarray(stats.poisson.pmf(np.arange(most + 1), mean))
-
-
 @pytest.mark.parametrize("exposures", [(1.0, 1.0), (1.0, 7.0), (5.0, 0.5)])
 def test_poisson_difference_expectation(exposures: tuple[float, float]) -> None:
     n_a, n_b = exposures

@@ -16,7 +16,7 @@ from roundwise import (
     BestArm,
     GaussianArms,
     InputError,
-    Pairwise,
+    KaufmannKoolenPairwise,
     Problem,
     TopK,
     simulate,
@@ -146,7 +146,12 @@ def test_settled_phase() -> None:
 @pytest.mark.parametrize("arms", [3, 8])
 @pytest.mark.parametrize(
     "policy",
-    [PET(), PET(exploration=1.0), PET(exploration=0.3, growth=3.0, stopping=GLR(Pairwise())), PET(guess=20.0)],
+    [
+        PET(),
+        PET(exploration=1.0),
+        PET(exploration=0.3, growth=3.0, stopping=GLR(KaufmannKoolenPairwise())),
+        PET(guess=20.0),
+    ],
     ids=["paper", "exploration 1", "exploration 0.3", "guess 20"],
 )
 def test_pet_keeps_its_upper_bounds(question: BestArm | TopK | Above, arms: int, policy: PET) -> None:

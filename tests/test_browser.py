@@ -200,7 +200,7 @@ def test_policies_are_compared(chrome, site):
         page.fill("#runs", "20")
         page.click("form[action='/lab'] button.main")
         page.wait_for_selector("text=All runs as CSV")
-        assert page.locator("svg.lab").count() == 3
+        assert page.locator("svg.chart").count() == 3
         assert "arm 1 is the best arm" in page.inner_text("main")
         checked(page)
         page.goto("/lab")

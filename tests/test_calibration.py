@@ -36,7 +36,7 @@ from roundwise.calibration.page import page, plain, wrong
 from roundwise.calibration.rules import RULES
 from roundwise.calibration.shapes import SHAPES
 from roundwise.errors import InputError
-from roundwise.ingest import batches, row_store
+from roundwise.ingest import record
 from roundwise.model.batch import Parts
 from roundwise.model.problem import Problem
 from roundwise.noise import NOISES, poisson, student
@@ -252,14 +252,14 @@ def over_all_arms(self, form, value, leverage):
 
 def dealt_alike(monkeypatch):
     """Dealing, before: every file by itself, with the same permutation."""
-    keys, parts_of = row_store.keys, batches.parts_of
+    keys, parts_of = record.keys, record.parts_of
 
     def alike(files, parts, number=1):
         every = [parts_of([each], parts, number) for each in files]
         return Parts(sum(each.counts for each in every), sum(each.totals for each in every))
 
-    monkeypatch.setattr(row_store, "keys", lambda seed, arms, places, file=0: keys(seed, arms, places))
-    monkeypatch.setattr(batches, "parts_of", alike)
+    monkeypatch.setattr(record, "keys", lambda seed, arms, places, file=0: keys(seed, arms, places))
+    monkeypatch.setattr(record, "parts_of", alike)
 
 
 HOLES = {

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import Binary, Deviations, InputError, Problem, Statements
+from roundwise import Binary, HeteroscedasticGaussian, InputError, Problem, Statements
 from roundwise.questions import Claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 from roundwise.rules.eprocess.closed_testing import adjusted_e_values, least_of, reject_closed
@@ -237,7 +237,7 @@ def test_complexities_are_of_showing_what_is_true_for_every_kind_of_rewards(aske
     """Near 1/2 rates are as hard as normal results of deviation 1/2; what is false need not be shown to be."""
     question, means = Claims.against_control(4, 0, **asked), np.array([0.46, 0.44, 0.57, 0.637])
     plain = question.complexity(means, sigma=0.5)
-    apart = Problem(question, 4, 0.05, Deviations((0.5,) * 4)).complexity(means)
+    apart = Problem(question, 4, 0.05, HeteroscedasticGaussian((0.5,) * 4)).complexity(means)
     rates = divergence.complexity(question, means, BinaryFamily())
     assert apart.value == pytest.approx(plain.value, rel=1e-6)
     assert rates.value == pytest.approx(plain.value, rel=0.03)
@@ -249,7 +249,7 @@ def test_nothing_true_costs_nothing():
     question, means = Claims.against_control(3, 0), np.array([0.5, 0.4, 0.3])
     for found in (
         question.complexity(means),
-        Problem(question, 3, 0.05, Deviations((1.0, 2.0, 3.0))).complexity(means),
+        Problem(question, 3, 0.05, HeteroscedasticGaussian((1.0, 2.0, 3.0))).complexity(means),
         divergence.complexity(question, means, BinaryFamily()),
     ):
         assert found.value == 0

@@ -9,7 +9,7 @@ from scipy.stats import binom, hypergeom, nchypergeom_fisher, norm, poisson, t
 
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, Past
-from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance, lattice
+from roundwise.noise import Binary, Bounded, Gaussian, Poisson, SubGaussian, UnknownVariance
 from roundwise.noise.budget_bets import (
     binomial_budget_bet,
     drift_budget_bet,
@@ -273,13 +273,6 @@ def test_equal_laws_are_bet_on_as_each_alone():
         assert np.unique(together).size > 20
         for i in range(80):
             assert binomial_budget_bet(won[i], events[i], 0.1, need[i], rho[i]) == together[i]
-
-
-def test_settings_are_told_apart_by_all_of_them():
-    first, second = np.array([1.0, 2.0, 1.0, 0.0]), np.array([3.0, 3.0, 3.0, -0.0])
-    which = lattice._alike([first, second])
-    assert which[0] == which[2]
-    assert len({int(each) for each in which}) == 3
 
 
 def test_a_result_is_the_same_alone_and_among_others():

@@ -5,7 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import Binary, Chances, Claims, Gaussian, InputError, Problem, Rounds, SubGaussian, UnknownVariance
+from roundwise import (
+    Binary,
+    Claims,
+    ConditionalPower,
+    Gaussian,
+    InputError,
+    Problem,
+    Rounds,
+    SubGaussian,
+    UnknownVariance,
+)
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
 from roundwise.rules.eprocess.claim_amendments import with_claims
@@ -17,7 +27,7 @@ RULE = ClosedTestingRule()
 def played(problem, means, seed, policy=None, batches=99):
     """One study to its end, or so many batches of it."""
     rng = np.random.default_rng(seed)
-    policy = policy or Rounds(Chances(), budget=300, round=50)
+    policy = policy or Rounds(ConditionalPower(), budget=300, round=50)
     trial = begin(problem, policy)
     while not trial.done and trial.plan.pulls.any() and trial.record.batches < batches:
         pulls = trial.plan.pulls
@@ -84,7 +94,7 @@ def test_bounds_of_odds_agree_and_hold():
 def test_what_a_claim_says_of_itself():
     names = ["placebo", "75mg", "300mg"]
     problem = Problem(Claims.against_control(names, "placebo"), 3, 0.025, Binary())
-    policy = Rounds(Chances(), budget=300, round=60)
+    policy = Rounds(ConditionalPower(), budget=300, round=60)
     trial = begin(problem, policy)
     counts = np.full(3, 20.0)
     trial = advance(problem, policy, trial, Batch(counts, np.array([6.0, 0.0, 13.0])))
@@ -133,7 +143,7 @@ class TestChanges:
             rng = np.random.default_rng(seed)
             problem = Problem(Claims.against_control(2, 0), 2, 0.1, Gaussian(1.0))
             kept = RULE.start(problem, ())
-            policy = Rounds(Chances(), budget=400)
+            policy = Rounds(ConditionalPower(), budget=400)
             for arms in range(3, 8):
                 plan = policy.first(problem, ())._replace(left=np.array(300.0), last=np.array(False))
                 pulls = np.full(arms - 1, 20.0)
@@ -167,12 +177,12 @@ class TestChanges:
         problem, wrong, runs = Problem(Claims.against_control(3, 0), 3, 0.2, Gaussian(1.0)), 0, 300
         for seed in range(runs):
             rng = np.random.default_rng(seed)
-            policy = Rounds(Chances(), budget=200, round=50)
+            policy = Rounds(ConditionalPower(), budget=200, round=50)
             trial = begin(problem, policy)
             while not trial.done:
                 pulls = trial.plan.pulls
                 if trial.record.batches == 2 and trial.kept.chances.max() > 0.3:
-                    policy = Rounds(Chances(), budget=400, round=50)
+                    policy = Rounds(ConditionalPower(), budget=400, round=50)
                 trial = advance(problem, policy, trial, Batch(pulls, np.sqrt(pulls) * rng.standard_normal(3)))
             wrong += bool(trial.kept.shown.any())
         assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from roundwise import BernoulliArms, Chances, Claims, InputError, load_study, simulate
+from roundwise import BernoulliArms, Claims, ConditionalPower, InputError, load_study, simulate
 from roundwise.cli import main
 from roundwise.model.spec import from_spec
 
@@ -33,7 +33,7 @@ def test_simulate_shows_what_python_shows(run):
     assert code == 0
     means = [float(each) for each in ACR20.split(",")]
     (same,) = simulate(
-        Claims.against_control(5, 0), BernoulliArms(means), [Chances()], runs=200, delta=0.025,
+        Claims.against_control(5, 0), BernoulliArms(means), [ConditionalPower()], runs=200, delta=0.025,
         budget=600, round=65, split=(2, 1, 1, 1, 1),
     )  # fmt: skip
     (found,) = json.loads(out)
@@ -75,7 +75,7 @@ def test_complexity(run):
         (("--question", "claims", "--control", "0", "--budget", "2"), "budget is 2 results"),
         (("--question", "claims", "--control", "0", "--margin-is", "odds"), "no kind of margin"),
         (("--question", "claims", "--control", "0", "--margin-is", "odds-ratio"), "need 0/1 results"),
-        (("--question", "claims", "--control", "0", "--policy", "wager"), "use the policy 'chances'"),
+        (("--question", "claims", "--control", "0", "--policy", "wager"), "use the policy 'conditional-power'"),
         (("--question", "best-arm", "--policy", "pet", "--round", "30"), "'pet' has rounds of its own"),
     ],
 )
@@ -108,14 +108,14 @@ rewards = "binary"
 means = [0.36, 0.34, 0.47, 0.465, 0.537]
 
 [[policy]]
-name = "chances"
+name = "conditional-power"
 """
     )
     code, out, err = run("sweep", str(file), "--out", str(tmp_path / "out"), "--json")
     assert code == 0, err
     (row,) = json.loads(out)["cells"]
     (same,) = simulate(
-        Claims.against_control(5, 0), BernoulliArms([0.36, 0.34, 0.47, 0.465, 0.537]), [Chances()], runs=40,
+        Claims.against_control(5, 0), BernoulliArms([0.36, 0.34, 0.47, 0.465, 0.537]), [ConditionalPower()], runs=40,
         delta=0.025, budget=600, round=65, split=(2, 1, 1, 1, 1),
     )  # fmt: skip
     assert row["true_shown_mean"] == pytest.approx(same.true_shown.mean())

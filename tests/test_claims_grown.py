@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from changing import rates, studies, sums
-from roundwise import Binary, Chances, Claims, Gaussian, Poisson, Problem, Rounds, UnknownVariance
+from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, Rounds, UnknownVariance
 from roundwise.model.batch import Batch, Record, budget_before, stack_parts
 from roundwise.model.trial import advance, begin
 from roundwise.rules.eprocess.claim_amendments import with_claims
@@ -96,7 +96,7 @@ def _joined(noise, seed, delta, effect=(0.0, 0.0, 0.4, 0.3)):
     """The claims after each of four rounds, of which the last two have an arm that joined."""
     rng, means = np.random.default_rng(seed), 0.4 + np.array(effect)
     few, many = (Problem(Claims.against_control(k, 0), k, delta, noise) for k in (3, 4))
-    policy = Rounds(Chances(), budget=400, round=100)
+    policy = Rounds(ConditionalPower(), budget=400, round=100)
     trial, problem, found = begin(few, policy), few, []
     for number in range(4):
         if number == 2:

@@ -1,19 +1,17 @@
 """Bounds of claims in studies of many rounds: they go on, lose little, hold, and take no more room."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 
 from changing import same_when_read_again, studies, sums
-from roundwise import Binary, Chances, Claims, Gaussian, Poisson, Problem, UnknownVariance
-from roundwise.model.batch import Batch, Plan
+from roundwise import Binary, Claims, ConditionalPower, Gaussian, Poisson, Problem, UnknownVariance
+from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.trial import begin
 from roundwise.rules.eprocess import claim_history, claim_report, claim_state
-from roundwise.rules.eprocess.claim_history import _tail
 from roundwise.rules.eprocess.claims import ClosedTestingRule
-from roundwise.rules.eprocess.wealth_grid import FINE, GONE, WealthGrid, _short
+from roundwise.rules.eprocess.wealth_grid import FINE
 
 RULE = ClosedTestingRule()
 ARMS = ("p", "x", "y")
@@ -25,13 +23,6 @@ MEANS = np.array([0.3, 0.33, 0.36])
 def make(tmp_path):
     with studies(tmp_path) as made:
         yield made
-
-
-@pytest.fixture
-def all_steps(monkeypatch):
-    """As if every round were kept by itself."""
-    for module in (claim_state, claim_history, claim_report):
-        monkeypatch.setattr(module, "MOST_STEPS", 10_000)
 
 
 def asked(noise, odds=False):
@@ -56,14 +47,14 @@ def folded(problem, rounds, budget, seed=1, means=MEANS):
     kept = RULE.start(problem, ())
     for r in range(rounds):
         left = None if budget is None else np.asarray(3.0 * N * (budget - r - 1))
-        plan = Plan(pulls, np.asarray(True), left=left, last=None if budget is None else np.asarray(False))
+        plan = BatchPlan(pulls, np.asarray(True), left=left, last=None if budget is None else np.asarray(False))
         kept = RULE.fold(problem, kept, plan, results(problem.noise, rng, means))
         yield kept
 
 
 def ends(problem, kept):
     """Lower and upper bounds of every claim."""
-    trial = begin(problem, Chances())._replace(kept=kept)
+    trial = begin(problem, ConditionalPower())._replace(kept=kept)
     found = RULE.claims(problem, trial, ARMS)
     return np.array([[math.nan if v is None else v for v in (each.lower, each.upper)] for each in found])
 
@@ -153,21 +144,6 @@ class TestTheyHold:
             wrong += bool((kept.tail.track.ends[:2] > 0).any())
         assert wrong <= 0.2 * runs + 3 * math.sqrt(0.16 * runs)
 
-    def test_new_values_begin_with_what_larger_ones_have(self):
-        old = WealthGrid(np.array([0.0]), np.array([1.0]), np.array([[[3.0, 2.0, 1.0]]]), np.array([-np.inf]))
-        found = old.laid(np.array([0.25]), np.array([1.25]), np.array([0.001]))
-        assert found.values.tolist() == [[0.25, 0.75, 1.25]]
-        assert found.logs.tolist() == [[[2.0, 1.0, GONE]]]
-        same = old.laid(np.array([0.25]), np.array([1.25]), np.array([1.0]))  # fine enough
-        assert all(np.array_equal(one, other) for one, other in zip(same, old, strict=True))
-
-    def test_numbers_are_rounded_down(self):
-        logs = np.random.default_rng(1).normal(0.0, 10.0, 1000)
-        short = _short(logs)
-        assert (short <= logs).all()
-        assert np.abs(short - logs).max() < 1e-5
-        assert (short.astype(np.float32) == short).all()
-
     def test_more_rounds_take_no_more_room(self, make):
         study = make(question=Claims.against_control(ARMS, "p"), arms=ARMS, budget=6000, round=60, split="equal")
         sizes = []
@@ -177,11 +153,3 @@ class TestTheyHold:
             sizes.append(len(study.entries()[-1].text))
         assert max(sizes[14:]) < 1.1 * min(sizes[14:])
         same_when_read_again(study)
-
-    def test_what_is_kept_first_is_what_was_won(self, all_steps):
-        """Where it goes on from is the money of the rounds that are kept, to the last digit."""
-        problem = asked(Gaussian(1.0))
-        *_, kept = folded(problem, 12, 60)
-        tail = _tail(problem, kept, partial(RULE.towards, problem))
-        at_level = tail.purses.logs[0, :, -1]  # the purses of the rule
-        np.testing.assert_allclose(at_level, kept.gains, atol=1e-9)

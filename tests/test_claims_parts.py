@@ -8,7 +8,7 @@ import pytest
 from roundwise import (
     BernoulliArms,
     Binary,
-    Chances,
+    ConditionalPower,
     Gaussian,
     GaussianArms,
     InputError,
@@ -19,7 +19,7 @@ from roundwise import (
     UnknownVariance,
     simulate,
 )
-from roundwise.model.batch import Batch, Plan
+from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.random_partition import partition_sums
 from roundwise.model.trial import advance, begin
 from roundwise.questions import Claims
@@ -48,7 +48,7 @@ def test_what_is_won_for_a_false_claim_is_fair(name):
     problem, rng = Problem(question, world.arms, 0.05, noise), np.random.default_rng(1)
     now, kept = world.world(rng, RUNS), RULE.start(problem, (RUNS,))
     for pulls, parts in ((40.0, 4), (60.0, 12)):
-        plan = Plan(np.full((RUNS, world.arms), pulls), np.ones(RUNS, dtype=bool), parts=parts)
+        plan = BatchPlan(np.full((RUNS, world.arms), pulls), np.ones(RUNS, dtype=bool), parts=parts)
         batch, now = pulled_in_parts(world, rng, now, plan.pulls, parts, 4, noise.needs)
         kept = RULE.fold(problem, kept, plan, batch)
     purses = np.exp(kept.gains)
@@ -60,7 +60,7 @@ def test_what_is_won_for_a_false_claim_is_fair(name):
 @pytest.mark.parametrize("question", [Claims.against_control(2, 0), Claims.above(2, 0.33)])
 def test_forty_seeds_give_one_verdict(question):
     """1200 rows of each of two arms: the evidence hangs on the data, hardly on the seed."""
-    problem, policy = Problem(question, 2, 0.05, Binary()), Chances(first_pulls=1200)
+    problem, policy = Problem(question, 2, 0.05, Binary()), ConditionalPower(first_pulls=1200)
     trial, counts, totals = begin(problem, policy), np.full(2, 1200.0), np.array([364.0, 442.0])
     gains, shown, alone = [], set(), []
     for seed in range(40):
@@ -76,15 +76,15 @@ def test_forty_seeds_give_one_verdict(question):
 
 def test_later_batches_are_asked_for_in_parts():
     problem = Problem(Claims.against_control(3, 0), 3, 0.05, Binary())
-    trial = begin(problem, Chances(), (1,))
+    trial = begin(problem, ConditionalPower(), (1,))
     assert trial.plan.parts == 4
     counts = trial.plan.pulls
-    assert advance(problem, Chances(), trial, Batch(counts, np.floor(counts / 2))).plan.parts == 12
+    assert advance(problem, ConditionalPower(), trial, Batch(counts, np.floor(counts / 2))).plan.parts == 12
 
 
 def test_rates_against_a_level_are_bet_on_by_their_own_law():
     """Near 0.05 a result has a fifth of the variance that rewards between 0 and 1 may have."""
-    (found,) = simulate(Claims.above(3, 0.05), BernoulliArms([0.08] * 3), [Chances()], runs=50, delta=0.025)
+    (found,) = simulate(Claims.above(3, 0.05), BernoulliArms([0.08] * 3), [ConditionalPower()], runs=50, delta=0.025)
     assert found.correct.all()
     assert found.samples.mean() < 5000  # 3100; 13 100 with the bet for any reward between 0 and 1
 
@@ -92,7 +92,7 @@ def test_rates_against_a_level_are_bet_on_by_their_own_law():
 @pytest.mark.parametrize("independent", [False, True])
 def test_results_after_everything_was_shown_change_nothing(independent):
     problem = Problem(Claims.above(2, 0.3, independent=independent), 2, 0.05, Binary())
-    counts, policy = np.full(2, 200.0), Chances(first_pulls=200)
+    counts, policy = np.full(2, 200.0), ConditionalPower(first_pulls=200)
     trial = begin(problem, policy)
     parts = partition_sums(Binary().draw_part_totals, counts, counts * 0.9, 1, 1, 4)
     batch = Batch(counts, counts * 0.9, parts=parts)
@@ -134,12 +134,12 @@ class TestMultiplied:
         true, null = GaussianArms([0.3] * 10), GaussianArms([0.0] * 5)
         amounts = []
         for independent in (False, True):
-            (found,) = simulate(Claims.above(10, 0.0, independent=independent), true, [Chances()], runs=60)
+            (found,) = simulate(Claims.above(10, 0.0, independent=independent), true, [ConditionalPower()], runs=60)
             assert found.correct.all()
             amounts.append(found.samples.mean())
         assert amounts[1] < 0.9 * amounts[0]  # 2220 and 2765 (400 runs)
         question = Claims.above(5, 0.0, independent=True)
-        (found,) = simulate(question, null, [Chances()], runs=1000, delta=0.05, max_samples=3000)
+        (found,) = simulate(question, null, [ConditionalPower()], runs=1000, delta=0.05, max_samples=3000)
         assert found.answer.any(axis=-1).sum() <= 75  # 0.027 in 4000 runs
 
     def test_the_product_of_purses_is_fair(self):
@@ -149,7 +149,7 @@ class TestMultiplied:
         problem = Problem(question, 2, 0.05, Binary())
         now, kept = world.world(rng, RUNS), RULE.start(problem, (RUNS,))
         for pulls, parts in ((40.0, 4), (60.0, 12)):
-            plan = Plan(np.full((RUNS, 2), pulls), np.ones(RUNS, dtype=bool), parts=parts)
+            plan = BatchPlan(np.full((RUNS, 2), pulls), np.ones(RUNS, dtype=bool), parts=parts)
             batch, now = pulled_in_parts(world, rng, now, plan.pulls, parts, 4, "sums")
             kept = RULE.fold(problem, kept, plan, batch)
         product = np.exp(kept.gains.sum(axis=-1))
@@ -175,7 +175,7 @@ class TestMultiplied:
         """The last bet would leave nothing of a claim, and so nothing of a product."""
         question = Claims.above(3, 0.0, independent=True)
         (found,) = simulate(
-            question, GaussianArms([0.5, 0.5, -0.5]), [Chances()], runs=50, budget=600, noise=SubGaussian(1.0)
+            question, GaussianArms([0.5, 0.5, -0.5]), [ConditionalPower()], runs=50, budget=600, noise=SubGaussian(1.0)
         )
         assert found.correct.all()
         assert found.true_shown.mean() > 1.8
@@ -194,7 +194,7 @@ def test_chances_on_shared_items_are_those_of_each_difference():
     noise = Binary().with_items()
     problem = Problem(Claims.against_control(3, 0), 3, 0.05, noise)
     batch = Batch(np.full(3, 400.0), items.sum(axis=0), pairs=pairs)
-    kept = RULE.fold(problem, RULE.start(problem, ()), Plan(batch.counts, np.asarray(True)), batch)
+    kept = RULE.fold(problem, RULE.start(problem, ()), BatchPlan(batch.counts, np.asarray(True)), batch)
     near, far = noise.variance_per_arm(kept.past, problem.question.bets(()))
     apart = items[:, [1, 2]] - items[:, [0]]
     np.testing.assert_allclose([2 * near, 2 * far], apart.var(axis=0), rtol=0.05)
@@ -213,7 +213,7 @@ def test_lines_of_arms_without_results_are_passed_over(noise, level, monkeypatch
     forms = [UNITS[1] - UNITS[0], UNITS[2] - UNITS[0], UNITS[2] - 0.8 * UNITS[1] - 0.2 * UNITS[3], 2 * UNITS[3]]
     problem = Problem(Claims(np.array(forms), np.full(4, level)), 4, 0.05, noise)
     pulls = 60.0 * np.array([[1, 1, 1, 1], [1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]])
-    world, plan = GaussianArms([0.0, 0.1, 0.1, 0.1]), Plan(pulls, np.ones(5, dtype=bool), parts=8)
+    world, plan = GaussianArms([0.0, 0.1, 0.1, 0.1]), BatchPlan(pulls, np.ones(5, dtype=bool), parts=8)
 
     def won():
         rng = np.random.default_rng(1)

@@ -27,7 +27,7 @@ from roundwise import (
 from roundwise.arrays import tree_take
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
-from roundwise.policies import Chances, RoundRobin, Rounds
+from roundwise.policies import ConditionalPower, RoundRobin, Rounds
 from roundwise.questions import Claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 
@@ -36,7 +36,7 @@ ACR20 = [0.36, 0.34, 0.47, 0.465, 0.537]  # responders on placebo and four doses
 
 def shown(means, runs, budget, delta=0.025, world=BernoulliArms, claims=None, seed=1, noise=None, eta=0.2, **rounds):
     claims = Claims.against_control(len(means), 0) if claims is None else claims
-    policy = Rounds(Chances(eta=eta), budget=budget, **rounds)
+    policy = Rounds(ConditionalPower(eta=eta), budget=budget, **rounds)
     (found,) = simulate(claims, world(means), [policy], runs=runs, delta=delta, seed=seed, noise=noise)
     return found
 
@@ -52,7 +52,7 @@ class TestRounds:
 
     def test_a_rest_below_half_a_round_is_added_to_the_last_one(self):
         problem = Problem(Claims.against_control(5, 0), 5, 0.025, Binary())
-        policy = Rounds(Chances(), budget=600, round=65, split=(2, 1, 1, 1, 1))
+        policy = Rounds(ConditionalPower(), budget=600, round=65, split=(2, 1, 1, 1, 1))
         found = self.plans(policy, problem, lambda pulls: np.floor(pulls * [0.3, 0.3, 0.4, 0.4, 0.45]))
         assert [each.pulls.sum() for each in found] == [65.0] * 8 + [80.0]
         assert [each.left for each in found] == [600 - 65 * i for i in range(1, 9)] + [0.0]
@@ -61,17 +61,19 @@ class TestRounds:
 
     def test_a_split_is_kept_up_to_rounding_whatever_came_back(self):
         problem = Problem(Claims.against_control(3, 0), 3, 0.025, Binary())
-        policy = Rounds(Chances(), budget=300, round=30, split=(2, 1, 1))
+        policy = Rounds(ConditionalPower(), budget=300, round=30, split=(2, 1, 1))
         trial = begin(problem, policy)
         assert trial.plan.pulls.tolist() == [15, 8, 7]
         trial = advance(problem, policy, trial, Batch(np.array([15.0, 2.0, 7.0]), np.array([5.0, 1.0, 3.0])))
         assert trial.plan.left == 300 - 24 - 30
         assert trial.plan.pulls.tolist() == [12, 12, 6]  # 27, 13.5 and 13.5 in all
 
-    @pytest.mark.parametrize("policy", [Wager(), PET(), RoundRobin(), TriBBAI(), Chances()], ids=lambda each: each.name)
+    @pytest.mark.parametrize(
+        "policy", [Wager(), PET(), RoundRobin(), TriBBAI(), ConditionalPower()], ids=lambda each: each.name
+    )
     @pytest.mark.parametrize("most", [1, 7, 100, 2000])
     def test_a_limit_of_samples_is_kept_exactly(self, policy, most):
-        question = Claims.against_control(3, 0) if policy.name == "chances" else BestArm()
+        question = Claims.against_control(3, 0) if policy.name == "conditional-power" else BestArm()
         (runs,) = simulate(question, GaussianArms([0.01, 0.0, 0.0]), [policy], runs=20, max_samples=most)
         assert (runs.samples <= most).all()
         assert (runs.samples > most - 3)[~runs.decided].all()  # arms that are alike get the same
@@ -94,7 +96,7 @@ class TestRounds:
             (lambda: Rounds(Wager(), budget=2), "budget is 2 results, but 3 arms need 3"),
             (lambda: Rounds(Wager(), round=0), "`round` is 0"),
             (lambda: Rounds(Wager(), split=(0, 0, 0)), "`split` is"),
-            (lambda: Chances(), "does not fit the question 'best-arm'"),
+            (lambda: ConditionalPower(), "does not fit the question 'best-arm'"),
         ],
     )
     def test_what_does_not_fit_is_refused(self, policy, message):
@@ -102,7 +104,7 @@ class TestRounds:
             policy().check(Problem(BestArm(), 3))
 
     def test_wager_says_whose_question_it_is(self):
-        with pytest.raises(InputError, match="use the policy 'chances'"):
+        with pytest.raises(InputError, match="use the policy 'conditional-power'"):
             Wager().check(Problem(Claims.against_control(3, 0), 3))
 
 
@@ -138,7 +140,7 @@ class TestRuns:
             env = Replay(("a", "b", "c"), np.array([0.0, 1.0, 2.0]), counts)
         else:
             env = world(means)
-        policy = Chances() if budget is None else Rounds(Chances(), budget=budget)
+        policy = ConditionalPower() if budget is None else Rounds(ConditionalPower(), budget=budget)
         (runs,) = simulate(claims, env, [policy], runs=12, delta=0.05, noise=noise, max_samples=4000)
         assert runs.correct.sum() >= 11 or not runs.decided.all()
         assert runs.true_shown.mean() > 0.8
@@ -148,7 +150,7 @@ class TestRuns:
         """Bit for bit: one run of the block computed by itself from the same results."""
         claims = Claims.against_control(5, 0, futility=0.15)
         problem = Problem(claims, 5, 0.025, Binary())
-        policy = Rounds(Chances(), budget=400, round=50)
+        policy = Rounds(ConditionalPower(), budget=400, round=50)
         rng = np.random.default_rng(1)
         together, alone = begin(problem, policy, (7,)), begin(problem, policy)
         for _ in range(8):
@@ -162,7 +164,7 @@ class TestRuns:
     def test_what_was_shown_stays_although_another_sign_changes(self):
         """One dose wins early; then its rows turn, and another dose's sign flips: the claim stays, and is dated."""
         problem = Problem(Claims.against_control(3, 0), 3, 0.025, Binary())
-        policy = Rounds(Chances(), budget=2000, round=300, split=(1, 1, 1))
+        policy = Rounds(ConditionalPower(), budget=2000, round=300, split=(1, 1, 1))
         trial = begin(problem, policy)
         trial = advance(problem, policy, trial, Batch(np.full(3, 100.0), np.array([10.0, 12.0, 70.0])))
         trial = advance(problem, policy, trial, Batch(np.full(3, 100.0), np.array([10.0, 12.0, 70.0])))
@@ -176,7 +178,7 @@ class TestRuns:
     def test_why_it_stopped(self):
         rule = ClosedTestingRule()
         problem = Problem(Claims.against_control(2, 0), 2, 0.025, Binary())
-        policy = Rounds(Chances(), budget=400, round=100)
+        policy = Rounds(ConditionalPower(), budget=400, round=100)
 
         def after(*totals):
             trial = begin(problem, policy)
@@ -192,7 +194,7 @@ class TestRuns:
 
     def test_hopeless_doses_are_not_fed_and_may_come_back(self):
         problem = Problem(Claims.against_control(4, 0), 4, 0.025, Binary())
-        policy = Rounds(Chances(), budget=800, round=100)
+        policy = Rounds(ConditionalPower(), budget=800, round=100)
         trial = begin(problem, policy)
         assert (trial.plan.pulls > 0).all()
         trial = advance(problem, policy, trial, Batch(np.full(4, 25.0), np.array([10.0, 1.0, 16.0, 15.0])))
@@ -207,14 +209,14 @@ class TestRuns:
 
     def test_the_control_gets_the_square_root_of_the_number_fed(self):
         problem = Problem(Claims.against_control(10, 0), 10, 0.025, Binary())
-        first = Rounds(Chances(), budget=1200, round=120).first(problem, ())
+        first = Rounds(ConditionalPower(), budget=1200, round=120).first(problem, ())
         assert first.pulls.sum() == 120
         assert first.pulls.tolist() == [30] + [10] * 9
 
     def test_cash_that_is_kept_from_a_last_bet(self):
         problem = Problem(Claims.against_control(2, 0), 2, 0.025, Binary())
         for cash in (0.0, 0.02):
-            policy = Rounds(Chances(cash=cash), budget=100)
+            policy = Rounds(ConditionalPower(cash=cash), budget=100)
             trial = begin(problem, Rounds(policy.policy, budget=100, round=100))
             after = advance(problem, policy, trial, Batch(np.full(2, 50.0), np.array([20.0, 21.0])))
             np.testing.assert_allclose(np.exp(after.kept.gains), [cash])

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import Binary, Chances, Claims, Problem, Rounds, create_study, load_study
+from roundwise import Binary, Claims, ConditionalPower, Problem, Rounds, create_study, load_study
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
 from roundwise.rules.eprocess.claims import ClosedTestingRule
@@ -50,7 +50,7 @@ def test_a_study_is_the_trial_of_its_batches(storage, split):
         batches = told(study)
         report = study.report()
     problem = Problem(Claims.against_control(DOSES, "placebo"), 5, 0.025, Binary())
-    policy = Rounds(Chances(), 300, 60, split)
+    policy = Rounds(ConditionalPower(), 300, 60, split)
     trial = begin(problem, policy)
     for batch in batches:
         assert trial.plan.pulls.tolist() == batch.counts.tolist()
@@ -68,7 +68,7 @@ def test_a_study_is_the_trial_of_its_batches(storage, split):
         assert row["estimate"] == pytest.approx(claim.estimate)
     assert report.headline.startswith("Shown: ")
     assert "300mg (+" in report.headline
-    assert report.guarantee == "kept"
+    assert report.guarantee.status == "kept"
 
 
 def test_a_claim_that_was_shown_stays_when_the_study_is_loaded_again(storage):
@@ -114,7 +114,7 @@ def test_without_a_budget_the_only_file_of_the_first_round_can_be_withdrawn(stor
         assert asked is not None
         assert sum(n for _, n in asked.table) > 0
         if withdrawn == 1:  # as if it began anew
-            first = Chances().first(study.state.settings.problem, ())
+            first = ConditionalPower().first(study.state.settings.problem, ())
             assert [n for _, n in asked.table] == first.pulls.tolist()
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from roundwise import (
     Binary,
-    Chances,
     Claims,
     Columns,
+    ConditionalPower,
     DataError,
     Gaussian,
     Problem,
@@ -51,7 +51,7 @@ def told(study, rates=(0.4, 0.3, 0.55)):
 class TestStudies:
     def test_the_split_is_taught_and_the_purses_are_full(self, make):
         plain, taught = make("plain"), make("taught")
-        assert taught.import_past(PAST).guarantee == "kept"
+        assert taught.import_past(PAST).guarantee.status == "kept"
         kept = taught.state.trial.kept
         assert (kept.gains.tolist(), kept.shown.any(), kept.past.counts.tolist()) == ([0, 0], False, [0, 0, 0])
         assert kept.seen.counts.tolist() == [400] * 3
@@ -151,7 +151,7 @@ def test_the_error_is_that_promised_whatever_the_past_says(noise, budget):
     """All arms are alike; the past says that both others are far better, or (as it did) by chance."""
     runs, delta, arms, rng = 1500, 0.1, 3, np.random.default_rng(7)
     problem = Problem(Claims.against_control(arms, 0), arms, delta, noise)
-    policy = Chances() if budget is None else Rounds(Chances(), budget=budget, round=200)
+    policy = ConditionalPower() if budget is None else Rounds(ConditionalPower(), budget=budget, round=200)
     counts = np.full((runs, arms), 200.0)
     for gap in (0.0, 0.2):
         means = np.array([0.4, 0.4 + gap, 0.4 + gap])

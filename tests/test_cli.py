@@ -142,16 +142,6 @@ class TestSimulate:
         assert [path.name for path in out.parent.iterdir()] == ["runs.parquet"]
 
 
-def test_narrow_terminals_get_whole_numbers(roundwise, monkeypatch):
-    monkeypatch.setattr("roundwise.cli.output.console_width", lambda: 80)
-    monkeypatch.setattr("roundwise.cli.simulate.console_width", lambda: 80)
-    _, out, _ = roundwise("simulate", "-q", "best-arm", "--means", "1,0.95", "--policy", "pet", "--runs", 20)
-    row = next(line for line in out.splitlines() if line.strip().startswith("pet "))
-    assert len(row) <= 80
-    assert row.count("±") == 1
-    assert re.search(r"\d+\N{NO-BREAK SPACE}\d{3}\N{NO-BREAK SPACE}±", row)
-
-
 def test_a_tie_ends_undecided_by_itself(roundwise):
     for words in (("--policy", "pet"), ("--policy", "opt-bbai"), ("--policy", "track-and-stop"), ("--binary",)):
         code, out, _ = roundwise("simulate", "-q", "best-arm", "--means", "0.5,0.5", "--runs", 3, *words)

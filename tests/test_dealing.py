@@ -21,7 +21,7 @@ from roundwise import (
     create_study,
     load_study,
 )
-from roundwise.ingest import Results, batch_of, lots_of, parts_of, read_results, row_store
+from roundwise.ingest import Results, batch_of, lots_of, parts_of, read_results, record
 from roundwise.model import random_partition
 from roundwise.model.batch import split_counts
 from roundwise.model.trial import advance, begin
@@ -108,8 +108,8 @@ class TestPartsDoNotRepeatEachOther:
     @pytest.mark.parametrize("order", [pytest.param("each sorted", marks=pytest.mark.slow), "globally sorted"])
     def test_in_lots(self, order, monkeypatch, few_dealings):
         """Also where a file has lots and another single rows."""
-        monkeypatch.setattr(row_store, "MOST", 16)
-        monkeypatch.setattr(row_store, "FEWEST", 16)
+        monkeypatch.setattr(record, "MOST", 16)
+        monkeypatch.setattr(record, "FEWEST", 16)
         rng, batches = np.random.default_rng(7), []
         for _ in range(self.RUNS):
             values = rng.normal(size=89)
@@ -123,8 +123,8 @@ class TestPartsDoNotRepeatEachOther:
 
 def test_the_numbers_never_change():
     """What rows draw is part of the record of every study. (Computed with Python's whole numbers, too.)"""
-    assert [int(key) for key in row_store.keys(7, np.array([1]), np.array([5]))] == [16833097866645316574]
-    assert [int(key) for key in row_store.keys(7, np.array([1]), np.array([5]), file=3)] == [8232365585862691442]
+    assert [int(key) for key in record.keys(7, np.array([1]), np.array([5]))] == [16833097866645316574]
+    assert [int(key) for key in record.keys(7, np.array([1]), np.array([5]), file=3)] == [8232365585862691442]
 
 
 class TestKept:
@@ -173,12 +173,12 @@ class TestKept:
             assert self.read({"arm": ["arm 0"] * 9, "outcome": [1] * 9}, noise).lots is None
 
     def test_the_width_depends_on_the_arms(self):
-        assert [row_store.width_for(arms) for arms in (2, 64, 65, 1000, 10**6)] == [4096, 4096, 2048, 256, 64]
+        assert [record.width_for(arms) for arms in (2, 64, 65, 1000, 10**6)] == [4096, 4096, 2048, 256, 64]
 
     @pytest.mark.parametrize("cut", [1, 2, 7])
     def test_files_are_pooled(self, cut, monkeypatch):
         """Whatever the files: the same rows, and lots where one of them has lots."""
-        monkeypatch.setattr(row_store, "MOST", 64)
+        monkeypatch.setattr(record, "MOST", 64)
         table = self.rows(400)
         pieces = [
             {

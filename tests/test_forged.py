@@ -18,7 +18,7 @@ from roundwise.report import report_of
 from roundwise.store import write_log
 from roundwise.store.log import Head, extended
 from roundwise.study.audit import imported, verified
-from roundwise.study.replay import replayed
+from roundwise.study.state import replayed
 
 VALUES = [None, True, False, 0, -1, 1e308, -1000, "x", "", [], {}, [1], ["a"], 2**70, 0.5, "nan", "inf", {"a": 1}]
 

@@ -26,9 +26,9 @@ from roundwise.report import report_of
 from roundwise.simulation.sweep.grid import read_grid
 from roundwise.simulation.tables import read_features, read_forms, read_outcomes, read_wide
 from roundwise.store import read_log, write_log
-from roundwise.store.storage_url import parsed
-from roundwise.study.replay import replayed
-from roundwise.study.settings import arm_names
+from roundwise.store.url import parse_url
+from roundwise.study.spec import arm_names
+from roundwise.study.state import replayed
 
 NOISES = [Binary(), Bounded(0, 5), Gaussian(1.0), Poisson(), UnknownVariance()]
 COLUMNS = [None, None, Columns(id="user"), Columns(item="item"), Columns(arm="arm", outcome="outcome", id="user")]
@@ -89,7 +89,7 @@ def examples(tmp_path_factory):
         study.ask()
         study.tell({"arm": fuzz.ARMS, "count": [30, 30, 30], "successes": [9, 12, 20]})
         write_log(folder / "log.jsonl", study.entries())
-        settings = study.state.settings.payload()
+        settings = study.state.settings.to_json()
     rows = [{"label": "+5 points", "samples": {"typical": 900}, "batches": {"typical": 3}}]
     plan = {"format": PLAN_FORMAT, "rows": rows, "target": 0, "recommended": {"settings": settings}}
     return {"log": [(folder / "log.jsonl").read_bytes()], "plan": [json.dumps(plan).encode()]}
@@ -113,8 +113,8 @@ READERS = {
     "objects": lambda path: read_forms(path, "above", True),
     "book": lambda path: scenarios(path, fuzz.ARMS),
     "arms": lambda path: arm_names(listed_in(path)),
-    "address": lambda path: parsed(path.read_bytes().decode(errors="replace")).place,
-    "file address": lambda path: parsed(path.read_bytes().decode(errors="replace")).place,
+    "address": lambda path: parse_url(path.read_bytes().decode(errors="replace")).place,
+    "file address": lambda path: parse_url(path.read_bytes().decode(errors="replace")).place,
 }
 KEPT_OTHERS = [("plan", 85), ("file address", 1107), ("log", 2063)]  # kinds and seeds that once failed
 

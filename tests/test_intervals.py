@@ -276,17 +276,6 @@ class TestTheSearch:
             assert found < end or shape(end - found) >= 0  # on the safe side
             assert found == pytest.approx(end, rel=1e-9, abs=1e-9)
 
-    @pytest.mark.parametrize("shape", ["straight", "bent"])
-    def test_it_takes_few_steps(self, shape):
-        seen = []
-
-        def excess(values):
-            seen.append(values)
-            return SHAPES[shape](0.123 - values)
-
-        _end(excess, np.zeros(1), np.full(1, 1.0), self.EVERYWHERE)
-        assert len(seen) <= 20
-
     def test_limits(self):
         limits = np.zeros(3), np.ones(3)
         ends = np.array([-1.0, 0.3, 2.0])

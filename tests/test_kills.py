@@ -15,7 +15,7 @@ import pytest
 
 import postgres
 from processes import child, ended
-from roundwise import BestArm, Binary, RoundwiseError, UnknownStudy, create_study, load_study
+from roundwise import BestArm, Binary, RoundwiseError, UnknownStudyError, create_study, load_study
 from roundwise.cli import main
 from roundwise.store import open_store
 from roundwise.store.engine import Access
@@ -77,7 +77,7 @@ def kinds(url):
     with open_store(url) as store:
         try:
             entries = store.read("s")
-        except UnknownStudy:
+        except UnknownStudyError:
             return None
     assert verified(entries).sound
     with load_study("s", url) as study:

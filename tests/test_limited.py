@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from roundwise import GLR, BestArm, Bounded, GaussianArms, OptBBAI, Problem, TriBBAI, simulate
-from roundwise.model.batch import Batch, Plan, ValueTable, join_parts
+from roundwise.model.batch import Batch, BatchPlan, ValueTable, join_parts
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.policies.base import everywhere
 from roundwise.policies.limited import Limited
@@ -89,12 +89,12 @@ class Looking:
     def check(self, problem: Problem) -> None:
         """Fits every question."""
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
-        return Plan(everywhere(runs, problem.arms, 12), np.ones(runs, dtype=bool))
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
+        return BatchPlan(everywhere(runs, problem.arms, 12), np.ones(runs, dtype=bool))
 
-    def next(self, problem: Problem, trial: Any) -> Plan:
+    def next(self, problem: Problem, trial: Any) -> BatchPlan:
         SEEN.append(trial.batch)
-        return Plan(trial.plan.pulls + 8, trial.plan.may_stop)
+        return BatchPlan(trial.plan.pulls + 8, trial.plan.may_stop)
 
 
 def told(rng, pulls, values):

@@ -19,13 +19,14 @@ from roundwise import (
     BestArm,
     Binary,
     Claims,
-    Deviations,
     FamilyArms,
     Gaussian,
     GaussianArms,
+    HeteroscedasticGaussian,
     InputError,
     Largest,
     Linear,
+    LogDeterminant,
     MinimumBelow,
     Problem,
     Rage,
@@ -34,7 +35,6 @@ from roundwise import (
     TopK,
     TrackAndStop,
     UnknownVariance,
-    Volume,
     Wager,
     create_study,
     simulate,
@@ -222,20 +222,26 @@ class TestEvidence:
 class TestVolume:
     def test_value(self):
         features = np.random.default_rng(1).normal(size=(6, 2))
-        problem = Problem(Linear(BestArm(), features), 6, 0.1, Deviations((1, 2, 3, 1, 2, 3)))
+        problem = Problem(Linear(BestArm(), features), 6, 0.1, HeteroscedasticGaussian((1, 2, 3, 1, 2, 3)))
         counts = np.array([3.0, 10, 7, 1, 20, 5])
         one, all_ = (
             sum(n * np.outer(x, x) / s**2 for n, x, s in zip(each, features, (1, 2, 3, 1, 2, 3), strict=True))
             for each in (np.ones(6), counts)
         )
         expected = 1.1 * (np.log(10) + np.log(np.linalg.det(np.eye(2) + np.linalg.solve(0.1 * one, all_))) / 2)
-        assert Volume().value(problem, counts) == pytest.approx(expected)
-        assert Volume().value(problem, counts) <= Volume().at(problem, counts.sum())
-        assert Volume().value(problem, np.zeros(6)) == pytest.approx(Volume().value(problem, np.ones(6)))
-        assert Volume().value(problem, np.array([5.0, 0, 0, 0, 0, 0])) > 1e6  # nothing is known of one direction
+        assert LogDeterminant().value(problem, counts) == pytest.approx(expected)
+        assert LogDeterminant().value(problem, counts) <= LogDeterminant().at(problem, counts.sum())
+        assert LogDeterminant().value(problem, np.zeros(6)) == pytest.approx(
+            LogDeterminant().value(problem, np.ones(6))
+        )
+        assert (
+            LogDeterminant().value(problem, np.array([5.0, 0, 0, 0, 0, 0])) > 1e6
+        )  # nothing is known of one direction
         plain = Problem(BestArm(), 6, 0.1)
-        assert Volume().value(plain, counts) == pytest.approx(1.1 * (np.log(10) + np.log1p(counts / 0.1).sum() / 2))
-        assert Volume().value(plain, counts) <= Volume().at(plain, counts.sum())
+        assert LogDeterminant().value(plain, counts) == pytest.approx(
+            1.1 * (np.log(10) + np.log1p(counts / 0.1).sum() / 2)
+        )
+        assert LogDeterminant().value(plain, counts) <= LogDeterminant().at(plain, counts.sum())
 
     def test_what_strays_is_seldom_more(self):
         """500 runs of adaptive sampling to 400 results at delta .2: a bound that fails has probability below 1e-6."""
@@ -248,7 +254,7 @@ class TestVolume:
             pulls = 5.0 * (np.arange(5) == (totals / counts).argmax(axis=1)[:, None])  # the best so far
             counts, totals = counts + pulls, totals + np.sqrt(pulls) * rng.normal(size=(runs, 5))
             fitted = question.fitted(counts, totals / counts)
-            failed |= (counts * fitted**2).sum(axis=1) / 2 > Volume().value(problem, counts)
+            failed |= (counts * fitted**2).sum(axis=1) / 2 > LogDeterminant().value(problem, counts)
         assert failed.sum() <= binom.isf(1e-6, runs, 0.2)
 
 
@@ -264,16 +270,18 @@ WORLDS = {
 }
 RULES = [
     Wager(first_pulls=10),
-    PET(stopping=GLR(Volume())),
-    RoundRobin(first_time=100, stopping=GLR(Volume())),
-    TrackAndStop(first_time=100, stopping=GLR(Volume())),
+    PET(stopping=GLR(LogDeterminant())),
+    RoundRobin(first_time=100, stopping=GLR(LogDeterminant())),
+    TrackAndStop(first_time=100, stopping=GLR(LogDeterminant())),
     Rage(first_pulls=30),
 ]
 
 
 @pytest.mark.parametrize("policy", RULES, ids=lambda policy: policy.name)
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("noise", [Gaussian(1.0), Deviations((2.0, 1.0, 0.5, 1.0, 0.3))], ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "noise", [Gaussian(1.0), HeteroscedasticGaussian((2.0, 1.0, 0.5, 1.0, 0.3))], ids=lambda n: n.name
+)
 def test_errors_stay_below_delta(world, policy, noise):
     """A rule at delta fails with probability below 1e-6 (exact binomial)."""
     asked, means = WORLDS[world]
@@ -295,7 +303,7 @@ def test_features_save_samples():
     rng = np.random.default_rng(3)
     features = rng.normal(size=(30, 2))
     means = features @ [1.0, 0.5]
-    for policy in (Wager(first_pulls=5), RoundRobin(first_time=100, stopping=GLR(Volume()))):
+    for policy in (Wager(first_pulls=5), RoundRobin(first_time=100, stopping=GLR(LogDeterminant()))):
         with_features, without = (
             simulate(question, GaussianArms(means), [policy], runs=50)[0].samples.mean()
             for question in (Linear(BestArm(), features), BestArm())
@@ -352,7 +360,7 @@ class TestDeviations:
             other = divergence.complexity(PLAIN[kind], means, NormalFamily(SIGMAS))
             if np.isfinite(value) or np.isfinite(other.value):
                 assert value == pytest.approx(float(other.value), rel=1e-6)
-                problem = Problem(PLAIN[kind], 5, 0.1, Deviations(tuple(SIGMAS)))
+                problem = Problem(PLAIN[kind], 5, 0.1, HeteroscedasticGaussian(tuple(SIGMAS)))
                 assert problem.evidence(weights, means) * value == pytest.approx(1.0, rel=1e-5)
                 others = problem.evidence(rng.dirichlet(np.ones(5), 50), np.tile(means, (50, 1)))
                 assert (others * value <= 1 + 1e-5).all()
@@ -360,14 +368,16 @@ class TestDeviations:
 
     def test_equal_ones_are_one_sigma(self, kind):
         for _, means, rng in instances(4, seed=8):
-            plain, same = (Problem(PLAIN[kind], 5, 0.1, each) for each in (Gaussian(1.5), Deviations((1.5,) * 5)))
+            plain, same = (
+                Problem(PLAIN[kind], 5, 0.1, each) for each in (Gaussian(1.5), HeteroscedasticGaussian((1.5,) * 5))
+            )
             counts = rng.integers(1, 50, 5).astype(float)
             assert same.evidence(counts, means) == pytest.approx(float(plain.evidence(counts, means)))
             values = [each.complexity(means, 0.02).value for each in (same, plain)]
             np.testing.assert_allclose(*values, rtol=1e-6)
 
     def test_what_the_ball_needs_is_enough_everywhere_in_it(self, kind):
-        problem = Problem(PLAIN[kind], 5, 0.1, Deviations(tuple(SIGMAS)))
+        problem = Problem(PLAIN[kind], 5, 0.1, HeteroscedasticGaussian(tuple(SIGMAS)))
         for _, means, rng in instances(6, seed=9):
             value, weights = problem.complexity(means, 0.03)
             if np.isfinite(value):
@@ -377,7 +387,7 @@ class TestDeviations:
 
     @pytest.mark.parametrize("policy", [RULES[0], RoundRobin(first_time=100), TrackAndStop(first_time=100)])
     def test_errors_stay_below_delta(self, kind, policy):
-        world = FamilyArms([0.5, 0.0, 0.45, -0.2, 0.1], Deviations(tuple(SIGMAS)))
+        world = FamilyArms([0.5, 0.0, 0.45, -0.2, 0.1], HeteroscedasticGaussian(tuple(SIGMAS)))
         (runs,) = simulate(PLAIN[kind], world, [policy], runs=100, delta=0.2, max_batches=40)
         assert (runs.decided & ~runs.correct).sum() <= binom.isf(1e-6, 100, 0.2)
         assert runs.summary.lower_bound > 0 or kind == "above within"
@@ -389,7 +399,7 @@ def test_bets_with_equal_deviations_are_those_of_one_sigma():
     for question in (BestArm(), Above(0.2), TopK(1, 0.1), AnyAbove(0.2), Statements.against_control(3)):
         one, each = (
             simulate(question, world, [Wager()], runs=20, delta=0.1, noise=noise, seed=5)[0]
-            for noise in (Gaussian(2.0), Deviations((2.0,) * 3))
+            for noise in (Gaussian(2.0), HeteroscedasticGaussian((2.0,) * 3))
         )
         np.testing.assert_allclose(one.samples, each.samples, rtol=0.02)
         assert (one.answer == each.answer).all()
@@ -437,13 +447,13 @@ def test_what_is_not_meant_is_refused():
     with pytest.raises(InputError):
         Wager().check(Problem(question, 3, noise=UnknownVariance()))
     with pytest.raises(InputError, match="give one each"):
-        Problem(BestArm(), 3, noise=Deviations((1.0, 2.0)))
+        Problem(BestArm(), 3, noise=HeteroscedasticGaussian((1.0, 2.0)))
     with pytest.raises(InputError, match="at least two arms"):
-        Deviations((1.0,))
+        HeteroscedasticGaussian((1.0,))
     with pytest.raises(InputError, match="`question` must be a question with its settings"):
         from_spec("question", {"name": "linear", "question": "best-arm", "features": [[1.0], [2.0]]})
     with pytest.raises(InputError, match="`sigma` is -1"):
-        Deviations((1.0, -1.0))
+        HeteroscedasticGaussian((1.0, -1.0))
 
 
 @pytest.fixture
@@ -483,7 +493,9 @@ def test_the_command_line(printed, tmp_path):
                                            "--arms", "a,b,d", "--means", "1,0.5,0.6")  # fmt: skip
 
 
-@pytest.mark.parametrize("noise", [Gaussian(1.0), Deviations((1.0, 0.5, 2.0))], ids=lambda noise: noise.name)
+@pytest.mark.parametrize(
+    "noise", [Gaussian(1.0), HeteroscedasticGaussian((1.0, 0.5, 2.0))], ids=lambda noise: noise.name
+)
 def test_a_study_with_features(tmp_path, noise):
     features = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.2]])
     storage = f"sqlite:///{tmp_path}/s.db"

@@ -8,8 +8,6 @@ from scipy.special import ndtr, ndtri
 
 from roundwise.questions.claims import Claims
 from roundwise.rules.eprocess import conditional_power
-from roundwise.rules.eprocess.claims_to_feed import Around
-from roundwise.solvers.centered import centre_of
 
 CLAIMS = {
     "control": Claims.against_control(14, 0),
@@ -68,16 +66,6 @@ def by_hand(forms, pieces, unshown, need, value, error, spread, left):
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-@pytest.mark.parametrize("seed", range(3))
-def test_the_same_as_one_number_after_the_other(name, seed, monkeypatch):
-    given = situation(CLAIMS[name], (60,), seed)
-    quick = conditional_power.forecast_power(*given)
-    monkeypatch.setattr(conditional_power, "_FEW", 10**9)
-    for ours, whole in zip(quick, conditional_power.forecast_power(*given), strict=True):
-        np.testing.assert_array_equal(ours, whole)
-
-
-@pytest.mark.parametrize("name", CLAIMS)
 def test_the_sum_is_the_largest_of_all_numbers(name):
     given = situation(CLAIMS[name], (12,), 5)
     found = conditional_power.forecast_power(*given)
@@ -101,25 +89,3 @@ def test_one_run_is_as_it_is_among_others():
         alone = conditional_power.forecast_power(forms, pieces, *(each[run] for each in rest))
         for ours, one in zip(together, alone, strict=True):
             np.testing.assert_array_equal(ours[run], one)
-
-
-def test_few_numbers_are_looked_at(monkeypatch):
-    seen = []
-    likely = Around.likely
-
-    def spied(self, *given):
-        found = likely(self, *given)
-        seen.append(found.sum() / max(self.many.astype(bool).sum(), 1))
-        return found
-
-    monkeypatch.setattr(Around, "likely", spied)
-    conditional_power.forecast_power(*situation(Claims.against_control(41, 0), (50,), 1))
-    assert 1.0 <= seen[0] < 5.0  # of 32 or so
-
-
-def test_the_centre_and_the_others():
-    forms = np.array([[-0.5, 0.0, 1.0, 0.0], [-0.5, 1.0, 0.0, 0.0]])
-    found = centre_of(forms)
-    assert found is not None
-    assert (found.arm, found.others.tolist()) == (0, [2, 1])
-    assert centre_of(np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [1.0, 0.0, -1.0]])) is None

@@ -10,6 +10,7 @@ from roundwise import (
     PET,
     Above,
     AnyAbove,
+    BatchPlan,
     BernoulliArms,
     BestArm,
     Binary,
@@ -19,9 +20,8 @@ from roundwise import (
     GaussianArms,
     InputError,
     Largest,
+    Lemma32,
     MinimumBelow,
-    Mixture,
-    Plan,
     Poisson,
     RoundRobin,
     Statements,
@@ -61,7 +61,7 @@ def refused(message, **words):
 
 
 @dataclass(frozen=True)
-class NaNAtZero(Mixture):
+class NaNAtZero(Lemma32):
     """t ln t / t, as it is easily written."""
 
     name = "nan-at-zero"
@@ -73,7 +73,7 @@ class NaNAtZero(Mixture):
 
 
 @dataclass(frozen=True)
-class Falling(Mixture):
+class Falling(Lemma32):
     name = "falling"
 
     def value(self, problem, counts):
@@ -81,7 +81,7 @@ class Falling(Mixture):
 
 
 @dataclass(frozen=True)
-class Negative(Mixture):
+class Negative(Lemma32):
     name = "negative"
 
     def value(self, problem, counts):
@@ -89,7 +89,7 @@ class Negative(Mixture):
 
 
 @dataclass(frozen=True)
-class LowAt(Mixture):
+class LowAt(Lemma32):
     name = "low-at"
 
     def at(self, problem, samples):
@@ -97,7 +97,7 @@ class LowAt(Mixture):
 
 
 @dataclass(frozen=True)
-class OneNumber(Mixture):
+class OneNumber(Lemma32):
     name = "one-number"
 
     def value(self, problem, counts):
@@ -105,7 +105,7 @@ class OneNumber(Mixture):
 
 
 @dataclass(frozen=True)
-class Doubtful(Mixture):
+class Doubtful(Lemma32):
     name = "doubtful"
 
     def doubt(self, problem):
@@ -118,7 +118,7 @@ BAD_THRESHOLDS = {
     Negative: "`value` is -0.69.* with 0 results of an arm, but must be a number above 0",
     LowAt: "`at` is .* for .* samples, of which `value` can be .*, but `at` must be the largest",
     OneNumber: r"`value` returns an array of shape \(\), but for arrays with runs before the arms it must be \(10,\)",
-    Doubtful: "`doubt` returns 'not sure', but it must return None, or a text that begins with 'no guarantee: '",
+    Doubtful: "`doubt` returns 'not sure', but it must return None, a `Reason` or a `Condition`",
 }
 
 
@@ -139,7 +139,7 @@ def test_thresholds(threshold, tmp_path):
 
 def test_a_threshold_that_is_no_number_later_is_said_and_does_not_run_on():
     @dataclass(frozen=True)
-    class Odd(Mixture):
+    class Odd(Lemma32):
         name = "odd"
 
         def value(self, problem, counts):
@@ -350,10 +350,10 @@ class Turns:
     def first(self, problem, runs):
         pulls = everywhere(runs, problem.arms, self.start)
         pulls[..., 0] += 1.0
-        return Plan(pulls, np.ones(runs, dtype=bool))
+        return BatchPlan(pulls, np.ones(runs, dtype=bool))
 
     def next(self, problem, trial):
-        return Plan(np.full(trial.record.counts.shape, self.later), trial.plan.may_stop)
+        return BatchPlan(np.full(trial.record.counts.shape, self.later), trial.plan.may_stop)
 
 
 @dataclass(frozen=True)
@@ -486,10 +486,10 @@ def test_every_policy_that_is_built_in_passes(name):
 
 BAD = """
 from dataclasses import dataclass
-from roundwise import BestArm, Mixture
+from roundwise import BestArm, Lemma32
 
 @dataclass(frozen=True)
-class Falling(Mixture):
+class Falling(Lemma32):
     name = "falling"
     def value(self, problem, counts):
         return 100.0 / (1.0 + counts.sum(axis=-1)) + 8.0

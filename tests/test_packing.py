@@ -26,7 +26,7 @@ from roundwise.policies.limited import Limited
 from roundwise.questions import Largest, Statements
 from roundwise.serialization import Unreadable, pack, unpack
 from roundwise.study import fold
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 ARMS = ("a", "b", "c", "d")
 QUESTIONS = [
@@ -123,7 +123,10 @@ def batch_of(pulls, noise, rng):
 
 def folded(question, noise, policy, batches=22, seed=0):
     """A trial after every batch, with its settings, until it is done."""
-    rng, settings = np.random.default_rng(seed), Settings(question, ARMS, noise, 0.01, policy, 1)
+    rng, settings = (
+        np.random.default_rng(seed),
+        StudySpec(question=question, arms=ARMS, noise=noise, delta=0.01, policy=policy, seed=1),
+    )
     problem = settings.problem
     trial = begin(problem, policy)
     for _ in range(batches):
@@ -214,9 +217,3 @@ class TestWhatCannotBeRead:
         for thing in ({1: 2}, "text", [1], np.array(["a"]), np.array([1j])):
             with pytest.raises(TypeError):
                 pack(thing)
-
-
-def test_a_field_that_a_newer_version_added_has_its_default():
-    written = pack(Odd(np.zeros(2), 1.0, ()))
-    del written["nothing"]
-    assert unpack(Odd, written).nothing is None

@@ -13,8 +13,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Chances,
     Claims,
+    ConditionalPower,
     Statements,
     SubGaussian,
     TopK,
@@ -184,7 +184,9 @@ def test_scores_and_normal_results_have_items_too():
 
 def test_claims_about_items_towards_a_budget():
     world = ItemReplay(correlated([0.4, 0.4, 0.6], 0.6))
-    (found,) = simulate(Claims.against_control(3, 0), world, [Chances()], runs=60, delta=0.05, budget=600, seed=1)
+    (found,) = simulate(
+        Claims.against_control(3, 0), world, [ConditionalPower()], runs=60, delta=0.05, budget=600, seed=1
+    )
     assert found.true_shown.mean() > 0.9
     assert (~found.correct).mean() < 0.2
 
@@ -306,7 +308,9 @@ def test_what_has_no_bet_on_items_is_refused():
     with pytest.raises(InputError, match="about one arm or the difference of two"):
         Wager().check(Problem(three, 3, 0.05, PairedBinary()))
     with pytest.raises(InputError, match="ratios need items of its own"):
-        Chances().check(Problem(Claims.against_control(3, 0, 1.2, scale="odds-ratio"), 3, 0.05, PairedBinary()))
+        ConditionalPower().check(
+            Problem(Claims.against_control(3, 0, 1.2, scale="odds-ratio"), 3, 0.05, PairedBinary())
+        )
     with pytest.raises(InputError, match="need a world of items"):
         simulate(BestArm(), BernoulliArms([0.5, 0.4]), [Wager()], runs=2, noise=PairedBinary())
     with pytest.raises(InputError, match="a number in every cell"):

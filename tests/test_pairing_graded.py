@@ -11,9 +11,9 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Chances,
     Claims,
     Columns,
+    ConditionalPower,
     Statements,
     TopK,
     Wager,
@@ -287,7 +287,7 @@ def test_every_question_is_answered(question, graded):
     assert (world.noise == PairedBinary()) is not graded
     claims = question.name == "claims"
     (found,) = simulate(
-        question, world, [Chances() if claims else Wager()], runs=6, seed=3, budget=900 if claims else None
+        question, world, [ConditionalPower() if claims else Wager()], runs=6, seed=3, budget=900 if claims else None
     )
     assert found.doubt is None
     assert found.correct.all()
@@ -354,7 +354,7 @@ def test_every_question_is_answered_live(tmp_path, question, answer, graded):
             start += int(max(asked.pulls))
             assert (study.state.asked[0].batch.pairs.table is not None) == graded
         assert report.status == "decided"
-        assert "void" not in report.guarantee
+        assert report.guarantee.status != "void"
         assert answer is None or report.answer == answer
 
 

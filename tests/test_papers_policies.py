@@ -22,7 +22,7 @@ from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.policies.base import filled
 from roundwise.policies.pet import _sufficient
-from roundwise.rules import Mixture
+from roundwise.rules import Lemma32
 from test_policies import played
 
 
@@ -55,7 +55,7 @@ class TestPET:
         """docs/baselines.md lists gamma for tbar = K 2^r l + gamma T_r; our tbar is larger (docs/paper.md)."""
         problem = Problem(BestArm(), arms=arms, delta=0.05)
         for r, expected in values.items():
-            text = _sufficient(Mixture(), problem, arms * float(PET().explored(problem, r)), 2.0**r)
+            text = _sufficient(Lemma32(), problem, arms * float(PET().explored(problem, r)), 2.0**r)
             assert text == pytest.approx(expected, abs=5e-4)
             assert PET().sufficient(problem, r) >= text
 
@@ -66,7 +66,7 @@ class TestPET:
         for r in range(12):
             second = sum(policy.sufficient(problem, s) * growth**s + 6 for s in range(r + 1))
             pulls = 6 * np.ceil(policy.explored(problem, r)) + second
-            assert policy.sufficient(problem, r) >= Mixture().at(problem, pulls)
+            assert policy.sufficient(problem, r) >= Lemma32().at(problem, pulls)
 
     def test_the_second_batch_stops_under_the_good_event(self):
         """Lemma 3.7: if the means stay in the ball, the second batch ends it (delta so small that it is entered)."""

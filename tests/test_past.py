@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from roundwise.arrays import tree_take
-from roundwise.model import estimates
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import FEW, ArmMeanFit, BatchShiftFit, Past, estimate_from
 from roundwise.questions.base import Halfspaces, pairs
@@ -134,16 +133,3 @@ def test_a_very_uneven_past_keeps_its_digits():
     found = estimate_from(seen(every), np.ones(RUNS), True).forecast(pairs(np.ones((RUNS, 4), dtype=np.intp), None))
     value, variance = least_squares(every, 0, np.array([-1.0, 1.0, 0.0, 0.0]))
     np.testing.assert_allclose([found.value[0, 0], found.leverage[0, 0]], [value, variance], rtol=1e-6)
-
-
-def test_few_numbers_are_worked_on_together_to_the_same_bits(monkeypatch):
-    rng = np.random.default_rng(3)
-    past = Past.none((6, 5))
-    for _ in range(8):
-        counts = rng.integers(0, 9, (6, 5)).astype(float)
-        past = past.plus(Batch(counts, counts * rng.normal(size=(6, 5))))
-    together = estimate_from(past, np.ones(6), True)
-    monkeypatch.setattr(estimates, "_SMALL", 0)
-    one_by_one = estimate_from(past, np.ones(6), True)
-    np.testing.assert_array_equal(together.means, one_by_one.means)
-    np.testing.assert_array_equal(together.fit.covariance, one_by_one.fit.covariance)

@@ -11,8 +11,8 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Chances,
     Claims,
+    ConditionalPower,
     Gaussian,
     GaussianArms,
     InputError,
@@ -228,7 +228,7 @@ class TestAhead:
 
     def test_claims_without_a_budget_end_when_all_that_is_true_is_shown(self):
         problem = Problem(Claims.against_control(3), 3, 0.05, Gaussian())
-        ends = ahead(problem, Chances(), world_of(Gaussian(), [0.0, 0.0, 1.0]), runs=50, seed=1)
+        ends = ahead(problem, ConditionalPower(), world_of(Gaussian(), [0.0, 0.0, 1.0]), runs=50, seed=1)
         assert ends.decided.all()
         assert ends.shown[:, 1].all()
         assert np.isfinite(ends.samples).all()
@@ -236,7 +236,7 @@ class TestAhead:
     def test_claims_as_a_simulation(self):
         rates = [0.3, 0.3, 0.5]
         question = Claims.against_control(3)
-        policy = Rounds(Chances(), budget=300)
+        policy = Rounds(ConditionalPower(), budget=300)
         problem = Problem(question, 3, 0.05, Binary())
         ends = ahead(problem, policy, BernoulliArms(rates), runs=400, seed=1)
         (runs,) = simulate(question, BernoulliArms(rates), [policy], runs=400, seed=2)

@@ -63,7 +63,7 @@ def test_json(works):
 CASES = [
     ("--question", "best-arm", "--binary", "--around", "30%", "--tolerance", "2%"),
     ("--question", "top-k", "--k", "2", "--sigma", "1", "--around", "0", "--leads", "0.5"),
-    ("--question", "above", "--level", "30%", "--range", "0", "1", "--leads", "0.2", "--max-batch", "300"),
+    ("--question", "above", "--level", "30%", "--range", "0", "1", "--leads", "0.2", "--max-round", "300"),
     ("--question", "any-above", "--level", "2", "--counts", "--leads", "1", "--min-per-arm", "5"),
     ("--question", "statements", "--control", "red", "--margin", "5%", "--binary", "--means", "20%,50%,70%"),
     ("--question", "minimum-below", "--level", "0", "--sigma", "2", "--normal", "--leads", "1"),
@@ -81,7 +81,7 @@ def test_the_command_and_the_file_create_the_same_study(works, words):
     works(*shlex.split(found["command"])[1:])
     works("new", "t", "--from-plan", "plan.json")
     with load_study("s") as one, load_study("t") as other:
-        kept = [{**study.state.settings.payload(), "seed": 0} for study in (one, other)]
+        kept = [{**study.state.settings.to_json(), "seed": 0} for study in (one, other)]
     assert kept[0] == kept[1]
     assert json.loads(json.dumps(kept[0])) == {**found["recommended"]["settings"], "seed": 0}
 

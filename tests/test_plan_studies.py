@@ -32,7 +32,7 @@ from roundwise.simulation.environments import drawn
 
 FALSE_ALARM = 1e-5
 RATES = (0.6, 0.45, 0.35)
-WORDS = {"arms": ("x", "y", "z"), "noise": Binary(), "max_batch": 150, "budget": 450}
+WORDS = {"arms": ("x", "y", "z"), "noise": Binary(), "max_round": 150, "budget": 450}
 
 
 def told(path, rates, asked, rng):
@@ -43,13 +43,13 @@ def told(path, rates, asked, rng):
 DOSES = ("placebo", "low", "high")
 FORECASTS = {
     "limits": (BestArm(), WORDS | {"means": RATES}),
-    "missing": (BestArm(), WORDS | {"means": RATES, "max_batch": None, "budget": 600, "missing": "10%"}),
+    "missing": (BestArm(), WORDS | {"means": RATES, "max_round": None, "budget": 600, "missing": "10%"}),
     "claims": (
         Claims.against_control(DOSES, "placebo"),
         {"arms": DOSES, "noise": Binary(), "means": (0.3, 0.4, 0.55), "split": "2:1:1", "round": 40, "budget": 240}
         | {"missing": "8%"},
     ),
-    "rows": (BestArm(), WORDS | {"noise": UnknownVariance(), "means": (0.6, 0.1, 0.0), "max_batch": None}),
+    "rows": (BestArm(), WORDS | {"noise": UnknownVariance(), "means": (0.6, 0.1, 0.0), "max_round": None}),
 }
 
 
@@ -151,7 +151,7 @@ def test_from_here_in_many_studies(noise):
 class TestARunningStudy:
     @pytest.fixture
     def study(self, tmp_path):
-        words = WORDS | {"budget": 5000, "max_batch": None}
+        words = WORDS | {"budget": 5000, "max_round": None}
         with create_study("s", question=BestArm(), storage=f"sqlite:///{tmp_path}/s.db", seed=1, **words) as study:
             yield study
 

@@ -57,7 +57,7 @@ STUDIES = {
     "futility": "--question claims --control a --futility 0.4 --arms a,b,c --binary --budget 300",
     "odds": "--question claims --control a --margin-is odds-ratio --margin 1.2 --arms a,b,c --binary --budget 300",
     "statements": "--question statements --control a --arms a,b,c --sigma 1 --normal",
-    "limits": "--question best-arm --arms a,b --binary --max-batch 100 --min-per-arm 2 --budget 900 --delta 10%",
+    "limits": "--question best-arm --arms a,b --binary --max-round 100 --min-per-arm 2 --budget 900 --delta 10%",
     "rounds": "--question best-arm --arms a,b --binary --round 60 --split 2:1 --policy wager:first_pulls=50",
     "sigmas": "--question best-arm --arms a,b --sigmas 1,2",
     "unknown": "--question best-arm --arms a,b --normal --items",
@@ -90,7 +90,7 @@ def test_a_study_as_planned(name, tmp_path):
 
 def _settings(name, store):
     with load_study(name, store) as study:
-        return study.state.settings.payload()
+        return study.state.settings.to_json()
 
 
 def test_features(tmp_path):

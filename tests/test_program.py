@@ -358,14 +358,6 @@ def test_general_runs_are_independent(m, arms):
     np.testing.assert_array_equal(general(q[0], c).pulls, general(np.broadcast_to(q[0], q.shape), c).pulls)
 
 
-def test_chunks_do_not_matter(monkeypatch):
-    c = top_k_limits(np.random.default_rng(16).uniform(0, 1, (40, 10)), 3)
-    expected = bipartite(c)
-    monkeypatch.setattr(program, "_CHUNK", 150)
-    for part, whole in zip(bipartite(c), expected, strict=True):
-        np.testing.assert_array_equal(part, whole)
-
-
 # --- symmetry ----------------------------------------------------------------------------------------------
 
 
@@ -399,18 +391,3 @@ def test_out_of_iterations_the_gap_is_true(monkeypatch, iterations):
     assert (found.gap > TOLERANCE).any()
     assert (found.total >= best.total * (1 - TOLERANCE)).all()
     assert (found.total / (1 + found.gap) <= best.total).all()
-
-
-def test_a_singular_system_spoils_its_own_run_only():
-    matrices = np.array([[[2.0, 1.0], [1.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]])
-    x = program._solver(matrices, np.zeros((2, 2)))(np.ones((2, 2)))
-    np.testing.assert_allclose(x[0], 1 / 3)
-    assert np.isnan(x[1]).all()
-
-
-def test_a_run_that_breaks_down_keeps_its_best_pulls(monkeypatch):
-    monkeypatch.setattr(program, "_solution", lambda matrix, y: np.full_like(y, np.nan))
-    c = top_k_limits(np.random.default_rng(18).uniform(0, 1, (5, 6)), 2)
-    found = bipartite(c)
-    assert_feasible(pair_matrix(2, 4), c.reshape(5, -1), found.pulls)
-    assert np.isfinite(found.gap).all()

@@ -14,7 +14,7 @@ from roundwise.questions.besides import cells_of
 from roundwise.questions.halfspaces import halfspace_complexity, halfspace_floor
 from roundwise.rules.eprocess.candidates import CandidateEProcess
 from roundwise.rules.eprocess.rule import eprocess_for
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 from roundwise.study.study import Study
 from roundwise.theory.bounds import centre, hardest_corner, overview, scaling_error
@@ -124,7 +124,9 @@ def test_its_bounds():
 
 @pytest.mark.parametrize("policy", [Wager(first_pulls=10, growth=1.0), PET()], ids=["wager", "pet"])
 def test_it_has_a_live_study_and_a_report(policy):
-    study = InMemory(Settings(Podium(), ("a", "b", "c", "d"), Gaussian(1.0), 0.1, policy, seed=1))
+    study = InMemory(
+        StudySpec(question=Podium(), arms=("a", "b", "c", "d"), noise=Gaussian(1.0), delta=0.1, policy=policy, seed=1)
+    )
     world = World(Gaussian(1.0), MEANS, seed=4)
     assert "first" not in study.report().headline
     while (asked := study.ask()) is not None:
@@ -135,7 +137,7 @@ def test_it_has_a_live_study_and_a_report(policy):
             assert [claim.shown for claim in report.claim_rows] == [claim.margins > 0 for claim in report.claim_rows]
         assert all(arm.lower <= arm.mean <= arm.upper for arm in report.arm_rows)
     assert (report.status, report.answer, report.headline) == ("decided", ["b", "d"], "b is first and d second")
-    assert report.guarantee == "kept"
+    assert report.guarantee.status == "kept"
     if isinstance(policy, Wager):
         assert [claim.claim for claim in report.claim_rows] == ["b beats d", "d beats a", "d beats c"]
     assert "b is first and d second" in report.html()

@@ -1,6 +1,5 @@
 """What readers can start: budgets of time and memory, work that ends when they leave, and one computation for all."""
 
-import difflib
 import json
 import socket
 import threading
@@ -15,12 +14,10 @@ import pytest
 import roundwise.planning
 from roundwise import Binary, InputError, Poisson, TopK, load_study
 from roundwise.deadline import CancelledError, Deadline, OverBudgetError, check_deadline, held
-from roundwise.errors import unknown
 from roundwise.model.problem import Problem
 from roundwise.planning import outlook_line, plan
 from roundwise.planning.fixed_designs import fixed_design
 from roundwise.study.audit import verified
-from roundwise.study.study import Study
 from roundwise.web import reports
 from roundwise.web.forms import Form
 from roundwise.web.lab import MOST_ARMS, LabForm, _parts
@@ -140,18 +137,6 @@ class TestMemory:
                 plan(**form, runs=400, quick=True)
 
         assert self.peak(begun) < 100  # it was 183: bets on all comparisons of all runs at once
-
-
-def test_an_unknown_name_is_compared_with_few(monkeypatch):
-    compared = []
-    real = difflib.get_close_matches
-    monkeypatch.setattr(difflib, "get_close_matches", lambda *a, **w: (compared.extend(a[1]), real(*a, **w))[1])
-    names = [f"study {i:05d}" for i in range(10_000)]
-    assert "Did you mean 'study 04711'?" in str(unknown("study", "study 04711x", names))
-    assert len(compared) <= 20
-    error = str(unknown("study", "§" * 5000, names))
-    assert "and 9900 more" in error
-    assert len(error) < 5000
 
 
 class TestLab:
@@ -283,27 +268,6 @@ class TestSharing:
         for each in threads:
             each.join()
 
-    @pytest.mark.parametrize("path", ["/api/v1/studies/checkout/report", "/studies/checkout/stands"])
-    def test_one_computation_although_the_study_moves_on(self, tmp_path, monkeypatch, path):
-        storage = f"sqlite:///{tmp_path}/a.db"
-        example(storage, rounds=1)
-        real, made, go_on = Study.report, [], threading.Event()
-
-        def report(study):
-            made.append(study.name)
-            assert go_on.wait(60)
-            found = real(study)
-            with load_study(study.name, storage) as other:
-                other.note("something was recorded meanwhile")
-            return found
-
-        monkeypatch.setattr(Study, "report", report)
-        with serving(storage) as (url, app):
-            with self.reading(url, app, path) as answers:
-                go_on.set()
-            assert [each[0] for each in answers] == [200] * self.READERS
-        assert len(made) <= 2  # of those who came before the first was begun, and of those who came later
-
     def test_a_reader_sees_what_was_recorded_before(self, tmp_path):
         storage = f"sqlite:///{tmp_path}/a.db"
         example(storage, rounds=1)
@@ -312,21 +276,6 @@ class TestSharing:
                 ask(url, "POST", "/api/v1/studies/checkout/note", {"text": f"note {number}"})
                 head = ask(url, "GET", "/api/v1/studies/checkout/head")[2]["digest"]
                 assert ask(url, "GET", "/api/v1/studies/checkout/report")[2]["digest"] == head
-
-    def test_one_file_and_one_audit_for_all(self, storage, monkeypatch):
-        written, audits = [], []
-        real_file, real_audit = reports.written, reports.verified
-        monkeypatch.setattr(reports, "written", lambda *a: (written.append(a), real_file(*a))[1])
-        monkeypatch.setattr(reports, "verified", lambda *a: (audits.append(a), real_audit(*a))[1])
-        with serving(storage) as (url, app):
-            with self.reading(url, app, "/api/v1/studies/checkout/report?format=xlsx") as answers:
-                pass
-            assert len({each[2] for each in answers}) == 1
-            assert len(written) == 1
-            with self.reading(url, app, "/api/v1/studies/checkout/verify") as answers:
-                pass
-            assert all(each[2]["sound"] for each in answers)
-            assert len(audits) == 1
 
 
 @pytest.mark.parametrize(("k", "arms"), [(1000, 2000), (1, 2001)])

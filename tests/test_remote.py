@@ -20,13 +20,13 @@ from roundwise import (
     Bounded,
     Claims,
     Columns,
-    Conflict,
+    ConflictError,
     DataError,
     InputError,
     StoreError,
-    StudyExists,
+    StudyExistsError,
     TopK,
-    UnknownStudy,
+    UnknownStudyError,
     create_study,
     export_study,
     import_study,
@@ -36,7 +36,7 @@ from roundwise import (
     verify_study,
 )
 from roundwise.cli import main
-from roundwise.store import Untimely, client, open_store
+from roundwise.store import StudyStateError, client, open_store
 from roundwise.study.api import RemoteStudy
 from roundwise.study.study import Study
 
@@ -136,7 +136,7 @@ def course(study, tmp_path):
 def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
     name = f"a/b % {question.name} ü?#"
     words = {"question": question, "arms": ARMS, "noise": noise, "seed": 5, "budget": 50_000}
-    words |= {"round" if question.name == "claims" else "max_batch": 300}
+    words |= {"round" if question.name == "claims" else "max_round": 300}
     here, there = (create_study(name, storage=each, **words) for each in both)
     assert type(here) is Study
     assert type(there) is RemoteStudy
@@ -162,7 +162,7 @@ def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
         assert (number, found) == (number, expected)
     assert errors > 8
     with here, there:
-        assert there.state.settings.payload() == here.state.settings.payload()
+        assert there.state.settings.to_json() == here.state.settings.to_json()
         assert [each.kind for each in there.entries()] == [each.kind for each in here.entries()]
         assert str(there.batches()) == str(here.batches())
     assert verify_study(name, both[1]).sound
@@ -171,7 +171,7 @@ def test_every_verb_comes_to_the_same(both, tmp_path, question, noise):
 def test_every_verb_of_a_study_is_a_request_or_looks_only(both, tmp_path):
     """What `Study` records by itself, `RemoteStudy` must have a request for."""
     records = {name for name, each in vars(Study).items() if callable(each) and "_record" in each.__code__.co_names}
-    from roundwise.study.amendments import Changing
+    from roundwise.study.study import Changing
 
     records |= {name for name, each in vars(Changing).items() if callable(each) and "_record" in each.__code__.co_names}
     records -= {"_arms"}  # of drop and add
@@ -186,12 +186,12 @@ class TestCreated:
         payloads = []
         for storage in both:
             with create_study("words", storage=storage, **words) as study:
-                payloads.append(study.state.settings.payload())
+                payloads.append(study.state.settings.to_json())
             with create_study("words", storage=storage, load_if_exists=True, **words) as again:
-                assert again.state.settings.payload() == payloads[-1]
+                assert again.state.settings.to_json() == payloads[-1]
             with create_study("items", storage=storage, **words | {"columns": Columns(item="plate")}) as shared:
-                payloads.append(shared.state.settings.payload())
-            with pytest.raises(StudyExists, match="already a study called 'words'"):
+                payloads.append(shared.state.settings.to_json())
+            with pytest.raises(StudyExistsError, match="already a study called 'words'"):
                 create_study("words", storage=storage, **words)
             with pytest.raises(InputError, match="with other settings"):
                 create_study("words", storage=storage, load_if_exists=True, **words | {"delta": 0.02})
@@ -201,7 +201,9 @@ class TestCreated:
         for storage in both:
             with pytest.raises(InputError, match="A study cannot be called ' x'"):
                 create_study(" x", question=BestArm(), arms=ARMS, noise=Binary(), storage=storage)
-            with pytest.raises(UnknownStudy, match="There is no study called 'wrods'|There are no studies|no study"):
+            with pytest.raises(
+                UnknownStudyError, match="There is no study called 'wrods'|There are no studies|no study"
+            ):
                 load_study("wrods", storage)
 
     def test_listed_and_brought_elsewhere(self, both, tmp_path):
@@ -215,7 +217,7 @@ class TestCreated:
         create_study("moved", question=BestArm(), arms=ARMS, noise=Binary(), storage=f"{here}2").close()
         export_study("moved", tmp_path / "other.jsonl", f"{here}2")
         for again in ("moved.jsonl", "other.jsonl"):
-            with pytest.raises(StudyExists):
+            with pytest.raises(StudyExistsError):
                 import_study(tmp_path / again, there)
         mine, theirs = (next(each for each in list_studies(url) if each["name"] == "moved") for url in both)
         assert mine == theirs
@@ -393,7 +395,7 @@ class TestTogether:
             ready.wait()
             try:
                 said.append(study.tell({"arm": ARMS, "count": [30] * 3, "successes": successes}).rounds)
-            except Untimely as error:
+            except StudyStateError as error:
                 said.append(str(error))
 
         threads = [threading.Thread(target=tell, args=(each,)) for each in ([15, 16, 14], [14, 15, 16])]
@@ -412,9 +414,9 @@ class TestTogether:
                 study.ask()
                 study.expected = study.store.head("seen").digest
                 load_study("seen", storage).note("meanwhile")
-                with pytest.raises(Conflict, match=r"has moved on: .* recorded entry 2 \('noted'\)"):
+                with pytest.raises(ConflictError, match=r"has moved on: .* recorded entry 2 \('noted'\)"):
                     study.tell(FIRST)
-                with pytest.raises(Conflict):
+                with pytest.raises(ConflictError):
                     study.remove()
                 study.expected = study.store.head("seen").digest
                 study.tell(FIRST)

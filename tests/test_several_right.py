@@ -38,7 +38,6 @@ from roundwise.theory.bounds import centre, lower_bound_at, sample_lower_bound, 
 from strategies import assert_optimal
 
 SCORES = [[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]]
-FORMS = [[1, -1, 0, 0], [0, 1, 1, -1], [0, 0, 0, 1]]
 MAKERS = {  # four arms, a tolerance
     "top-k": lambda near: TopK(2, near),
     "above": lambda near: Above(0.1, near),

@@ -13,17 +13,17 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Chances,
     Claims,
-    Counts,
-    Deviations,
+    ConditionalPower,
     Gaussian,
+    HeteroscedasticGaussian,
     InputError,
+    KaufmannKoolenPairwise,
     Largest,
+    Lemma32ByCounts,
     Linear,
     MinimumBelow,
     OptBBAI,
-    Pairwise,
     Poisson,
     RoundRobin,
     Statements,
@@ -83,7 +83,7 @@ def test_every_question_and_noise_model_is_here():
 
 MODELS = [Binary(), Bounded(-1.0, 3.5), Gaussian(0.1), Poisson(), SubGaussian(2), UnknownVariance()]
 MODELS += [each.with_items() for each in (Binary(), Bounded(-1.0, 3.5), UnknownVariance())]
-MODELS += [Deviations((1.0, 0.5, 2.0))]
+MODELS += [HeteroscedasticGaussian((1.0, 0.5, 2.0))]
 
 
 @pytest.mark.parametrize("noise", MODELS, ids=lambda noise: type(noise).__name__)
@@ -94,10 +94,10 @@ def test_noise_models(noise):
 RULES = [
     Wager(),
     Wager(batch_price=500.0, max_batch=1000, min_per_arm=3),
-    PET(guess=4.0, test_every_batch=True, stopping=GLR(Pairwise())),
-    TrackAndStop(tracking="C", forced=False, stopping=GLR(Counts())),
+    PET(guess=4.0, test_every_batch=True, stopping=GLR(KaufmannKoolenPairwise())),
+    TrackAndStop(tracking="C", forced=False, stopping=GLR(Lemma32ByCounts())),
     RoundRobin(),
-    Chances(eta=0.5, cash=0.02),
+    ConditionalPower(eta=0.5, cash=0.02),
     TriBBAI(),
     OptBBAI(),
     OptBBAI(c=4.0),
@@ -161,9 +161,9 @@ def test_mistakes(kind, spec, message):
         ("question", " above : level = 0.5 ", Above(0.5)),
         ("question", "above:level=0.5", Above(0.5)),
         ("noise", "bounded:low=0,high=5", Bounded(0.0, 5.0)),
-        ("threshold", "counts", Counts()),
+        ("threshold", "counts", Lemma32ByCounts()),
         ("policy", "track-and-stop:tracking=C,forced=no", TrackAndStop(tracking="C", forced=False)),
-        ("policy", "pet:guess=4,threshold=pairwise", PET(guess=4.0, stopping=GLR(Pairwise()))),
+        ("policy", "pet:guess=4,threshold=pairwise", PET(guess=4.0, stopping=GLR(KaufmannKoolenPairwise()))),
         ("policy", "wager:max_batch=500", Wager(max_batch=500)),
     ],
 )

@@ -21,7 +21,7 @@ import pytest
 import postgres
 from processes import child, ended
 from roundwise import RoundwiseError
-from roundwise.store import Conflict, StoreError, open_store
+from roundwise.store import ConflictError, StoreError, open_store
 from roundwise.study.audit import list_studies
 
 KILLS = 25  # a thousand of every command: test_kills, behind the marker
@@ -51,7 +51,7 @@ def appended(store, who, i):
         last = store.studies()[0].entries - 1
         try:
             return store.append("s", group(who, i), last)
-        except Conflict:
+        except ConflictError:
             pass
 
 

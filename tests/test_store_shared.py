@@ -24,7 +24,8 @@ from sqlalchemy import event
 import postgres
 from processes import child, ended
 from roundwise import BestArm, Binary, DataError, InputError, create_study, load_study
-from roundwise.store import Conflict, StoreError, engine, engine_registry, open_store, read_log, storage_url, write_log
+from roundwise.store import ConflictError, StoreError, engine, open_store, read_log, write_log
+from roundwise.store import url as url_module
 
 ARMS = ("a", "b")
 
@@ -242,7 +243,7 @@ class TestOneEngine:
             assert store._head(connection, "s")[1].entries == 1
             assert connected(access)
         assert not connected(access)
-        assert engine_registry.registry().accesses == {}
+        assert engine.registry().accesses == {}
 
     def test_another_file_has_another(self, file, tmp_path):
         with open_store(file) as one, open_store(f"sqlite:///{tmp_path}/other.db") as other:
@@ -262,7 +263,7 @@ class TestOneEngine:
         for _ in range(2):
             with pytest.raises(DataError, match="is not an SQLite database"):
                 open_store(file)
-        assert engine_registry.registry().accesses == {}
+        assert engine.registry().accesses == {}
         assert descriptors(path) == []
 
     def test_nothing_stays_open(self, path, file):
@@ -285,7 +286,7 @@ class TestOneEngine:
                             try:
                                 mine.append("s", [("told", {"who": who, "i": i})], mine.read("s")[-1].seq)
                                 break
-                            except Conflict:
+                            except ConflictError:
                                 pass
             except BaseException as error:
                 failures.append(error)
@@ -296,7 +297,7 @@ class TestOneEngine:
         for thread in threads:
             thread.join()
         assert failures == []
-        assert engine_registry.registry().accesses == {}
+        assert engine.registry().accesses == {}
         assert descriptors(path) == []
         with open_store(url) as store:
             found = [(entry.payload["who"], entry.payload["i"]) for entry in store.read("s", after=0)]
@@ -386,7 +387,7 @@ sys.stdin.readline()
     def test_a_fork_waits_for_the_transactions_of_other_threads(self, url):
         with open_store(url) as store:
             store.create("s", {})
-            inside, forking = threading.Event(), engine_registry.registry().gate
+            inside, forking = threading.Event(), engine.registry().gate
             order = []
 
             def transaction():
@@ -444,7 +445,7 @@ os.waitpid(pid, 0)
     def test_processes_of_multiprocessing(self, url):
         code = """
 import multiprocessing, sys
-from roundwise.store import Conflict, open_store
+from roundwise.store import ConflictError, open_store
 store = open_store(sys.argv[1])
 store.create("s", {})
 
@@ -452,7 +453,7 @@ def work(i):
     while True:
         try:
             return store.append("s", [("told", {"i": i})], store.read("s")[-1].seq)[0].seq
-        except Conflict:
+        except ConflictError:
             pass
 
 with multiprocessing.get_context("fork").Pool(3) as pool:
@@ -680,7 +681,7 @@ class TestMounts:
             lines = [self.LINE.format(where="/", kind="ext4"), "nonsense\n"]
             lines += [self.LINE.format(where=str(where).replace(" ", "\\040"), kind=kind) for where, kind in mounts]
             (tmp_path / "mountinfo").write_text("".join(lines))
-            monkeypatch.setattr(storage_url, "MOUNTS", tmp_path / "mountinfo")
+            monkeypatch.setattr(url_module, "MOUNTS", tmp_path / "mountinfo")
 
         return pretend
 
@@ -728,12 +729,12 @@ class TestMounts:
             open_store(f"sqlite:///{tmp_path}/x.db")
 
     def test_a_system_that_does_not_say(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(storage_url, "MOUNTS", tmp_path / "none")
+        monkeypatch.setattr(url_module, "MOUNTS", tmp_path / "none")
         open_store(f"sqlite:///{tmp_path}/x.db").close()
 
     @pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="Linux says what is mounted in /proc")
     def test_this_system_does_say(self, tmp_path):
-        assert all(storage_url.mount(tmp_path))
+        assert all(url_module.mount(tmp_path))
 
     def test_a_single_file(self, path, file, tmp_path, mounted):
         """As containers are given one: its log would stay in the container, and go with it."""

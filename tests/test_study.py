@@ -16,12 +16,12 @@ from roundwise import (
     BestArm,
     Binary,
     Bounded,
-    Counts,
     DataError,
     Gaussian,
-    Heuristic,
     InputError,
     Largest,
+    Lemma32ByCounts,
+    LogLogHeuristic,
     MinimumBelow,
     OptBBAI,
     Poisson,
@@ -42,11 +42,11 @@ from roundwise import (
 from roundwise.policies.limited import Limited
 from roundwise.report.headline import answer_by_name
 from roundwise.rules.eprocess.rule import EProcessRule
-from roundwise.store import StudyExists, UnknownStudy, open_store
+from roundwise.store import StudyExistsError, UnknownStudyError, open_store
 from roundwise.store.log import Head, extended
 from roundwise.study import replayed
 from roundwise.study.audit import verified
-from roundwise.study.replay import apply
+from roundwise.study.state import apply
 
 ARMS = ("a", "b", "c", "d")
 
@@ -108,7 +108,7 @@ def finished(study, world, most=300):
 
 def plain_trial(settings, batches):
     """Plans and verdict of a trial in arrays that is fed the same batches."""
-    problem, policy = settings.problem, settings.policy
+    problem, policy = settings.problem, settings.limited_policy
     trial = begin(problem, policy)
     plans = [trial.plan.pulls]
     for batch in batches:
@@ -186,7 +186,7 @@ class TestWholeStudies:
             Wager(),
             Wager(batch_price=2000),
             PET(),
-            PET(stopping=GLR(Counts()), guess=100),
+            PET(stopping=GLR(Lemma32ByCounts()), guess=100),
             TrackAndStop(),
             RoundRobin(),
             TriBBAI(),
@@ -210,7 +210,7 @@ class TestWholeStudies:
             arms=ARMS,
             noise=Gaussian(1.0),
             policy=policy,
-            max_batch=400,
+            max_round=400,
             min_per_arm=7,
             storage=file,
         ) as study:
@@ -431,14 +431,14 @@ class TestWhatIsRefused:
         ("change", "message"),
         [
             ({"arms": "red,green"}, "The arms are given as one text, 'red,green'. Give a list of names"),
-            ({"min_per_arm": float("inf")}, "`min_per_arm` is inf, but must be a finite number"),
-            ({"max_batch": float("nan")}, "`max_batch` is nan"),
+            ({"min_per_arm": float("inf")}, "`min_per_arm` is inf"),
+            ({"max_round": float("nan")}, "`max_round` is nan"),
             ({"arms": ("a",)}, "needs at least two arms; found 1"),
             ({"arms": ("a", " ")}, "An arm has no name"),
             ({"arms": ("a", "a ")}, "two arms called 'a'"),
-            ({"arms": ("a", "b\nc")}, "letters that cannot be printed"),
+            ({"arms": ("a", "b\nc")}, "characters that cannot be printed"),
             ({"delta": 5}, "`delta` is 5, but must lie strictly between 0 and 1"),
-            ({"max_batch": 1}, "`max_batch` is 1, but 2 arms need at least 2 results a round"),
+            ({"max_round": 1}, "At most 1 results a round are too few: 2 arms need at least 2"),
             ({"min_per_arm": -1}, "`min_per_arm` is -1"),
             ({"question": TopK(2)}, "."),
             ({"policy": PET(), "noise": Poisson()}, "Poisson counts have no sigma"),
@@ -455,7 +455,7 @@ class TestWhatIsRefused:
             assert store.studies() == []
 
     def test_unknown_study(self, study, url):
-        with pytest.raises(UnknownStudy, match="no study called 'chekout'. Did you mean 'checkout'"):
+        with pytest.raises(UnknownStudyError, match="no study called 'chekout'. Did you mean 'checkout'"):
             load_study("chekout", url)
 
 
@@ -464,7 +464,7 @@ class TestResuming:
         given = {"question": BestArm(), "arms": ("a", "b"), "noise": Binary(), "storage": url}
         study.ask()
         study.tell(sums(a=(30, 3), b=(20, 7)))
-        with pytest.raises(StudyExists, match="already a study called 'checkout'"):
+        with pytest.raises(StudyExistsError, match="already a study called 'checkout'"):
             create_study("checkout", **given)
         with create_study("checkout", **given, load_if_exists=True) as again:
             assert again.ask().outstanding.tolist() == [0, 10]
@@ -472,17 +472,17 @@ class TestResuming:
             {"delta": 0.1},
             {"arms": ("b", "a")},
             {"noise": Gaussian()},
-            {"max_batch": 500},
+            {"max_round": 500},
             {"policy": PET()},
         ):
-            with pytest.raises(InputError, match="There is a study 'checkout' with other settings"):
+            with pytest.raises(InputError, match="A study 'checkout' exists with other settings"):
                 create_study("checkout", **{**given, **other}, load_if_exists=True)
 
     @pytest.mark.parametrize("question", [CONTROL, QUESTIONS[-1][0]], ids=["statements", "largest"])
     def test_load_if_exists_with_tables(self, file, question):
         given = {"question": question, "arms": ARMS, "noise": Binary(), "storage": file, "load_if_exists": True}
         create_study("x", **given).close()
-        create_study("x", **given, max_batch=None).close()
+        create_study("x", **given, max_round=None).close()
 
     @pytest.mark.parametrize("policy", [Wager(max_batch=400), PET(guess=50)], ids=lambda policy: policy.name)
     def test_every_batch_by_another_process(self, file, policy):
@@ -699,26 +699,28 @@ class TestAmendments:
         assert decided.state.seq == seq
 
 
-@pytest.mark.parametrize("limits", [{}, {"max_batch": 500.0, "min_per_arm": 5.0}])
-@pytest.mark.parametrize("policy", [Wager(), PET(guess=4), TrackAndStop(stopping=GLR(Heuristic())), OptBBAI(c=4.0)])
+@pytest.mark.parametrize("limits", [{}, {"max_round": 500, "min_per_arm": 5}])
+@pytest.mark.parametrize(
+    "policy", [Wager(), PET(guess=4), TrackAndStop(stopping=GLR(LogLogHeuristic())), OptBBAI(c=4.0)]
+)
 def test_settings_survive_json(policy, limits):
-    from roundwise.study import Settings
-    from roundwise.study.settings import within_limits
+    from roundwise.study import StudySpec
 
-    settings = Settings(
-        BestArm(),
-        ARMS,
-        Gaussian(2.0),
-        0.01,
-        within_limits(policy, **({"max_batch": None, "min_per_arm": 0} | limits)),
-        7,
+    settings = StudySpec(
+        question=BestArm(),
+        arms=ARMS,
+        noise=Gaussian(2.0),
+        delta=0.01,
+        policy=policy,
+        seed=7,
+        **limits,
     )
-    assert Settings.from_payload(json.loads(json.dumps(settings.payload()))) == settings
-    settings.check_kept()
+    assert StudySpec.from_json(json.loads(json.dumps(settings.to_json()))) == settings
+    settings.check_recordable()
 
 
 def test_limits_of_the_policy_stay_beside_others():
-    from roundwise.study.settings import within_limits
+    from roundwise.policies.limited import within_limits
 
     assert within_limits(Wager(max_batch=500), None, 5) == Wager(max_batch=500, min_per_arm=5)
     assert within_limits(Wager(min_per_arm=5), np.int64(500), 0) == Wager(max_batch=500, min_per_arm=5)

@@ -427,14 +427,6 @@ class TestCommand:
         }
         assert [row["instance"] for row in found["cells"]] == ["B", "A"]
 
-    def test_the_help_says_what_is_meant(self, sweep):
-        code, out, _ = sweep("--help")
-        text = " ".join(re.sub("[│╭╮╰╯─]", " ", out).split())
-        assert code == 0
-        assert "A TOML file that lists questions, instances and policies; docs/scale.md shows one." in text
-        assert "The folder for results; if not given, results/ and the name of the file." in text
-        assert "[]" not in text
-
     @pytest.mark.parametrize("width", [80, pytest.param(120, marks=pytest.mark.slow), 160])
     def test_names_are_not_broken(self, sweep, tmp_path, monkeypatch, width):
         for module in (roundwise.cli.sweep, roundwise.cli.output):

@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 from roundwise import PET, BestArm, GaussianArms, Problem, RandomGaps, RoundRobin, TrackAndStop, simulate
 from roundwise.cli import complexity as _complexity_command  # noqa: F401 - registers the command
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Plan, Record, Trial
+from roundwise.model.batch import Batch, BatchPlan, Record, Trial
 from roundwise.rules import GLR
 from roundwise.theory.bounds import (
     centre,
@@ -121,7 +121,7 @@ def test_the_rule_gives_the_answer_that_its_evidence_is_for():
     problem = Problem(BestArm(1.0), 3)
     counts, means = np.array([[1000.0, 10.0, 10.0]]), np.array([[0.9, 1.0, 1.0]])
     record = Record(counts, counts * means, np.ones(1))
-    plan = Plan(np.ones((1, 3)), np.ones(1, dtype=bool))
+    plan = BatchPlan(np.ones((1, 3)), np.ones(1, dtype=bool))
     trial = Trial(record, Batch(counts, counts * means), plan, None, np.zeros(1, dtype=bool))
     assert GLR().answer(problem, trial).tolist() == [0]
     assert problem.question.answer(means).tolist() == [1]

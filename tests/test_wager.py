@@ -26,10 +26,10 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
+    KaufmannKoolenPairwise,
     Largest,
+    Lemma32,
     MinimumBelow,
-    Mixture,
-    Pairwise,
     Poisson,
     Problem,
     RandomGaps,
@@ -44,7 +44,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import tree_map, tree_take
-from roundwise.model.batch import Batch, Parts, Plan, ValueTable, join_parts
+from roundwise.model.batch import Batch, BatchPlan, Parts, ValueTable, join_parts
 from roundwise.model.batch import split_counts as cut_counts
 from roundwise.model.estimates import Past, estimate_from, signal_share
 from roundwise.model.trial import advance, begin, final_answer
@@ -201,11 +201,6 @@ def none_rejected(problem):
 def arm_0_beyond_rejected(problem):
     """Minimum and any-above: the cell "arm 0 is beyond", just true."""
     return lambda trial: trial.kept.won.arms_lost[..., 0]
-
-
-def sums_of_two(arms):
-    """Scores of arms next to each other, which overlap."""
-    return [[float(j in (i, (i + 1) % arms)) for j in range(arms)] for i in range(max(2, arms - 1))]
 
 
 # name: the question for so many arms with a common mean, the event, how far all arms but the first are below the mean
@@ -472,7 +467,7 @@ class TestFront:
     def test_it_dominates_the_others(self, front):
         times = (100, 300, 900, 2700, 8100, 24300)
         others = {f"PET {guess}": PET(guess=guess) for guess in (1, 4, 16, 64)}
-        for threshold in (Mixture(), Pairwise()):
+        for threshold in (Lemma32(), KaufmannKoolenPairwise()):
             rule = GLR(threshold)
             others |= {f"TaS {threshold.name} {t}": TrackAndStop(stopping=rule, first_time=t) for t in times}
             others |= {f"RR {threshold.name} {t}": RoundRobin(stopping=rule, first_time=t) for t in times}
@@ -569,10 +564,10 @@ class TestFront:
         problem = Problem(BestArm(), 2, noise=SIGMA_1)
         kept = EProcessRule().start(problem, ())
         first = Batch(np.full(2, 50.0), np.array([30.0, 10.0]))
-        kept = EProcessRule().fold(problem, kept, Plan(first.counts, np.asarray(True)), first)
+        kept = EProcessRule().fold(problem, kept, BatchPlan(first.counts, np.asarray(True)), first)
         parts = Parts(np.full((1, 2, 2), 25.0), np.array([[[20.0, 12.0], [3.0, 9.0]]]))
         batch = Batch(np.full(2, 50.0), np.array([32.0, 12.0]), parts=parts)
-        plan = Plan(batch.counts, np.asarray(True), jump=jump)
+        plan = BatchPlan(batch.counts, np.asarray(True), jump=jump)
         found = EProcessRule().fold(problem, kept, plan, batch).won.gains
         monkeypatch.setattr("roundwise.rules.eprocess.part_bets.slopes", lambda other, own=slopes: own(jump))
         expected = EProcessRule().fold(problem, kept, plan._replace(jump=0), batch).won.gains
@@ -711,7 +706,7 @@ class TestLimits:
         assert final_answer(problem, policy, trial) == 0
 
     def test_the_minimum_is_rounded_up_before_room_is_looked_for(self):
-        with pytest.raises(InputError, match="2 arms need at least 4 results a round"):
+        with pytest.raises(InputError, match="2 arms need at least 4"):
             begin(Problem(BestArm(), 2, 0.05, SIGMA_1), Wager(max_batch=3, min_per_arm=1.5))
 
     @pytest.mark.parametrize("setting", [{"growth": math.inf}, {"batch_price": math.inf}, {"batch_price": 1e300}])
@@ -721,9 +716,7 @@ class TestLimits:
 
     def test_an_unknown_deviation_needs_two_results_of_an_arm(self):
         problem = Problem(BestArm(), 5, 0.05, UnknownVariance())
-        with pytest.raises(
-            InputError, match="5 arms need at least 10 results a round, because the deviation is estimated"
-        ):
+        with pytest.raises(InputError, match="5 arms need at least 10, because the deviation is estimated"):
             begin(problem, Wager(max_batch=9))
         begin(problem, Wager(max_batch=10))
 

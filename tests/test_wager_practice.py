@@ -18,8 +18,8 @@ from roundwise import (
     Binary,
     Bounded,
     Gaussian,
+    KaufmannKoolenPairwise,
     MinimumBelow,
-    Pairwise,
     Problem,
     SubGaussian,
     TopK,
@@ -266,7 +266,7 @@ class TestCommonShift:
         problem = Problem(BestArm(), 6, DELTA, SIGMA_1)
         for policy, missing in (
             (TrackAndStop(), False),
-            (TrackAndStop(stopping=GLR(Pairwise())), False),
+            (TrackAndStop(stopping=GLR(KaufmannKoolenPairwise())), False),
             (PET(), True),
         ):
             ended = play(problem, policy, shifting(5.0, INSTANCE, missing), 200, 14, 1)

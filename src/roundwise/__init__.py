@@ -13,20 +13,31 @@ from typing import TYPE_CHECKING
 
 from roundwise._version import __version__
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.model.batch import Batch, Plan, Trial
+from roundwise.model.batch import Batch, BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.noise import (
     Binary,
     Bounded,
-    Deviations,
     Gaussian,
+    HeteroscedasticGaussian,
     Noise,
     Poisson,
     SubGaussian,
     UnknownVariance,
 )
-from roundwise.policies import PET, Chances, OptBBAI, Policy, Rage, RoundRobin, Rounds, TrackAndStop, TriBBAI, Wager
+from roundwise.policies import (
+    PET,
+    ConditionalPower,
+    OptBBAI,
+    Policy,
+    Rage,
+    RoundRobin,
+    Rounds,
+    TrackAndStop,
+    TriBBAI,
+    Wager,
+)
 from roundwise.questions import (
     Above,
     AnyAbove,
@@ -39,7 +50,17 @@ from roundwise.questions import (
     Statements,
     TopK,
 )
-from roundwise.rules import GLR, Counts, Declared, Heuristic, Mixture, Pairwise, StoppingRule, Sum, Volume
+from roundwise.rules import (
+    GLR,
+    Declared,
+    KaufmannKoolenPairwise,
+    KaufmannKoolenSum,
+    Lemma32,
+    Lemma32ByCounts,
+    LogDeterminant,
+    LogLogHeuristic,
+    StoppingRule,
+)
 from roundwise.simulation.environments import BernoulliArms, FamilyArms, GaussianArms, PoissonArms, RandomGaps
 from roundwise.simulation.items import ItemReplay, NormalItems
 from roundwise.simulation.replay import Replay
@@ -50,7 +71,14 @@ if TYPE_CHECKING:
     from roundwise.ingest import Columns
     from roundwise.planning import StudyPlan, plan
     from roundwise.report import Report
-    from roundwise.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
+    from roundwise.store import (
+        ConflictError,
+        DamagedError,
+        StoreError,
+        StudyExistsError,
+        StudyStateError,
+        UnknownStudyError,
+    )
     from roundwise.study import Study, create_study, load_study
     from roundwise.study.audit import export_study, import_study, list_studies, study_log, verify_study
     from roundwise.theory.bounds import overview
@@ -61,7 +89,14 @@ else:
         "roundwise.study.audit": ("export_study", "import_study", "list_studies", "study_log", "verify_study"),
         "roundwise.report": ("Report",),
         "roundwise.ingest": ("Columns",),
-        "roundwise.store": ("Conflict", "Damaged", "StoreError", "StudyExists", "UnknownStudy", "Untimely"),
+        "roundwise.store": (
+            "ConflictError",
+            "DamagedError",
+            "StoreError",
+            "StudyExistsError",
+            "UnknownStudyError",
+            "StudyStateError",
+        ),
         "roundwise.theory.bounds": ("overview",),
     }
 
@@ -81,34 +116,36 @@ __all__ = [
     "Above",
     "AnyAbove",
     "Batch",
+    "BatchPlan",
     "BernoulliArms",
     "BestArm",
     "Binary",
     "Bounded",
-    "Chances",
     "Claims",
     "Columns",
-    "Conflict",
-    "Counts",
-    "Damaged",
+    "ConditionalPower",
+    "ConflictError",
+    "DamagedError",
     "DataError",
     "Declared",
-    "Deviations",
     "FamilyArms",
     "Gaussian",
     "GaussianArms",
-    "Heuristic",
+    "HeteroscedasticGaussian",
     "InputError",
     "ItemReplay",
+    "KaufmannKoolenPairwise",
+    "KaufmannKoolenSum",
     "Largest",
+    "Lemma32",
+    "Lemma32ByCounts",
     "Linear",
+    "LogDeterminant",
+    "LogLogHeuristic",
     "MinimumBelow",
-    "Mixture",
     "Noise",
     "NormalItems",
     "OptBBAI",
-    "Pairwise",
-    "Plan",
     "Poisson",
     "PoissonArms",
     "Policy",
@@ -126,19 +163,17 @@ __all__ = [
     "StoppingRule",
     "StoreError",
     "Study",
-    "StudyExists",
+    "StudyExistsError",
     "StudyPlan",
+    "StudyStateError",
     "SubGaussian",
-    "Sum",
     "Summary",
     "TopK",
     "TrackAndStop",
     "TriBBAI",
     "Trial",
-    "UnknownStudy",
+    "UnknownStudyError",
     "UnknownVariance",
-    "Untimely",
-    "Volume",
     "Wager",
     "__version__",
     "advance",

@@ -14,7 +14,8 @@ import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Plan, Record, ValueTable
+from roundwise.messages import Doubt
+from roundwise.model.batch import Batch, BatchPlan, Record, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values
 from roundwise.model.problem import Problem
 from roundwise.model.spec import ROOMS, Kind, missing_from
@@ -116,11 +117,9 @@ def check_threshold(threshold: Threshold, problem: Problem) -> None:
 
 
 def check_doubt(what: str, doubt: object) -> None:
-    """It is None, or begins as doubts do."""
-    starts = ("no guarantee: ", "conditional on the assumption that ")
-    if not (doubt is None or (isinstance(doubt, str) and doubt.startswith(starts))):
-        allowed = " or ".join(f"'{each}'" for each in starts)
-        refuse(what, f"`doubt` returns {_shown(doubt)}", f"it must return None, or a text that begins with {allowed}")
+    """It is None, a reason or a condition."""
+    if not (doubt is None or isinstance(doubt, Doubt)):
+        refuse(what, f"`doubt` returns {_shown(doubt)}", "it must return None, a `Reason` or a `Condition`")
 
 
 # --- questions
@@ -341,10 +340,10 @@ def check_policy(policy: Policy, problem: Problem) -> None:
         check_plan(what, policy.next(problem, trial), (3, problem.arms))
 
 
-def check_plan(what: str, plan: Plan, shape: tuple[int, ...]) -> None:
+def check_plan(what: str, plan: BatchPlan, shape: tuple[int, ...]) -> None:
     """Raise an InputError unless the pulls of a plan are whole numbers, of which some are not 0."""
-    if not isinstance(plan, Plan):
-        refuse(what, f"it plans {_shown(plan)}", "it must return a `Plan`")
+    if not isinstance(plan, BatchPlan):
+        refuse(what, f"it plans {_shown(plan)}", "it must return a `BatchPlan`")
     pulls = _of_runs(what, "pulls", plan.pulls, shape)
     if not (np.isfinite(pulls) & (pulls >= 0) & (pulls == np.floor(pulls))).all():
         refuse(what, f"it plans the pulls {_shown(pulls)}", "they must be whole numbers of at least 0")

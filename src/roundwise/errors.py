@@ -1,20 +1,18 @@
 """What roundwise raises.
 
     RoundwiseError
-    ├── InputError         a value, an option or a name that cannot be used (also a ValueError)
-    │   ├── StudyExists    a new study under a name that is taken
-    │   ├── Untimely       what a study cannot take as it stands: no round is open, or it was recorded before
-    │   └── UnknownStudy   a name under which nothing is kept
-    ├── DataError          a table that cannot be used, with the file and the line; a database that is no store
-    │   └── Damaged        a log or a file that is no longer as it was written
-    └── StoreError         a store cannot do it now: disk full, server away, file locked or not writable
-        └── Conflict       somebody else wrote first
+    ├── InputError                 a value, option or name that cannot be used (also a ValueError)
+    │   ├── StudyExistsError       the name of a new study is taken
+    │   ├── StudyStateError        the study's state does not allow it: no round is open, or it is already recorded
+    │   └── UnknownStudyError      no study has this name
+    ├── DataError                  a table that cannot be used, with the file and the line; a database that is no store
+    │   └── DamagedError           a log or file that is no longer as it was written
+    └── StoreError                 the store cannot do it now: disk full, server away, file locked or not writable
+        └── ConflictError          someone else wrote first; nothing was changed
 
 A message says what was found and where, what is required, and what to do. On the command line each of
 them is one sentence on standard error and exit code 2.
 """
-
-# ruff: noqa: N818 - the names say what happened
 
 from __future__ import annotations
 
@@ -60,19 +58,19 @@ class DataError(RoundwiseError):
     """A table that cannot be used; the message names the file and the line."""
 
 
-class StudyExists(InputError):
+class StudyExistsError(InputError):
     """A new study under a name that is taken."""
 
 
-class Untimely(InputError):
+class StudyStateError(InputError):
     """What a study cannot take as it stands: no round is open, or it was recorded before."""
 
 
-class UnknownStudy(InputError):
+class UnknownStudyError(InputError):
     """A name under which nothing is kept."""
 
 
-class Damaged(DataError):
+class DamagedError(DataError):
     """A log or a file that is no longer as it was written."""
 
 
@@ -80,7 +78,7 @@ class StoreError(RoundwiseError):
     """The store cannot do it now: disk full, server away, file locked or not writable."""
 
 
-class Conflict(StoreError):
+class ConflictError(StoreError):
     """Somebody else wrote first; nothing was changed."""
 
 

@@ -50,7 +50,7 @@ def pack(tree: Any) -> Any:
 def unpack(kind: type[Tree], written: Any, like: Any = None) -> Tree:
     """Read a tree of this type; `Unreadable` if it is of another.
 
-    `like` is a tree of the same type: it says what stands in fields that may hold anything, such as `Plan.memory`.
+    `like` is a tree of the same type: it says what stands in fields that may hold anything, such as `BatchPlan.memory`.
     """
     try:
         found = _read(kind, written, like)

@@ -22,7 +22,7 @@ from roundwise.policies import usual_policy
 from roundwise.questions import Claims, Largest, Statements
 from roundwise.store import lines, read_log
 from roundwise.store.log import Head, extended, keys, written
-from roundwise.study.settings import Settings, within_limits
+from roundwise.study.spec import StudySpec
 from roundwise.study.study import Study
 
 HERE = Path(__file__).parent
@@ -95,7 +95,7 @@ class InMemory(Study):
 
 def new(name, settings):
     """A study that was just created."""
-    return InMemory(extended(name, Head(), [("created", written(settings.payload()))], datetime.now(UTC)))
+    return InMemory(extended(name, Head(), [("created", written(settings.to_json()))], datetime.now(UTC)))
 
 
 def results(asked, noise, means, rng):
@@ -132,7 +132,9 @@ def plain():
         for noise, model in NOISES.items():
             policy = Wager(first_pulls=12, growth=1.0, max_batch=90) if question != "claims" else usual_policy(asked)
             budget, size = (270, 90) if question == "claims" else (None, None)
-            settings = Settings(asked, ARMS, model, 0.1, policy, 7, budget, size)
+            settings = StudySpec(
+                question=asked, arms=ARMS, noise=model, delta=0.1, policy=policy, seed=7, budget=budget, round=size
+            )
             rng = np.random.default_rng(11)
             decided = new(f"{question} {noise} decided", settings)
             for _ in range(30):
@@ -154,9 +156,20 @@ def eventful():
     rng = np.random.default_rng(3)
 
     def begun(name, question=None, noise=None, policy=None, **more):
-        limits = more.pop("limits", (None, 0))
-        policy = within_limits(policy or Wager(first_pulls=12, growth=1.0), *limits)
-        return new(name, Settings(question or BestArm(), ARMS, noise or Binary(), 0.1, policy, 7, **more))
+        more["max_round"], more["min_per_arm"] = more.pop("limits", (None, 0))
+        policy = policy or Wager(first_pulls=12, growth=1.0)
+        return new(
+            name,
+            StudySpec(
+                question=question or BestArm(),
+                arms=ARMS,
+                noise=noise or Binary(),
+                delta=0.1,
+                policy=policy,
+                seed=7,
+                **more,
+            ),
+        )
 
     for name, policy, limits in (
         ("pet", PET(guess=2), (None, 0)),

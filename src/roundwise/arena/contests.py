@@ -21,8 +21,8 @@ from roundwise.policies import (
     PET,
     Agarwal,
     BatchRacing,
-    Chances,
     ClassicTrackAndStop,
+    ConditionalPower,
     Elimination,
     Hillel,
     Jin2019,
@@ -251,7 +251,7 @@ def _looks(make: Callable[[int], Policy]) -> Callable[[Contest], Policy | None]:
 BUILT_IN: tuple[Entrant, ...] = (
     Entrant("Wager", _always(Wager())),
     Entrant("Wager, dear batches", _always(Wager(batch_price=1000.0))),
-    Entrant("Chances", _always(Chances())),
+    Entrant("Conditional power", _always(ConditionalPower())),
     Entrant("PET", _not_for_claims(PET())),
     Entrant("Round Robin", _not_for_claims(RoundRobin())),
     Entrant("Track-and-Stop, batched", _not_for_claims(TrackAndStop())),

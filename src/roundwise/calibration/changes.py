@@ -12,11 +12,11 @@ from roundwise.calibration.live import SOURCES, Remembered, Source
 from roundwise.calibration.shapes import TINY
 from roundwise.calibration.telling import file_of, tell_once
 from roundwise.model.trial import final_answer
-from roundwise.policies import Chances, Policy, Wager
+from roundwise.policies import ConditionalPower, Policy, Wager
 from roundwise.questions import Above, BestArm, Claims, Question
 from roundwise.questions.besides import one_by_one
 from roundwise.simulation.environments import Generator
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 Made = Callable[[Remembered, dict[str, float], Generator], None]
 
@@ -43,8 +43,14 @@ class Changed:
         law, number = self.source.law, len(self.offsets)
         means = {f"arm {i}": law.centre + law.unit * offset for i, offset in enumerate(self.offsets)}
         seed, names = int(rng.integers(2**32)), tuple(means)
-        settings = Settings(
-            self.question(number), names, law.assumed(number), self.delta, self.policy, seed, self.budget
+        settings = StudySpec(
+            question=self.question(number),
+            arms=names,
+            noise=law.assumed(number),
+            delta=self.delta,
+            policy=self.policy,
+            seed=seed,
+            budget=self.budget,
         )
         study = Remembered(settings)
         if self.before is not None:
@@ -148,7 +154,7 @@ def _control(arms: int) -> Question:
 
 def changes(part: str, row: str, delta: float, weight: float) -> Iterator[Cell]:
     """Every kind of change, with bets and with claims, each made because of what was seen."""
-    normal, wager, chances = SOURCES[0], Wager(first_pulls=20, growth=1.0), Chances(first_pulls=8)
+    normal, wager, chances = SOURCES[0], Wager(first_pulls=20, growth=1.0), ConditionalPower(first_pulls=8)
     level = normal.law.centre
     asked: list[tuple[str, Changed]] = [
         (
@@ -175,11 +181,21 @@ def changes(part: str, row: str, delta: float, weight: float) -> Iterator[Cell]:
         ("arms join; claims", Changed(_control, (0, 0), _add(0.0), chances, normal, delta)),
         (
             "larger budgets; claims",
-            Changed(_control, (0, 0), _extend, Chances(eta=0.5), normal, delta, budget=50, rounds=8),
+            Changed(_control, (0, 0), _extend, ConditionalPower(eta=0.5), normal, delta, budget=50, rounds=8),
         ),
         (
             "earlier data of another world; claims towards a budget",
-            Changed(_control, (0, 0, 0), _nothing, Chances(eta=0.5), normal, delta, before=_teach, budget=90, rounds=8),
+            Changed(
+                _control,
+                (0, 0, 0),
+                _nothing,
+                ConditionalPower(eta=0.5),
+                normal,
+                delta,
+                before=_teach,
+                budget=90,
+                rounds=8,
+            ),
         ),
     ]
     for column, found in asked:

@@ -16,7 +16,7 @@ from roundwise.calibration.telling import as_drawn
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
-from roundwise.policies import Chances, Policy, Rounds, Wager
+from roundwise.policies import ConditionalPower, Policy, Rounds, Wager
 from roundwise.questions.base import Halfspaces, pairs
 from roundwise.report import Report, report_of
 from roundwise.rules import ClaimStatus
@@ -248,8 +248,8 @@ def bounds() -> Iterator[Cell | Refused]:
 
 
 CLAIMED: dict[str, Policy] = {
-    "without a budget": Chances(first_pulls=10),
-    "towards a budget": Rounds(Chances(eta=0.5), budget=220, round=70),
+    "without a budget": ConditionalPower(first_pulls=10),
+    "towards a budget": Rounds(ConditionalPower(eta=0.5), budget=220, round=70),
 }
 
 

@@ -26,8 +26,8 @@ from roundwise.policies import (
     LUCB,
     PET,
     BatchRacing,
-    Chances,
     ClassicTrackAndStop,
+    ConditionalPower,
     Elimination,
     Hillel,
     Karpov,
@@ -39,14 +39,14 @@ from roundwise.policies import (
     TrackAndStop,
     Wager,
 )
-from roundwise.rules import GLR, Pairwise
+from roundwise.rules import GLR, KaufmannKoolenPairwise
 from roundwise.simulation.environments import Generator
 
 PART = "rules"
 STUDIES = 0.4  # delta of whole studies: they take a tenth of a second each, and the larger it is, the fewer are needed
 MANY, SOME, FEW = 10.0, 2.0, 0.5  # weights in the full run: vectorised runs, slower ones, whole studies
 STEADY, SMALL = Wager(first_pulls=10, growth=1.0), Wager(max_batch=120)
-BUDGET, SHORT_BUDGET = Rounds(Chances(), budget=1200), Rounds(Chances(eta=0.5), budget=220, round=70)
+BUDGET, SHORT_BUDGET = Rounds(ConditionalPower(), budget=1200), Rounds(ConditionalPower(eta=0.5), budget=220, round=70)
 
 
 def shape_of(name: str) -> Shape:
@@ -134,7 +134,7 @@ CLAIMS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Policy]]] = {
     "without a budget": (
         ("claims, one null", "claims, margin just met"),
         ("normal, sigma known", "0/1, rate .5"),
-        (Chances(first_pulls=10),),
+        (ConditionalPower(first_pulls=10),),
     ),
     "towards a budget": (
         ("claims, one null", "claims, 4 nulls", "claims, 2 nulls and 2 effects", "claims, on both borders of futility"),
@@ -144,13 +144,13 @@ CLAIMS: dict[str, tuple[Sequence[str], Sequence[str], Sequence[Policy]]] = {
     "ratios": (
         ("claims, ratio just missed",),
         ("0/1, rate .5", "counts, rate 5"),
-        (BUDGET, SHORT_BUDGET, Chances(first_pulls=10)),
+        (BUDGET, SHORT_BUDGET, ConditionalPower(first_pulls=10)),
     ),
-    "odds ratios": (("claims, odds ratio just missed",), ("0/1, rate .5",), (BUDGET, Chances(first_pulls=10))),
+    "odds ratios": (("claims, odds ratio just missed",), ("0/1, rate .5",), (BUDGET, ConditionalPower(first_pulls=10))),
     "independent": (
         ("claims, 4 independent nulls", "claims, independent, 1 null and 3 effects"),
         ("normal, sigma known", "0/1, rate .5"),
-        (Chances(first_pulls=10),),
+        (ConditionalPower(first_pulls=10),),
     ),
     "shared items": (("claims, one null",), ("shared items, 0/1", "shared items, graded"), (SHORT_BUDGET,)),
 }
@@ -199,7 +199,7 @@ def _thresholds() -> Iterator[Cell]:
         tie, level = shape_of("best of 2, tie"), shape_of("minimum of 10 just not below")
         for policy in (RoundRobin(stopping=rule, first_time=8.0), TrackAndStop(stopping=rule, first_time=8.0)):
             yield simulated(f"likelihood ratio: {threshold.name}", tie, normal, policy, 0.1, 14)
-            if threshold != Pairwise():  # which does not fit this question
+            if threshold != KaufmannKoolenPairwise():  # which does not fit this question
                 yield simulated(f"likelihood ratio: {threshold.name}", level, normal, policy, 0.1, 14)
         yield simulated(f"likelihood ratio: {threshold.name}", tie, normal, PET(stopping=rule), 0.1)
 
@@ -211,8 +211,8 @@ DECLARED: dict[str, tuple[Policy, int]] = {
     "batch racing": (BatchRacing(batch=100.0), 20),
     "RAGE": (Rage(first_pulls=50.0), 14),
     "LUCB": (LUCB(batch=20.0), 40),
-    "Track-and-Stop, pull by pull": (ClassicTrackAndStop(batch=50, stopping=GLR(Pairwise())), 12),
-    "top two": (TopTwo(batch=50, stopping=GLR(Pairwise())), 12),
+    "Track-and-Stop, pull by pull": (ClassicTrackAndStop(batch=50, stopping=GLR(KaufmannKoolenPairwise())), 12),
+    "top two": (TopTwo(batch=50, stopping=GLR(KaufmannKoolenPairwise())), 12),
 }
 
 

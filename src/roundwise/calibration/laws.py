@@ -17,8 +17,8 @@ from roundwise.model.batch import Batch
 from roundwise.noise import (
     Binary,
     Bounded,
-    Deviations,
     Gaussian,
+    HeteroscedasticGaussian,
     Needs,
     Noise,
     PairedBinary,
@@ -185,11 +185,11 @@ LAWS: tuple[Law, ...] = (
     Law("normal, sigma 2.5", Gaussian(2.5), 10.0, 1.25, _normal(2.5)),
     Law(
         "normal, deviations known",
-        Deviations(_deviations(3)),
+        HeteroscedasticGaussian(_deviations(3)),
         0.0,
         0.5,
         lambda means: NormalArms(means, np.array(_deviations(len(means)))),
-        each=lambda arms: Deviations(_deviations(arms)),
+        each=lambda arms: HeteroscedasticGaussian(_deviations(arms)),
     ),
     Law("sub-Gaussian: normal", SubGaussian(1.0), 0.0, 0.5, _normal(1.0)),
     Law("sub-Gaussian: two points", SubGaussian(1.0), 0.0, 0.5, TwoPoint),

@@ -32,9 +32,8 @@ from roundwise.noise import Binary, Bounded, Gaussian, Noise, Poisson, SubGaussi
 from roundwise.policies import PET, Policy, RoundRobin, Wager
 from roundwise.simulation.environments import Environment, Generator
 from roundwise.store.log import Head, extended, written
-from roundwise.study.replay import replayed
-from roundwise.study.settings import Settings, within_limits
-from roundwise.study.state import State
+from roundwise.study.spec import StudySpec
+from roundwise.study.state import State, replayed
 from roundwise.study.study import Study
 
 
@@ -55,9 +54,9 @@ class Nowhere:
 class Remembered(Study):
     """A study by all the rules of studies, whose state is held in memory instead of replayed from a log."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StudySpec) -> None:
         super().__init__("study", Nowhere())  # type: ignore[arg-type]
-        self._now = replayed(extended(self.name, Head(), [("created", written(settings.payload()))], datetime.now(UTC)))
+        self._now = replayed(extended(self.name, Head(), [("created", written(settings.to_json()))], datetime.now(UTC)))
 
     @property
     def state(self) -> State:
@@ -123,7 +122,7 @@ class Way:
     name: str
     told: Callable[[Study, Rows, Generator], None]
     policy: Policy = Wager(first_pulls=8, growth=1.0)  # noqa: RUF009 - it is frozen
-    limits: tuple[float | None, float] = (None, 0.0)
+    limits: tuple[int | None, int] = (None, 0)
     budget: int | None = None
     more: float = 0.0  # rows beyond what was asked, as a share
     lost: float = 0.0  # rows that never come, as a share
@@ -184,14 +183,22 @@ class Lived:
             self.way.told(study, self.rows(asked.table, means, rng), rng)
         return means, study.state
 
-    def settings(self, shape: Shape, rng: Generator) -> tuple[Floats, Settings]:
+    def settings(self, shape: Shape, rng: Generator) -> tuple[Floats, StudySpec]:
         """The true means, and what is fixed before a study begins."""
         question, means = shape.asked(self.source.law)
         names = tuple(f"arm {i}" for i in range(shape.arms))
-        policy = within_limits(self.way.policy, *self.way.limits)
+        most, least = self.way.limits
         seed = int(rng.integers(2**32))
-        return means, Settings(
-            question, names, self.source.law.assumed(len(names)), self.delta, policy, seed, self.way.budget
+        return means, StudySpec(
+            question=question,
+            arms=names,
+            noise=self.source.law.assumed(len(names)),
+            delta=self.delta,
+            policy=self.way.policy,
+            max_round=most,
+            min_per_arm=least,
+            seed=seed,
+            budget=self.way.budget,
         )
 
     def rows(self, table: Sequence[tuple[str, int]], means: Floats, rng: Generator) -> Rows:
@@ -214,9 +221,16 @@ def paths() -> Iterator[Cell | Refused]:
             try:
                 for shape in ASKED:
                     question, _ = shape.asked(source.law)
-                    policy = within_limits(way.policy, *way.limits)
-                    Settings(
-                        question, tuple(map(str, range(shape.arms))), source.law.assumed(shape.arms), 0.05, policy, 0
+                    most, least = way.limits
+                    StudySpec(
+                        question=question,
+                        arms=tuple(map(str, range(shape.arms))),
+                        noise=source.law.assumed(shape.arms),
+                        delta=0.05,
+                        policy=way.policy,
+                        max_round=most,
+                        min_per_arm=least,
+                        seed=0,
                     )
             except InputError as error:
                 yield Refused("live", way.name, source.law.name, str(error))

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Bools
-from roundwise.model.batch import Batch, Plan, Trial
+from roundwise.messages import Doubt, Reason
+from roundwise.model.batch import Batch, BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies import (
     LUCB,
     PET,
     BatchRacing,
-    Chances,
     ClassicTrackAndStop,
+    ConditionalPower,
     Elimination,
     Hillel,
     Karpov,
@@ -29,7 +30,7 @@ from roundwise.policies import (
 from roundwise.policies.limited import Limited
 from roundwise.questions import BestArm
 from roundwise.questions.base import Answer
-from roundwise.rules import GLR, Pairwise, StoppingRule, Threshold
+from roundwise.rules import GLR, KaufmannKoolenPairwise, StoppingRule, Threshold
 from roundwise.rules.eprocess.rule import EProcessRule
 from roundwise.rules.thresholds import THRESHOLDS
 
@@ -55,7 +56,7 @@ class NaiveT(StoppingRule[Batch]):
         nothing = np.zeros((*runs, problem.arms))
         return Batch(nothing, nothing, nothing)
 
-    def fold(self, problem: Problem, kept: Batch, plan: Plan, batch: Batch) -> Batch:
+    def fold(self, problem: Problem, kept: Batch, plan: BatchPlan, batch: Batch) -> Batch:
         """All results together."""
         counts, totals = kept.counts + batch.counts, kept.totals + batch.totals
         scatter = kept.scatter if batch.scatter is None or kept.scatter is None else kept.scatter + batch.scatter
@@ -78,9 +79,9 @@ class NaiveT(StoppingRule[Batch]):
         """The larger mean."""
         return problem.question.answer(trial.record.means)
 
-    def doubt(self, problem: Problem) -> str:
+    def doubt(self, problem: Problem) -> Doubt:
         """It is wrong."""
-        return "no guarantee: a t test repeated at every look"
+        return Reason("rule", text="a t test repeated at every look")
 
 
 def _glr(threshold: Threshold) -> tuple[Rule, ...]:
@@ -102,9 +103,9 @@ RULES: tuple[Rule, ...] = (
     Rule("Wager, batches at a price", Wager(batch_price=200.0), shifts=True, weight=0.5),
     Rule("Wager, limited", Wager(first_pulls=10, max_batch=4000, min_per_arm=2), shifts=True, weight=0.5),
     Rule("Wager, 300 small batches", Wager(first_pulls=4, max_batch=12), shifts=True, weight=0.5, batches=300),
-    Rule("Chances", Chances(first_pulls=10), shifts=True),
-    Rule("Chances, budget", Rounds(Chances(), budget=1200), shifts=True, weight=2.0),
-    Rule("Chances, short budget", Rounds(Chances(eta=0.5), budget=220, round=70), shifts=True),
+    Rule("Conditional power", ConditionalPower(first_pulls=10), shifts=True),
+    Rule("Conditional power, budget", Rounds(ConditionalPower(), budget=1200), shifts=True, weight=2.0),
+    Rule("Conditional power, short budget", Rounds(ConditionalPower(eta=0.5), budget=220, round=70), shifts=True),
     *(rule for threshold in PROVED for rule in _glr(threshold)),
     Rule("Elimination", Elimination(first_pulls=50.0, growth=2.0), weight=0.3),
     Rule("Hillel", Hillel(), weight=0.3),
@@ -113,8 +114,11 @@ RULES: tuple[Rule, ...] = (
     Rule("Rage", Rage(first_pulls=50.0), weight=0.3),
     Rule("LUCB", LUCB(batch=200.0), weight=0.3),
     Rule(
-        "Classic Track-and-Stop", ClassicTrackAndStop(batch=50, stopping=GLR(Pairwise())), weight=0.1, likelihood=True
+        "Classic Track-and-Stop",
+        ClassicTrackAndStop(batch=50, stopping=GLR(KaufmannKoolenPairwise())),
+        weight=0.1,
+        likelihood=True,
     ),
-    Rule("Top two", TopTwo(batch=50, stopping=GLR(Pairwise())), weight=0.1, likelihood=True),
+    Rule("Top two", TopTwo(batch=50, stopping=GLR(KaufmannKoolenPairwise())), weight=0.1, likelihood=True),
     Rule("PET, limited", Limited(PET(), max_batch=4000, min_per_arm=1), weight=0.3, likelihood=True),
 )

@@ -29,7 +29,7 @@ from roundwise.cli.options import (
 from roundwise.cli.output import number, print_json, print_table
 from roundwise.errors import InputError
 from roundwise.model.problem import Problem
-from roundwise.noise import Deviations, SubGaussian
+from roundwise.noise import HeteroscedasticGaussian, SubGaussian
 from roundwise.policies.rounds import shares
 from roundwise.questions import Complexity, Question
 from roundwise.questions.besides import check_means, one_by_one, several_right
@@ -128,7 +128,9 @@ def complexity(
     print("Next: `roundwise simulate` with the same question and means shows what real algorithms need.")
 
 
-def _family(binary: bool, poisson: bool, exponential: bool, apart: Deviations | None, quadratic: bool) -> Family | None:
+def _family(
+    binary: bool, poisson: bool, exponential: bool, apart: HeteroscedasticGaussian | None, quadratic: bool
+) -> Family | None:
     """The rewards whose own divergences are asked for; None for normal rewards, with features or over a ball."""
     if binary + poisson + exponential + (apart is not None) > 1:
         raise InputError("Give one of --binary, --poisson, --exponential and --sigmas: rewards are of one kind.")

@@ -13,7 +13,16 @@ import typer
 from roundwise.arrays import Floats
 from roundwise.errors import InputError, unknown
 from roundwise.model.spec import find_class, from_spec, parameters_of, parse_spec, quantity
-from roundwise.noise import Binary, Bounded, Deviations, Gaussian, Noise, Poisson, SubGaussian, UnknownVariance
+from roundwise.noise import (
+    Binary,
+    Bounded,
+    Gaussian,
+    HeteroscedasticGaussian,
+    Noise,
+    Poisson,
+    SubGaussian,
+    UnknownVariance,
+)
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
 from roundwise.questions.claim_lines import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
@@ -126,8 +135,8 @@ Split = Annotated[
 AnyQuestion = Annotated[str | None, typer.Option("--question", "-q", help=WHAT, metavar="NAME[:SETTINGS]")]
 ArmNames = Annotated[str | None, typer.Option("--arms", help="Names of the arms: a,b,c.", metavar="LIST")]
 ArmsFile = Annotated[Path | None, typer.Option("--arms-file", help="A file with one name a line.")]
-MaxBatch = Annotated[float | None, typer.Option("--max-batch", help="At most so many results in a round.")]
-MinPerArm = Annotated[float, typer.Option("--min-per-arm", help="At least so many of an arm that is used.")]
+MaxRound = Annotated[int | None, typer.Option("--max-round", help="Largest number of results in a round.")]
+MinPerArm = Annotated[int, typer.Option("--min-per-arm", help="Smallest number of results of an arm in a round.")]
 WholeRound = Annotated[
     int | None, typer.Option("--round", help="So many results make a round.", parser=whole_number, metavar="NUMBER")
 ]
@@ -275,9 +284,9 @@ class Assumed(NamedTuple):
         return Binary() if self.binary else Poisson() if self.counts else UnknownVariance()
 
 
-def deviations_from(sigmas: str) -> Deviations:
+def deviations_from(sigmas: str) -> HeteroscedasticGaussian:
     """Normal rewards with a deviation for each arm."""
-    return Deviations(tuple(numbers(sigmas, "--sigmas").tolist()))
+    return HeteroscedasticGaussian(tuple(numbers(sigmas, "--sigmas").tolist()))
 
 
 def numbers(text: str | None, what: str = "--means") -> Floats:

@@ -65,8 +65,8 @@ def plan(
     assumed: options.Assumed,
     delta: options.Delta = 0.05,
     policy: Annotated[str | None, typer.Option("--policy", help="How to sample: wager (default), pet, ...")] = None,
-    max_batch: options.MaxBatch = None,
-    min_per_arm: options.MinPerArm = 0.0,
+    max_round: options.MaxRound = None,
+    min_per_arm: options.MinPerArm = 0,
     budget: options.Budget = None,
     round_: options.WholeRound = None,
     split: options.Shares = None,
@@ -89,7 +89,7 @@ def plan(
     """
     from roundwise.planning import plan as planned
     from roundwise.planning.items import SHARED
-    from roundwise.study.settings import arm_names
+    from roundwise.study.spec import arm_names
 
     if study is not None:
         _from_here(study, storage, runs, seed, (sample_cost, batch_cost, batch_days), as_json)
@@ -111,7 +111,7 @@ def plan(
             noise=noise,
             delta=delta,
             policy=None if policy is None else from_spec("policy", policy, trusted=True),
-            max_batch=max_batch,
+            max_round=max_round,
             min_per_arm=min_per_arm,
             budget=budget,
             round=round_,

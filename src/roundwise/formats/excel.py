@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-from roundwise.formats.cells import blank
 from roundwise.formats.messages import quoted
-from roundwise.formats.sheet import Chunk, Sheet, damaged, digest_of, empty
+from roundwise.formats.sheet import Chunk, Sheet, blank, damaged, digest_of, empty
 
 ROWS = 2000  # handed over at once
 LARGEST = 1 << 30  # bytes of a sheet, unpacked

@@ -1,7 +1,7 @@
 """A table before anything is known of its columns: the one form into which every kind of file is read.
 
-`Problems` gathers everything that is wrong with it, by kind and arm, so that it is said at once and not line by line;
-`Limits` say how much may come out of a file that somebody else sent: a few bytes may unpack to more than memory holds.
+`Numbers`, `name_in` and `blank` read single cells; `Problems` collects everything that is wrong with a table, by kind
+and arm; `Limits` bound what is unpacked from an uploaded file: a few bytes may unpack to more than memory holds.
 """
 
 from __future__ import annotations
@@ -10,18 +10,189 @@ import difflib
 import gzip
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roundwise.arrays import Bools
+from roundwise.arrays import Bools, Floats
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import by_arm, refusal, shown, spoken
-from roundwise.formats.open_databases import not_open
+from roundwise.serialization import Hashes
+
+HOLDERS: list[Callable[[Path], bool]] = []  # each says whether it holds a file; none before a store was opened
+
+
+def not_open(path: Path) -> None:
+    """Raise an error where a path is the file of a store that is open in this process (or SQLite's beside it).
+
+    Reading it would drop the locks of SQLite, writing would destroy it: ask before a file is opened that a user named.
+    """
+    if any(holds(path) for holds in HOLDERS):
+        raise InputError(
+            f"{path} is the database in which the studies are kept. Nothing was changed; give another file."
+        )
+
+
+LARGEST = 1e100  # of a value: larger ones are mistakes, and their squares could not be added
+NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}  # what stands for a value that is not there
+WORDS = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "f": 0.0, "no": 0.0, "n": 0.0}
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_REMEMBERED = 100_000  # different texts of a column
+_LONGEST = 400  # letters of a number
+
+
+def blank(cell: object) -> bool:
+    """Whether a cell of any table holds nothing."""
+    if isinstance(cell, str):
+        return not cell or cell.isspace()
+    return cell is None or (isinstance(cell, float) and cell != cell) or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def no_value(cell: object) -> bool:
+    """Whether a cell holds nothing, or a word for it."""
+    return blank(cell) or (isinstance(cell, str) and len(cell) < 20 and cell.strip().casefold() in NOTHING)
+
+
+def name_in(cell: object) -> str:
+    """The name in a cell; a number that a table keeps as 3.0 is '3'."""
+    if blank(cell):
+        return ""
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    try:
+        return str(cell).strip()
+    except (ValueError, RecursionError):
+        return shown(cell)
+
+
+class Numbers:
+    """The numbers of one column, chunk by chunk, and how they are written: in the outcome also 31 %, yes and no."""
+
+    def __init__(self, title: str, decimal_comma: bool = False, outcome: bool = False) -> None:
+        self.title, self._decimal_comma, self._outcome = title, decimal_comma, outcome
+        self.examples: dict[str, tuple[str, float]] = {}  # how else numbers are written -> the first such cell
+        self.seen: dict[str, int] = {}  # "percent", "plain", "point", "comma" -> the first line
+        self._memory: dict[str, tuple[float, str]] = {}
+
+    def read(self, lines: Sequence[int], cells: Sequence[object]) -> tuple[Floats, Bools]:
+        """The number in each cell (NaN where there is none), and whether there is no value at all."""
+        if self._decimal_comma:
+            self._signs(lines, cells)
+        try:
+            found = self._at_once(cells)
+        except (ValueError, TypeError, OverflowError):
+            found = None
+        if found is not None and not np.isnan(found).any():
+            self.seen.setdefault("plain", int(lines[0]) if found.any() else 0)
+            if not self.seen["plain"]:
+                del self.seen["plain"]
+            return found, np.zeros(len(cells), dtype=np.bool_)
+        found, missing = np.empty(len(cells)), np.zeros(len(cells), dtype=np.bool_)
+        for k, cell in enumerate(cells):
+            value, kind = self._remembered(cell)
+            found[k] = value
+            if kind == "missing":
+                missing[k] = True
+            elif kind and not (kind == "plain" and not value):
+                self.seen.setdefault(kind, int(lines[k]))
+        return found, missing
+
+    def number(self, cell: object) -> float:
+        """The number in one cell; NaN where there is none."""
+        return self._remembered(cell)[0]
+
+    def _remembered(self, cell: object) -> tuple[float, str]:
+        if not isinstance(cell, str):
+            return self._read(cell)
+        found = self._memory.get(cell)
+        if found is None:
+            found = self._read(cell)
+            if len(self._memory) < _REMEMBERED and len(cell) <= _LONGEST:
+                self._memory[cell] = found
+        return found
+
+    def _read(self, cell: object) -> tuple[float, str]:
+        if no_value(cell):
+            return np.nan, "missing"
+        try:
+            if isinstance(cell, str):
+                return self._text(cell.strip())
+            if isinstance(cell, bool | int | float | Decimal | np.number | np.bool_):
+                return float(cell), "plain"
+        except OverflowError:
+            return np.inf, "plain"
+        except (ValueError, TypeError):
+            pass
+        return np.nan, ""
+
+    def _text(self, text: str) -> tuple[float, str]:
+        if len(text) > _LONGEST or "_" in text or not text.isascii():  # which Python would allow
+            raise ValueError
+        if self._outcome and text.casefold() in WORDS:
+            return self._said("word", text, WORDS[text.casefold()]), "word"
+        if self._outcome and text.endswith("%"):
+            return self._said("percent", text, self._plain(text[:-1].strip()) / 100.0), "percent"
+        if not self._decimal_comma and _THOUSANDS.fullmatch(text):
+            return self._said("thousands", text, float(text.replace(",", ""))), "plain"
+        return self._plain(text), "plain"
+
+    def _plain(self, text: str) -> float:
+        return float(text.replace(",", ".") if self._decimal_comma else text)
+
+    def _said(self, kind: str, text: str, value: float) -> float:
+        self.examples.setdefault(kind, (text, value))
+        return value
+
+    def _at_once(self, cells: Sequence[Any]) -> Floats:
+        """All of a column whose cells are plain numbers; else a ValueError or TypeError."""
+        if isinstance(cells, np.ndarray) and cells.dtype.kind in "iufb":
+            return cells.astype(np.float64)
+        kinds = set(map(type, cells))
+        if kinds <= {float, int, bool}:
+            return np.fromiter(cells, np.float64, len(cells))
+        if kinds != {str}:
+            raise TypeError
+        text = "".join(cells)
+        if "_" in text or not text.isascii() or max(map(len, cells)) > _LONGEST:
+            raise ValueError
+        if self._decimal_comma and "," in text:
+            cells = [cell.replace(",", ".") for cell in cells]
+        return np.fromiter(map(float, cells), np.float64, len(cells))
+
+    def _signs(self, lines: Sequence[int], cells: Sequence[object]) -> None:
+        for sign, kind in ((".", "point"), (",", "comma")):
+            if kind not in self.seen:
+                at = next((k for k, cell in enumerate(cells) if isinstance(cell, str) and sign in cell), None)
+                if at is not None:
+                    self.seen[kind] = int(lines[at])
+
+
+_WHOLE = re.compile(r"[0-9]+\.0+")
+
+
+def key_of(seed: int) -> bytes:
+    """The key of a study's hashes."""
+    return (seed % 2**64).to_bytes(8, "little")
+
+
+def hashes(cells: Iterable[object], seed: int) -> Hashes:
+    """A 64-bit hash of each cell, read as a name: 3, 3.0 and '3' are the same."""
+    key, blake = key_of(seed), hashlib.blake2b
+    names = (cell.strip() if type(cell) is str else name_in(cell) for cell in cells)
+    joined = b"".join(blake(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest() for name in names)
+    return np.frombuffer(joined, dtype="<u8").astype(np.uint64)
+
+
+def whole(cell: object) -> object:
+    """An id as it is, but '7.0' as '7': so a column of whole numbers is written once a cell of it was empty."""
+    return cell.strip().rstrip("0")[:-1] if type(cell) is str and _WHOLE.fullmatch(cell.strip()) else cell
+
 
 SHOWN = 20  # kinds of problems in one message
 _LINES = 4  # of each kind, whose numbers are said

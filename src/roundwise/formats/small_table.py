@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roundwise.errors import DataError
-from roundwise.formats.cells import Numbers, blank, name_in
 from roundwise.formats.messages import quoted, shown
+from roundwise.formats.sheet import Numbers, blank, name_in
 
 if TYPE_CHECKING:
     from roundwise.formats.sheet import Sheet
@@ -75,7 +75,7 @@ class Row:
 
 def read_rows(path: Path, needed: Sequence[str]) -> tuple[list[str], list[Row]]:
     """The names of the columns of a table, some of which are `needed`, and its rows; a DataError says what is wrong."""
-    from roundwise.formats.detect import sheet_of
+    from roundwise.formats.readers import sheet_of
     from roundwise.formats.sheet import unreadable
 
     name = shown(path, 200)

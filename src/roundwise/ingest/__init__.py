@@ -7,12 +7,10 @@ rows, `recorded` all that a file brought; `batches` joins files and deals their 
 imported before it is used.
 """
 
-from roundwise.ingest.batches import batch_of, lots_of, parts_of, whole_of
 from roundwise.ingest.columns import Columns, Options, Words
 from roundwise.ingest.duplicates import Amounts, Earlier
 from roundwise.ingest.read import read_results
-from roundwise.ingest.record import Form, Results, Start
-from roundwise.ingest.row_store import Lots
+from roundwise.ingest.record import Form, Lots, Results, Start, batch_of, lots_of, parts_of, whole_of
 from roundwise.ingest.shared_items import Repeats, Sketch, merge_sketches, sketches_from
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Reading results: open, recognise, check, add up. Either all of it is read, or a DataError says why nothing was."""
+"""Read results: open, recognise, check, add up. Either all of a file is read, or a DataError says why nothing was."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from roundwise.errors import DataError, InputError
-from roundwise.formats.cells import Numbers, name_in
-from roundwise.formats.detect import sheet_of
+from roundwise.errors import DataError, InputError, RoundwiseError
 from roundwise.formats.messages import listed, quoted, shown, spoken
-from roundwise.formats.sheet import Chunk, Sheet, is_path, unreadable
-from roundwise.ingest.arm_names import EVERY, Names
-from roundwise.ingest.checks import form_allowed
-from roundwise.ingest.columns import WATCH, Columns, Options, known_titles, layout
-from roundwise.ingest.duplicates import Amounts, Earlier, nothing_new
-from roundwise.ingest.record import Form, Law, Results, Start
-from roundwise.ingest.row_ids import could_repeat, marks, numbered_digest
-from roundwise.ingest.row_store import Spool, Sums, kept, width_for
-from roundwise.ingest.rows import RowLines, SumLines
+from roundwise.formats.readers import sheet_of
+from roundwise.formats.sheet import Chunk, Numbers, Sheet, is_path, name_in, unreadable
+from roundwise.ingest.columns import EVERY, WATCH, Columns, Names, Options, known_titles, layout
+from roundwise.ingest.duplicates import Amounts, Earlier, could_repeat, marks, nothing_new, numbered_digest
+from roundwise.ingest.record import Form, Law, Results, Spool, Start, Sums, kept, width_for
+from roundwise.ingest.rows import RowLines, SumLines, check_form
 from roundwise.ingest.shared_items import WATCHED, unit_kind
 from roundwise.noise import Noise
 
@@ -90,7 +85,7 @@ class Reader:
         self._rest: Iterator[Chunk] | None = None
         self.plan = layout(sheet.top, sheet.header, names.index, sheet.hint, columns, self._guess)
         self.plan.places.update(self._watched())
-        form_allowed(sheet, noise, self.plan)
+        check_form(sheet, noise, self.plan)
 
     def results(self) -> Results:
         """What the file brought."""
@@ -309,3 +304,30 @@ class Reader:
     def _note_cumulative(self, old: int, new: int) -> None:
         before = f"{old} result{'' if old == 1 else 's'}"
         self.sheet.notes.append(f"{self.sheet.name}: a running total: {before} of it recorded before, {new} new.")
+
+
+class Looked(NamedTuple):
+    """The columns of a table; those it could not be read by are taken for nothing."""
+
+    header: tuple[str, ...]
+    taken: dict[str, str]  # "arm", "outcome", "count", ... and the title of the column
+    guessed: tuple[str, ...]  # what was found by the values alone
+    form: str  # rows, sums, successes, wide; empty where the columns are not understood
+
+
+def looked_at(source: Any, arms: Sequence[str], noise: Noise, columns: Columns, options: Options) -> Looked:
+    """The columns of a file; a table that cannot be opened has none."""
+    named = (options.columns or Columns()).over(columns)
+    with ExitStack() as stack:
+        try:
+            names = Names(arms, options.ignored)
+            path = str(os.fspath(source))
+            sheet = sheet_of(source, path, shown(path), known_titles(named, names.arms), stack)
+        except (RoundwiseError, OSError):
+            return Looked((), {}, (), "")
+        header = tuple(shown(title) for title in sheet.header if title.strip())
+        try:
+            plan = Reader(sheet, names, noise, named, options, Earlier(), 0, 0, stack).plan
+        except (RoundwiseError, OSError):
+            return Looked(header, {}, (), "")
+        return Looked(header, {role: shown(title) for role, title in plan.titles.items()}, plan.guessed, plan.form)

@@ -15,9 +15,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Plain
-from roundwise.formats.cells import no_value
-from roundwise.ingest.arm_names import Index
-from roundwise.ingest.row_ids import hashes, whole
+from roundwise.formats.sheet import hashes, no_value, whole
+from roundwise.ingest.columns import Index
 from roundwise.serialization import Hashes, packed_hashes, packed_numbers, unpacked_hashes, unpacked_numbers
 
 WATCHED = 8  # columns that are looked at

@@ -32,7 +32,7 @@ class Declaration(NamedTuple):
     answer: Array  # as the question has it; of no meaning until it is made
 
 
-class Plan(NamedTuple, Generic[Memory]):
+class BatchPlan(NamedTuple, Generic[Memory]):
     """The next batch: how often to pull each arm, and what the policy must remember."""
 
     pulls: Floats  # (K), whole numbers
@@ -45,7 +45,7 @@ class Plan(NamedTuple, Generic[Memory]):
     jump: int = 0  # how bold the bets on its parts are, as `Parts.jump`
 
 
-def budget_before(plan: Plan) -> Floats | None:
+def budget_before(plan: BatchPlan) -> Floats | None:
     """How many results will be asked for with this batch and after it, where a budget says how many. ()"""
     return None if plan.left is None else np.asarray(plan.left + plan.pulls.sum(axis=-1))
 
@@ -216,6 +216,6 @@ class Trial(NamedTuple, Generic[Memory, Kept]):
 
     record: Record
     batch: Batch  # the last one
-    plan: Plan[Memory]  # the next one; while a policy plans, the one just pulled
+    plan: BatchPlan[Memory]  # the next one; while a policy plans, the one just pulled
     kept: Kept  # what the stopping rule keeps
     done: Bools  # ()

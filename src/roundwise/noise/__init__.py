@@ -3,12 +3,12 @@
 from roundwise.noise.base import Needs, Noise, Outcome
 from roundwise.noise.binary import Binary, PairedBinary
 from roundwise.noise.bounded import Bounded, PairedBounded
-from roundwise.noise.gaussian import Deviations, Gaussian, SubGaussian
+from roundwise.noise.gaussian import Gaussian, HeteroscedasticGaussian, SubGaussian
 from roundwise.noise.poisson import Poisson
 from roundwise.noise.student import PairedNormal, UnknownVariance
 
 _MODELS = (
-    Binary, Bounded, Deviations, Gaussian, PairedBinary, PairedBounded, PairedNormal, Poisson, SubGaussian,
+    Binary, Bounded, HeteroscedasticGaussian, Gaussian, PairedBinary, PairedBounded, PairedNormal, Poisson, SubGaussian,
     UnknownVariance,
 )  # fmt: skip
 NOISES: dict[str, type[Noise]] = {each.name: each for each in _MODELS}
@@ -17,8 +17,8 @@ __all__ = [
     "NOISES",
     "Binary",
     "Bounded",
-    "Deviations",
     "Gaussian",
+    "HeteroscedasticGaussian",
     "Needs",
     "Noise",
     "Outcome",

@@ -17,6 +17,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
 from roundwise.noise.bets import (
@@ -35,7 +36,7 @@ from roundwise.solvers.families import Family
 Needs = Literal["sums", "squares", "rows"]
 FixedSizeBet = Callable[[Floats], Floats]  # offsets (P) -> log e-values of each size, which fall in the offset (k, P)
 
-UNTRUE = "no guarantee: what is assumed of the rewards is not true here"
+UNTRUE = Reason("wrong_noise_model")
 
 
 class Outcome(NamedTuple):
@@ -133,8 +134,8 @@ class Noise(ABC):
     def check_arms(self, arms: int) -> None:  # noqa: B027 - a default, not a gap
         """Raise an InputError if the model does not fit this number of arms."""
 
-    def doubt(self, true: Noise) -> str | None:
-        """Say why results of the model `true` do not satisfy this one; None if they do."""
+    def doubt(self, true: Noise) -> Reason | None:
+        """Return why results of the model `true` do not satisfy this one; None if they do."""
         return None if self == true else UNTRUE
 
     def with_items(self) -> Noise:

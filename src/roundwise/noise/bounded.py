@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, all_arms, arm_of
 from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome
@@ -99,12 +100,12 @@ class Bounded(Noise):
         """The range."""
         return f"Every result lies between {self.low:g} and {self.high:g}."
 
-    def doubt(self, true: Noise) -> str | None:
+    def doubt(self, true: Noise) -> Reason | None:
         """True of every model whose results lie in the range."""
         low, high = true.mean_range
         if math.isinf(low) or math.isinf(high):
             return UNTRUE
-        return None if self.low <= low and high <= self.high else "no guarantee: results leave the range assumed"
+        return None if self.low <= low and high <= self.high else Reason("out_of_range")
 
     def variance(self, past: Past) -> Floats:
         """The variance within arms and batches, a few results of the largest variance added; from sums range^2/4."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, sum_rows
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
 from roundwise.noise.base import UNTRUE, FixedSizeBet, Noise, Outcome
@@ -73,12 +74,12 @@ class SubGaussian(Noise):
         """Tails."""
         return f"Results have tails no heavier than normal with standard deviation {self.sigma:g}."
 
-    def doubt(self, true: Noise) -> str | None:
+    def doubt(self, true: Noise) -> Reason | None:
         """True of every model with a sigma that is no larger."""
         sigma = true.known_sigma
         if sigma is None:
             return UNTRUE
-        return None if self.sigma >= sigma else "no guarantee: the sigma assumed is below the true one"
+        return None if self.sigma >= sigma else Reason("sigma_too_small")
 
 
 class _Normal(Noise):
@@ -139,10 +140,10 @@ class Gaussian(_Normal):
 
 
 @dataclass(frozen=True)
-class Deviations(_Normal):
+class HeteroscedasticGaussian(_Normal):
     """Normal rewards with known standard deviations, one for each arm, exactly.
 
-    >>> Deviations((1.0, 0.5)).sigma  # the largest
+    >>> HeteroscedasticGaussian((1.0, 0.5)).sigma  # the largest
     1.0
     """
 

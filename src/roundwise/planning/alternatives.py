@@ -17,7 +17,7 @@ from roundwise.planning.request import Expected, Wish
 from roundwise.planning.tradeoff import guessed
 from roundwise.questions import BestArm, Question, TopK
 from roundwise.questions.besides import cells_of, features_of, level_of, open_to_arms, seeks_best, tolerance_of
-from roundwise.study.transactions import asked_in_words
+from roundwise.study.study import asked_in_words
 
 RUNS = 100
 ENOUGH = 0.8  # chance of an answer within the budget from which nothing else is looked for

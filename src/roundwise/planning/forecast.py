@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, tree_map, tree_take, zeros
 from roundwise.deadline import check_deadline
-from roundwise.model.batch import Batch, Plan, Trial, join_parts
+from roundwise.model.batch import Batch, BatchPlan, Trial, join_parts
 from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin, cannot_stop, final_answer
 from roundwise.policies import Policy
@@ -202,7 +202,7 @@ def _with_most(policy: Policy, most: float) -> Policy:
     return inner if rounds.policy is policy else dataclasses.replace(rounds, policy=inner)
 
 
-def _nothing_left(policy: Policy, plan: Plan) -> Bools:
+def _nothing_left(policy: Policy, plan: BatchPlan) -> Bools:
     """Whether nothing is asked for any more, although there is no answer. ()"""
     none = plan.pulls.sum(axis=-1) == 0
     if policy.stopping.exact_batches:  # it needs every batch just as planned
@@ -215,7 +215,7 @@ def _pulled(
     environment: Environment[Now],
     rng: np.random.Generator,
     world: Now,
-    plan: Plan,
+    plan: BatchPlan,
     told: Batch | None,
     dealings: int | None,
 ) -> tuple[Batch, Now]:

@@ -22,12 +22,11 @@ from roundwise.planning.request import Expected, Wish, given, ladder, scenarios
 from roundwise.planning.rows import FIRST, Lots, answerable, first_lots
 from roundwise.planning.study_plan import StudyPlan
 from roundwise.planning.tradeoff import Setting, front_of, guessed, remeasured
-from roundwise.policies import Policy, usual_policy
-from roundwise.policies.rounds import shares
+from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.questions.besides import one_by_one, tolerance_of
 from roundwise.simulation.environments import numbered
-from roundwise.study.settings import arm_names, within_limits
+from roundwise.study.spec import StudySpec, arm_names
 
 Progress = Callable[[StudyPlan, float], None]  # the plan so far, and how much of the work is done
 
@@ -39,8 +38,8 @@ def plan(
     noise: Noise,
     delta: str | float = 0.05,
     policy: Policy | None = None,
-    max_batch: float | None = None,
-    min_per_arm: float = 0.0,
+    max_round: int | None = None,
+    min_per_arm: int = 0,
     budget: int | None = None,
     round: int | None = None,
     split: str | Sequence[float] | None = None,
@@ -78,34 +77,44 @@ def plan(
     True
     """
     names = arm_names(numbered(check_whole_number("arms", arms, 2)) if isinstance(arms, int) else arms)
-    chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
     lost = quantity(missing, "missing")
     if not 0 <= lost < 1:
         raise InputError(f"`missing` is {lost:g}, but must be a share of the results: at least 0 and below 1.")
     strength = quantity(power, "power")
     if not 0 < strength < 1:
         raise InputError(f"`power` is {strength:g}, but must lie between 0 and 1.")
-    titles = columns or Columns()
+    spec = StudySpec.declare(
+        question=question,
+        arms=names,
+        noise=noise,
+        delta=delta,
+        policy=policy,
+        max_round=max_round,
+        min_per_arm=min_per_arm,
+        budget=budget,
+        round=round,
+        split=split,
+        columns=columns,
+    )
+    spec.check()  # `new` would refuse the same
     wish = Wish(
         name=name,
         question=question,
-        names=names,
-        noise=noise if titles.item is None else noise.with_items(),
-        delta=quantity(delta, "delta"),
-        policy=chosen,
-        budget=None if budget is None else check_whole_number("budget", budget, 1),
-        round=None if round is None else check_whole_number("round", round, 1),
-        split=shares(split, len(names)),
+        names=spec.arms,
+        noise=spec.noise,
+        delta=spec.delta,
+        policy=spec.limited_policy,
+        budget=spec.budget,
+        round=spec.round,
+        split=spec.split,
         costs=costs_of(sample_cost, batch_cost, batch_days, names),
         missing=lost,
         deviation=deviation,
         power=strength,
         seed=check_whole_number("seed", seed, 0),
-        columns=titles,
+        columns=spec.columns,
         shared=quantity(shared, "shared"),
     )
-    wish.settings.check_classes()
-    wish.settings.check_limits()  # what `new` would refuse is refused here
     expected = _expected(wish, around, leads, means, scenario)
     return _planned(
         wish, expected, _target(expected, target, question), check_whole_number("runs", runs, 1), quick, progress

@@ -12,7 +12,7 @@ from roundwise.planning.request import Wish
 from roundwise.planning.rows import Row
 from roundwise.planning.tradeoff import Setting
 from roundwise.planning.wording import what_if
-from roundwise.study.transactions import asked_in_words
+from roundwise.study.study import asked_in_words
 
 Table = list[list[str]]
 LINE = 80  # letters of a line on a terminal

@@ -18,7 +18,7 @@ from roundwise.planning.scenarios import Data, Unreliable, allowed_world, world_
 from roundwise.questions.besides import level_of, line_words, one_by_one
 from roundwise.report import Report
 from roundwise.study import Study
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
 
@@ -195,7 +195,7 @@ def report_ahead(study: Study) -> Report:
     return dataclasses.replace(study.report(), forecast=outlook_line(study.state))
 
 
-def first_line(settings: Settings, *, runs: int = BRIEF) -> str | None:
+def first_line(settings: StudySpec, *, runs: int = BRIEF) -> str | None:
     """One line for a study of which nothing is known but its settings: what it takes with a lead that is not small."""
     settings = settings.alone
     question, noise = settings.question, settings.noise
@@ -239,7 +239,7 @@ def _ahead(state: State, runs: int, seed: int, missing: float) -> Ends:
     )
 
 
-def _answered(settings: Settings, ends: Ends) -> Bools:
+def _answered(settings: StudySpec, ends: Ends) -> Bools:
     """Whether there is an answer; of claims, whether one that is true was shown. (runs)"""
     if not one_by_one(settings.question):
         return ends.decided

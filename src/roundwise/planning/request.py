@@ -22,7 +22,7 @@ from roundwise.policies import Policy
 from roundwise.questions import Question
 from roundwise.questions.besides import against, led, level_of, one_by_one, tolerance_of
 from roundwise.simulation.environments import Environment
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 STEPS = (1.0, 2.0, 5.0)  # a ladder has round numbers
 
@@ -148,14 +148,14 @@ class Wish:
         return replace(self, noise=self.noise.without_items())
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> StudySpec:
         """What the study would be created with; its own seed is drawn then."""
-        return Settings(
-            self.question,
-            self.names,
-            self.noise,
-            self.delta,
-            self.policy,
+        return StudySpec(
+            question=self.question,
+            arms=self.names,
+            noise=self.noise,
+            delta=self.delta,
+            policy=self.policy,
             seed=0,
             budget=self.budget,
             round=self.round,

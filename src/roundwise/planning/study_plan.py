@@ -29,7 +29,7 @@ from roundwise.policies import usual_policy
 from roundwise.policies.base import limits_of
 from roundwise.questions import Claims, Question
 from roundwise.questions.besides import flags, one_by_one
-from roundwise.study.settings import Settings
+from roundwise.study.spec import StudySpec
 
 
 def command(wish: Wish) -> str | None:
@@ -45,7 +45,7 @@ def command(wish: Wish) -> str | None:
     if policy_words(wish.policy) != usual_policy(wish.question).name:
         words += ["--policy", policy_words(wish.policy)]
     most, least = limits_of(wish.policy)
-    words += [] if most is None else ["--max-batch", f"{most:g}"]
+    words += [] if most is None else ["--max-round", f"{most:g}"]
     words += ["--min-per-arm", f"{least:g}"] if least else []
     words += [] if wish.round is None else ["--round", str(wish.round)]
     words += [] if wish.split is None else ["--split", ":".join(f"{each:g}" for each in wish.split)]
@@ -165,7 +165,7 @@ class StudyPlan:
             "recommended": {
                 "policy": policy_words(self.wish.policy),
                 "front": [each.plain() for each in self.front],
-                "settings": {key: value for key, value in self.wish.settings.payload().items() if key != "seed"},
+                "settings": {key: value for key, value in self.wish.settings.to_json().items() if key != "seed"},
             },
             "fixed_design": None if self.fixed_design is None else self.fixed_design.plain(),
             "lower_bound": self.lower_bound,
@@ -198,14 +198,14 @@ class StudyPlan:
         return figure_of(self)
 
 
-def read_plan(path: Path) -> tuple[Settings, str]:
+def read_plan(path: Path) -> tuple[StudySpec, str]:
     """The settings that a plan recommends, from the file that it was written to, and its forecast in a line."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["format"] != PLAN_FORMAT:
             raise KeyError
         row: Facts = found["rows"][found["target"]]
-        settings = Settings.from_payload({**found["recommended"]["settings"], "seed": 0})
+        settings = StudySpec.from_json({**found["recommended"]["settings"], "seed": 0})
         forecast = _forecast(row)
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None

@@ -9,7 +9,7 @@ from roundwise.planning.quantities import exact, share, whole
 from roundwise.planning.request import Wish
 from roundwise.planning.rows import Row
 from roundwise.questions.besides import one_by_one
-from roundwise.study.transactions import asked_in_words
+from roundwise.study.study import asked_in_words
 
 
 def in_words(wish: Wish, rows: Sequence[Row], target: Row, instead: Sequence[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from roundwise.policies.agarwal import Agarwal
 from roundwise.policies.base import Policy
 from roundwise.policies.batch_racing import BatchRacing
-from roundwise.policies.chances import Chances
 from roundwise.policies.classic_track_and_stop import ClassicTrackAndStop
+from roundwise.policies.conditional_power import ConditionalPower
 from roundwise.policies.elimination import Elimination
 from roundwise.policies.halving import Hillel, Karpov
 from roundwise.policies.jin_2019 import Jin2019
@@ -26,7 +26,7 @@ from roundwise.questions.besides import one_by_one
 POLICIES: dict[str, type[Policy]] = {
     each.name: each
     for each in (
-        *(Wager, Chances),
+        *(Wager, ConditionalPower),
         *(PET, RoundRobin, TrackAndStop, TriBBAI, OptBBAI),
         *(Elimination, Hillel, Agarwal, Jin2019, Karpov, BatchRacing, Rage),
         *(ClassicTrackAndStop, LUCB, TopTwo),
@@ -36,7 +36,7 @@ POLICIES: dict[str, type[Policy]] = {
 
 def usual_policy(question: Question) -> Policy:
     """The policy for a question where none is named."""
-    return Chances() if one_by_one(question) else Wager()
+    return ConditionalPower() if one_by_one(question) else Wager()
 
 
 __all__ = [
@@ -45,8 +45,8 @@ __all__ = [
     "POLICIES",
     "Agarwal",
     "BatchRacing",
-    "Chances",
     "ClassicTrackAndStop",
+    "ConditionalPower",
     "Elimination",
     "Hillel",
     "Jin2019",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, undeclared
 from roundwise.policies.racing import check_racing, ranking
@@ -59,17 +59,17 @@ class Agarwal:
         """For best arm and top-k."""
         check_racing(self.name, problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The first round."""
         everyone = np.ones((*runs, problem.arms), dtype=np.bool_)
-        return Plan(
+        return BatchPlan(
             everywhere(runs, problem.arms, self.pulls(problem, self.rounds)),
             np.ones(runs, dtype=np.bool_),
             Left(np.full(runs, float(self.rounds)), everyone),
             declared=undeclared(problem, runs),
         )
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Keep the arms with the largest means of this round; fresh pulls of them in the next."""
         rounds, inside = trial.plan.memory
         means = np.where(inside, trial.batch.totals / np.maximum(trial.batch.counts, 1.0), -np.inf)
@@ -84,7 +84,7 @@ class Agarwal:
         done = rounds <= 1
         kept = np.where(done[..., None] & (rounds < 1)[..., None], inside, kept)
         declared = Declaration(np.asarray(done), ranking(problem).of_set(kept))
-        return Plan(pulls, trial.plan.may_stop, Left(rounds - 1, kept), declared=declared)
+        return BatchPlan(pulls, trial.plan.may_stop, Left(rounds - 1, kept), declared=declared)
 
     def sizes(self, problem: Problem) -> list[int]:
         """How many arms are in at the beginning of each round."""

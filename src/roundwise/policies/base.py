@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, total, tree_take, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Declaration, Memory, Plan, Record, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Memory, Record, Trial
 from roundwise.model.problem import Problem
 from roundwise.questions import Complexity
 from roundwise.questions.base import quiet
@@ -36,10 +36,10 @@ class Policy(Protocol[Memory]):
     def check(self, problem: Problem) -> None:
         """Raise an InputError if the policy does not fit the problem."""
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Memory]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Memory]:
         """The first batch, for each run."""
 
-    def next(self, problem: Problem, trial: Trial[Memory]) -> Plan[Memory]:
+    def next(self, problem: Problem, trial: Trial[Memory]) -> BatchPlan[Memory]:
         """The next batch; `trial.plan` is the one just pulled, `trial.batch` what came back for it."""
 
 
@@ -191,7 +191,7 @@ def check_room(problem: Problem, max_batch: float | None, min_per_arm: float) ->
     why = ", because the deviation is estimated within each round" if spread else ""
     checked(
         max_batch is None or max_batch >= room,
-        f"`max_batch` is {max_batch}, but {problem.arms} arms need at least {room:g} results a round{why}.",
+        f"At most {max_batch} results a round are too few: {problem.arms} arms need at least {room:g}{why}.",
     )
 
 

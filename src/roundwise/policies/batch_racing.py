@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.model.batch import Plan, Trial
+from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, filled, limited, undeclared
 from roundwise.policies.racing import Race, check_racing, outcome, placed, started
@@ -49,19 +49,19 @@ class BatchRacing:
             f"`batch` is {self.batch:g}, but {problem.arms} arms need at least {problem.arms} pulls a batch.",
         )
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The same for every arm."""
         race = started(problem, runs)
         pulls = self._shared(race, np.zeros_like(race.place), None)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), race, declared=undeclared(problem, runs))
+        return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), race, declared=undeclared(problem, runs))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Accept and reject; the next batch goes to the others."""
         race: Race = trial.plan.memory
         means, radius = trial.record.means, self.radius(problem, trial.record.counts)
         after = placed(problem, race, means - radius, means + radius)._replace(round=race.round + 1)
         pulls = self._shared(after, trial.record.counts, trial)
-        return Plan(pulls, trial.plan.may_stop, after, declared=outcome(problem, after))
+        return BatchPlan(pulls, trial.plan.may_stop, after, declared=outcome(problem, after))
 
     def radius(self, problem: Problem, counts: Floats) -> Floats:
         """D(t, w) = 4 sigma sqrt(ln(log2(2t) / w) / t), w = sqrt(delta / (6 K))."""

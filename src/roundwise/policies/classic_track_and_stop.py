@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.model.batch import Plan, Trial
+from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import best_weights, check_sigma, checked, everywhere
 from roundwise.rules import GLR, StoppingRule
@@ -40,19 +40,19 @@ class ClassicTrackAndStop:
         check_sigma(problem)
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """Every arm, as often as a batch has room for, but once at least."""
         each = max(1.0, math.floor(self.batch / problem.arms))
-        return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_))
+        return BatchPlan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """So many single pulls, one after the other, towards the same weights."""
         means = problem.fitted(trial.record.counts, trial.record.means)
         weights = best_weights(problem, means, self.own)
         counts = np.array(trial.record.counts)
         for _ in range(int(self.batch)):
             counts += _next_pull(counts, weights)
-        return Plan(counts - trial.record.counts, trial.plan.may_stop)
+        return BatchPlan(counts - trial.record.counts, trial.plan.may_stop)
 
 
 def _next_pull(counts: Floats, weights: Floats) -> Floats:

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked
 from roundwise.policies.racing import Race, check_racing, first_round, leading, next_round, outcome, ranked, ranking
@@ -48,11 +48,11 @@ class Elimination:
         """For best arm and top-k."""
         check_racing(self.name, problem, tolerant=True)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """n_1 pulls of every arm."""
         return first_round(problem, runs, math.ceil(self.first_pulls))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Place who can be placed; pull the others up to the next round's number."""
         reach = self.reach(problem, trial.plan.memory.round)
         near = partial(self._near, problem, trial.record.means, reach)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import whole
 from roundwise.policies.racing import Race, check_racing, first_round, next_round, outcome, ranking
@@ -50,11 +50,11 @@ class Hillel:
         """For best arm, with or without a tolerance."""
         check_racing(self.name, problem, sets=False, tolerant=True)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The first round."""
         return first_round(problem, runs, float(self.pulls(problem, np.array(1.0))))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Who is e_r behind the best leaves; the others go on."""
         means, reach = trial.record.means, accuracy(problem, trial.plan.memory.round)
 
@@ -90,11 +90,11 @@ class Karpov:
         """For top-k and best arm."""
         check_racing(self.name, problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The first round."""
         return first_round(problem, runs, float(self.pulls(problem, np.array(1.0))))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Accept and reject; the others go on."""
         reach = accuracy(problem, trial.plan.memory.round)
         return next_round(problem, trial, reach, lambda r: self.pulls(problem, r))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere
 from roundwise.policies.racing import check_racing
@@ -64,15 +64,15 @@ class Jin2019:
             f"The policy '{self.name}' needs a tolerance: ask for best-arm with one.",
         )
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The first batch of the first round."""
         none, nobody = np.zeros((*runs, problem.arms)), np.full(runs, -1.0)
         everyone, never = np.ones(none.shape, dtype=np.bool_), np.zeros(runs, dtype=np.bool_)
         memory = Sieve(np.ones(runs), never, everyone, none, np.ones(runs), nobody, nobody, np.full(runs, -np.inf))
         pulls = everywhere(runs, problem.arms, float(self.pulls(problem, np.array(1.0), np.array(1.0))))
-        return Plan(pulls, ~never, memory, declared=Declaration(never, np.zeros(runs, dtype=np.intp)))
+        return BatchPlan(pulls, ~never, memory, declared=Declaration(never, np.zeros(runs, dtype=np.intp)))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """The second batch of the round, or the first of the next one."""
         now: Sieve = trial.plan.memory
         means = trial.batch.totals / np.maximum(trial.batch.counts, 1.0)
@@ -104,7 +104,7 @@ class Jin2019:
         who = np.where(memory.again[..., None], arms == memory.chosen[..., None], memory.inside)
         pulls = np.where(done[..., None], 0.0, who * each)
         declared = Declaration(done, np.maximum(memory.best, 0.0).astype(np.intp))
-        return Plan(pulls, trial.plan.may_stop, memory, declared=declared)
+        return BatchPlan(pulls, trial.plan.may_stop, memory, declared=declared)
 
     def pulls(self, problem: Problem, r: Floats, size: Floats) -> Floats:
         """Q_r = beta_r Q ln(1/delta_r), delta_r = delta / 2^(r+1)."""

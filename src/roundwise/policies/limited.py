@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, tree_where
-from roundwise.model.batch import Batch, Plan, Trial, ValueTable, join_parts
+from roundwise.model.batch import Batch, BatchPlan, Trial, ValueTable, join_parts
 from roundwise.model.problem import Problem
 from roundwise.policies.base import Policy, check_room, limited
 from roundwise.rules import StoppingRule
@@ -19,7 +19,7 @@ from roundwise.rules import StoppingRule
 class Split(NamedTuple):
     """The plan under way, what is left of it after the planned batch, and what came back for it before that."""
 
-    plan: Plan
+    plan: BatchPlan
     left: Floats  # (K)
     pulled: Batch | None = None  # None before the first batch of all
 
@@ -51,11 +51,11 @@ class Limited:
         check_room(problem, self.max_batch, self.min_per_arm)
         self.policy.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The first part of the first plan."""
         return self._part(self.policy.first(problem, runs))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """The next part of the plan, or the first of the next one."""
         plan, left, pulled = trial.plan.memory
         whole = _together(pulled, trial.batch)
@@ -66,7 +66,7 @@ class Limited:
         )
         return tree_where(np.asarray(left.sum(axis=-1) > 0), more._replace(parts=1), fresh._replace(parts=1))
 
-    def _part(self, plan: Plan, pulled: Batch | None = None) -> Plan:
+    def _part(self, plan: BatchPlan, pulled: Batch | None = None) -> BatchPlan:
         wanted = np.where(plan.pulls > 0, np.maximum(plan.pulls, math.ceil(self.min_per_arm)), 0.0)
         pulls = limited(wanted, self.max_batch, self.min_per_arm)
         return plan._replace(pulls=pulls, memory=Split(plan, wanted - pulls, pulled))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, undeclared
 from roundwise.policies.racing import check_racing, leading, ranking
@@ -42,13 +42,13 @@ class LUCB:
         """For best arm and top-k."""
         check_racing(self.name, problem, tolerant=True)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """Every arm, as often as a batch has room for, but once at least."""
         each = max(1.0, math.floor(self.batch / problem.arms))
         always = np.ones(runs, dtype=np.bool_)
-        return Plan(everywhere(runs, problem.arms, each), always, declared=undeclared(problem, runs))
+        return BatchPlan(everywhere(runs, problem.arms, each), always, declared=undeclared(problem, runs))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """The weakest of the top and the strongest of the others; done when their intervals are apart."""
         means, counts = trial.record.means, trial.record.counts
         radius = self.radius(problem, counts, trial.record.samples)
@@ -60,7 +60,9 @@ class LUCB:
         arms = np.arange(problem.arms)
         pair = (arms == weakest[..., None]) | (arms == strongest[..., None])
         pulls = np.where(pair, math.floor(self.batch / 2), 0.0)
-        return Plan(pulls, trial.plan.may_stop, declared=Declaration(np.asarray(done), ranking(problem).of_set(top)))
+        return BatchPlan(
+            pulls, trial.plan.may_stop, declared=Declaration(np.asarray(done), ranking(problem).of_set(top))
+        )
 
     def radius(self, problem: Problem, counts: Floats, samples: Floats) -> Floats:
         """2 sigma sqrt(ln(5 K t^4 / (4 delta)) / (2 u)) after u pulls of an arm, and t of all. (K),()->(K)"""

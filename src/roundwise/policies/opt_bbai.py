@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Array, Floats, zeros
-from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, whole
 from roundwise.policies.racing import check_racing
@@ -65,13 +65,13 @@ class OptBBAI:
         """For best arm only."""
         check_racing(self.name, problem, sets=False)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Elimination]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Elimination]:
         """Stage I: L_1 pulls of each arm."""
         none = zeros((*runs, ROUNDS))
         memory = Elimination(np.ones(runs), np.zeros(runs), zeros((*runs, problem.arms)), none, none, none)
         return first_stage(problem, runs, memory)
 
-    def next(self, problem: Problem, trial: Trial[Elimination]) -> Plan[Elimination]:
+    def next(self, problem: Problem, trial: Trial[Elimination]) -> BatchPlan[Elimination]:
         """Stage II, the test of stage III, then rounds of elimination and their checks."""
         memory = trial.plan.memory
         stage = memory.stage
@@ -96,7 +96,7 @@ class OptBBAI:
                 np.where(memory.left == 0, self.round_pulls(problem, r, np.zeros(r.shape))[..., None], 0.0),
             ),
         )
-        return Plan(
+        return BatchPlan(
             pulls,
             trial.plan.may_stop,
             memory,

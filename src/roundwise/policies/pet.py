@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.model.batch import Plan, Trial
+from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, complexity_within, everywhere, whole, within_by_own
 from roundwise.rules import GLR, Threshold
@@ -54,16 +54,16 @@ class PET:
         check_sigma(problem)
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Phase]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Phase]:
         """The uniform batch of phase 0."""
         never = np.zeros(runs, dtype=np.bool_)
-        return Plan(
+        return BatchPlan(
             everywhere(runs, problem.arms, math.ceil(self.explored(problem, 0.0))),
             never,
             Phase(np.zeros(runs), never, never),
         )
 
-    def next(self, problem: Problem, trial: Trial[Phase]) -> Plan[Phase]:
+    def next(self, problem: Problem, trial: Trial[Phase]) -> BatchPlan[Phase]:
         """Line 4 of the next phase, or line 7 of this one."""
         r, second, tracked = trial.plan.memory
         guess = self.guess * self.growth**r  # T_r
@@ -75,7 +75,7 @@ class PET:
         if enter.any():
             amount = self._evidence(problem, r) * np.where(enter, worst.value, 0.0)
             pulls = np.where(enter[..., None], whole(amount[..., None] * worst.weights), pulls)
-        return Plan(
+        return BatchPlan(
             pulls,
             ~enter | self.test_every_batch,
             Phase(np.where(enter, r, r + 1), enter, tracked | enter),

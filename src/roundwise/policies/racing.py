@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Declaration, Plan, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, everywhere, undeclared
 from roundwise.questions.base import Answer, Question
@@ -51,10 +51,10 @@ def started(problem: Problem, runs: tuple[int, ...]) -> Race:
     return Race(np.ones(runs), zeros((*runs, problem.arms)))
 
 
-def first_round(problem: Problem, runs: tuple[int, ...], each: float) -> Plan[Race]:
+def first_round(problem: Problem, runs: tuple[int, ...], each: float) -> BatchPlan[Race]:
     """So many pulls of every arm, with nothing declared."""
     pulls, asked = everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_)
-    return Plan(pulls, asked, started(problem, runs), declared=undeclared(problem, runs))
+    return BatchPlan(pulls, asked, started(problem, runs), declared=undeclared(problem, runs))
 
 
 def next_round(
@@ -63,14 +63,14 @@ def next_round(
     reach: Floats,
     goal: Callable[[Floats], Floats],
     declared: Callable[[Race], Declaration] | None = None,
-) -> Plan[Race]:
+) -> BatchPlan[Race]:
     """Place who can be placed with differences known to `reach`; pull the others up to the goal of the next round."""
     race, means = trial.plan.memory, trial.record.means
     after = placed(problem, race, means - reach[..., None] / 2, means + reach[..., None] / 2)
     found = outcome(problem, after) if declared is None else declared(after)
     after = after._replace(round=race.round + 1)
     pulls = np.where(after.racing, np.maximum(goal(after.round)[..., None] - trial.record.counts, 1.0), 0.0)
-    return Plan(pulls, trial.plan.may_stop, after, declared=found)
+    return BatchPlan(pulls, trial.plan.may_stop, after, declared=found)
 
 
 def placed(problem: Problem, race: Race, lower: Floats, upper: Floats) -> Race:

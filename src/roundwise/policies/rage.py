@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, one_hot, total
-from roundwise.model.batch import Batch, Declaration, Plan, Trial
+from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import check_sigma, checked, undeclared, whole
 from roundwise.questions import Question
@@ -58,13 +58,13 @@ class Rage:
         fits = name in ("best-arm", "above")
         checked(fits, f"The policy '{self.name}' answers 'best-arm' and 'above' only, not '{name}'.")
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Field]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Field]:
         """All directions."""
         everyone = np.ones((*runs, problem.arms), dtype=np.bool_)
         return self._plan(problem, Field(np.ones(runs), everyone, ~everyone), np.zeros((*runs, problem.arms)), None)
 
     @quiet
-    def next(self, problem: Problem, trial: Trial[Field]) -> Plan[Field]:
+    def next(self, problem: Problem, trial: Trial[Field]) -> BatchPlan[Field]:
         """Who can leave leaves; the next batch is for the others."""
         now, batch = trial.plan.memory, trial.batch
         fitted, deviation = _estimates(problem, batch, now.open)
@@ -90,7 +90,7 @@ class Rage:
         return np.asarray(problem.sigma * np.sqrt(2 * np.log(ways * r * (r + 1) / problem.delta)))
 
     @quiet
-    def _plan(self, problem: Problem, now: Field, means: Floats, declared: Declaration | None) -> Plan[Field]:
+    def _plan(self, problem: Problem, now: Field, means: Floats, declared: Declaration | None) -> BatchPlan[Field]:
         """The batch that makes the largest variance of an open direction least."""
         runs, features = now.open.shape[:-1], features_of(problem.question)
         leader = None
@@ -102,7 +102,7 @@ class Rage:
         size = self.first_pulls * _dimension(problem) * self.growth ** (now.round - 1)
         planned = whole(size[..., None] * share)
         asked = np.ones(runs, dtype=np.bool_)
-        return Plan(planned, asked, now, declared=undeclared(problem, runs) if declared is None else declared)
+        return BatchPlan(planned, asked, now, declared=undeclared(problem, runs) if declared is None else declared)
 
 
 def _asked(problem: Problem) -> Question:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.model.batch import Plan, Trial
+from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, grid_step, whole
 from roundwise.rules import GLR, StoppingRule
@@ -41,16 +41,16 @@ class RoundRobin:
         """Whatever its stopping rule fits."""
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Step]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Step]:
         """Up to the first time."""
         each = float(whole(np.asarray(self.first_time / problem.arms)))
-        return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
+        return BatchPlan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
 
-    def next(self, problem: Problem, trial: Trial[Step]) -> Plan[Step]:
+    def next(self, problem: Problem, trial: Trial[Step]) -> BatchPlan[Step]:
         """Up to the next time."""
         step = grid_step(self.first_time, self.growth, trial.plan.memory.step, trial.record.samples)
         each = self.first_time * self.growth**step / problem.arms
-        return Plan(whole(each[..., None] - trial.record.counts), trial.plan.may_stop, Step(step))
+        return BatchPlan(whole(each[..., None] - trial.record.counts), trial.plan.may_stop, Step(step))
 
 
 def checked_grid(first_time: float, growth: float) -> None:

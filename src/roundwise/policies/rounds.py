@@ -11,7 +11,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total
 from roundwise.errors import InputError
-from roundwise.model.batch import Plan, Record, Trial
+from roundwise.model.batch import BatchPlan, Record, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import Policy, checked, limited
 from roundwise.rules import StoppingRule
@@ -22,7 +22,7 @@ LOOKS = 10  # rounds that a budget is cut into, where a policy looks ahead to it
 class Round(NamedTuple):
     """The plan of the policy within, and whether a plan of it was ever cut."""
 
-    plan: Plan
+    plan: BatchPlan
     cut: Bools  # ()
 
 
@@ -87,29 +87,29 @@ class Rounds:
             return self.round
         return max(1.0, math.ceil(self.budget / LOOKS))
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The first round."""
         nothing = np.zeros((*runs, problem.arms))
         record = Record(nothing, nothing, np.zeros(runs))
         return self._within(self.policy.first(problem, runs), record, np.zeros(runs, dtype=np.bool_))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """The next round of what the policy plans."""
         plan = self.policy.next(problem, trial._replace(plan=self.own_plan(trial.plan)))
         return self._within(plan, trial.record, trial.plan.memory.cut)
 
-    def own_plan(self, plan: Plan) -> Plan:
+    def own_plan(self, plan: BatchPlan) -> BatchPlan:
         """The plan of the policy within, as that policy sees it: with what is left of the budget."""
-        own: Plan = plan.memory.plan
+        own: BatchPlan = plan.memory.plan
         return own._replace(left=plan.left, last=plan.last)
 
-    def again(self, plan: Plan, record: Record) -> Plan:
+    def again(self, plan: BatchPlan, record: Record) -> BatchPlan:
         """A plan that was made for another budget, kept within this one."""
         own, cut = round_of(plan)
         before = cut & (own.pulls == plan.pulls).all(axis=-1)  # if this one was cut, none was before it
         return self._within(own, record, np.asarray(before))
 
-    def asked(self, plan: Plan, record: Record, pulls: Floats) -> Plan:
+    def asked(self, plan: BatchPlan, record: Record, pulls: Floats) -> BatchPlan:
         """A plan whose batch was asked for with these pulls: what is left after them, and whether they are the last.
 
         Only for rules that look ahead: what others make of a batch has nothing to do with what is left.
@@ -121,7 +121,7 @@ class Rounds:
         last = np.asarray(after <= 0 if own is None else own | (after <= 0))
         return plan._replace(pulls=pulls, left=after, last=last)
 
-    def _within(self, plan: Plan, record: Record, cut: Bools) -> Plan:
+    def _within(self, plan: BatchPlan, record: Record, cut: Bools) -> BatchPlan:
         """A plan of the policy, kept within all this."""
         left = np.full(record.samples.shape, np.inf)
         if self.budget is not None:
@@ -158,7 +158,7 @@ def as_rounds(policy: Policy) -> Rounds:
     return policy if isinstance(policy, Rounds) else Rounds(policy)
 
 
-def round_of(plan: Plan) -> Round:
+def round_of(plan: BatchPlan) -> Round:
     """What the policy within planned, and whether any of its plans was cut."""
     return plan.memory if isinstance(plan.memory, Round) else Round(plan, np.zeros_like(plan.may_stop))
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Floats, zeros
-from roundwise.model.batch import Plan, Trial
+from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere
 from roundwise.policies.racing import check_racing
@@ -53,13 +53,13 @@ class TopTwo:
         check_racing(self.name, problem, sets=False, tolerant=True)
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """Every arm, as often as a batch has room for, but once at least."""
         each = max(1.0, math.floor(self.batch / problem.arms))
         none = zeros((*runs, problem.arms))
-        return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Led(none, none))
+        return BatchPlan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Led(none, none))
 
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """So many single pulls, one after the other, with the same means."""
         led, pulled = trial.plan.memory
         counts, means = np.array(trial.record.counts), trial.record.means
@@ -76,4 +76,4 @@ class TopTwo:
             rival = np.arange(problem.arms) == costs.argmin(axis=-1)[..., None]
             counts += np.where(keeps, leads, rival)
             pulled = pulled + (leads & keeps)
-        return Plan(counts - trial.record.counts, trial.plan.may_stop, Led(led, pulled))
+        return BatchPlan(counts - trial.record.counts, trial.plan.may_stop, Led(led, pulled))

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from roundwise.arrays import Floats
-from roundwise.model.batch import Plan, Trial
+from roundwise.model.batch import BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import best_weights, check_sigma, checked, everywhere, filled, grid_step, whole
 from roundwise.policies.round_robin import Step, checked_grid
@@ -41,19 +41,19 @@ class TrackAndStop:
         check_sigma(problem)
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Step]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Step]:
         """Every arm equally often, up to the first time."""
         each = float(whole(np.asarray(self.first_time / problem.arms)))
-        return Plan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
+        return BatchPlan(everywhere(runs, problem.arms, each), np.ones(runs, dtype=np.bool_), Step(np.zeros(runs)))
 
-    def next(self, problem: Problem, trial: Trial[Step]) -> Plan[Step]:
+    def next(self, problem: Problem, trial: Trial[Step]) -> BatchPlan[Step]:
         """Towards w* at the empirical means, up to the next time."""
         record = trial.record
         step = grid_step(self.first_time, self.growth, trial.plan.memory.step, record.samples)
         time = self.first_time * self.growth**step
         weights = best_weights(problem, problem.fitted(record.counts, record.means), self.own)
         goal = self._goal(problem, record.counts, weights, time)
-        return Plan(whole(goal - record.counts), trial.plan.may_stop, Step(step))
+        return BatchPlan(whole(goal - record.counts), trial.plan.may_stop, Step(step))
 
     def _goal(self, problem: Problem, counts: Floats, weights: Floats, time: Floats) -> Floats:
         """Counts at the end of the batch, without a loop over single pulls (docs/baselines.md)."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.model.batch import Declaration, Memory, Plan, Record, Trial
+from roundwise.model.batch import BatchPlan, Declaration, Memory, Record, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies.base import checked, everywhere, undeclared, whole
 from roundwise.policies.racing import check_racing
@@ -49,25 +49,25 @@ class TriBBAI:
         """For best arm only."""
         check_racing(self.name, problem, sets=False)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan[Stage]:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan[Stage]:
         """Stage I: L_1 pulls of each arm."""
         return first_stage(problem, runs, Stage(np.ones(runs)))
 
-    def next(self, problem: Problem, trial: Trial[Stage]) -> Plan[Stage]:
+    def next(self, problem: Problem, trial: Trial[Stage]) -> BatchPlan[Stage]:
         """Stage II after stage I; the test of stage III; then stage IV or the answer."""
         stage = trial.plan.memory.stage
         passed = (stage == 2) & passes(problem, trial.record, self.alpha)
         declared = Declaration(np.asarray(passed | (stage == 4)), trial.record.means.argmax(axis=-1))
         last = np.maximum(whole(np.asarray(problem.goal**2)) - trial.record.counts, 0.0)  # L_3
         pulls = np.where((stage == 1)[..., None], second_stage(problem, trial.record, self.alpha), last)
-        return Plan(pulls, trial.plan.may_stop, Stage(np.where(stage == 1, 2.0, 4.0)), declared=declared)
+        return BatchPlan(pulls, trial.plan.may_stop, Stage(np.where(stage == 1, 2.0, 4.0)), declared=declared)
 
 
-def first_stage(problem: Problem, runs: tuple[int, ...], memory: Memory) -> Plan[Memory]:
+def first_stage(problem: Problem, runs: tuple[int, ...], memory: Memory) -> BatchPlan[Memory]:
     """Stage I: L_1 = sqrt(L) pulls of each arm."""
     each = math.ceil(math.sqrt(problem.goal))
     pulls = everywhere(runs, problem.arms, each)
-    return Plan(pulls, np.ones(runs, dtype=np.bool_), memory, declared=undeclared(problem, runs))
+    return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), memory, declared=undeclared(problem, runs))
 
 
 def second_stage(problem: Problem, record: Record, alpha: float) -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from roundwise.arrays import Floats, total
-from roundwise.model.batch import FIRST_PARTS, PARTS, Plan, Trial
+from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
 from roundwise.model.estimates import CROWD, Estimates, signal_share
 from roundwise.model.problem import Problem
 from roundwise.policies.base import check_room, checked, everywhere, limited, whole
@@ -71,7 +71,7 @@ class Wager:
         self.stopping.check(problem)
         check_room(problem, self.max_batch, self.min_per_arm)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """The same for every arm."""
         each = max(self.first_pulls, (self.batch_price or 0.0) / problem.arms)
         if problem.noise.shares_items:  # differences on shared items tell more
@@ -80,10 +80,10 @@ class Wager:
             each = min(math.ceil(each), self.max_batch // problem.arms)
         pulls = limited(everywhere(runs, problem.arms, math.ceil(each)), None, self.min_per_arm)
         always, jump = np.ones(runs, dtype=np.bool_), self._jump(problem)
-        return Plan(pulls, always, parts=FIRST_PARTS, jump=jump)
+        return BatchPlan(pulls, always, parts=FIRST_PARTS, jump=jump)
 
     @quiet
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """Most of the batch in the proportions that settle what is open, the rest alike, and a floor for everyone."""
         kept, counts, ledger = trial.kept, trial.record.counts, eprocess_for(problem)
         wanted = ledger.required_pulls(problem, kept.won, kept.choice, kept.known)
@@ -108,7 +108,7 @@ class Wager:
         pulls = limited(np.maximum(pulls, floor), self.max_batch, self.min_per_arm, floor, trial.record)
         parts = min(problem.noise.most_parts, PARTS)
         jump = min(self._jump(problem), 0)  # a problem that is not over by now may be a hard one
-        return Plan(pulls, trial.plan.may_stop, parts=parts, jump=jump)
+        return BatchPlan(pulls, trial.plan.may_stop, parts=parts, jump=jump)
 
     def _crowd(self, problem: Problem, known: Estimates, wanted: Floats, confidence: Floats) -> Floats:
         """The least batch while many arms crowd near the top, in samples so far (docs/wager.md). ()"""

@@ -286,6 +286,6 @@ class Lines:
     def _linear(self) -> Statements:
         if self.odds:
             raise InputError(
-                "Odds ratios have bets, but no complexity or likelihood ratio here: use the policy 'chances'."
+                "Odds ratios have bets, but no complexity or likelihood ratio here: use the policy 'conditional-power'."
             )
         return self.lines

@@ -12,20 +12,21 @@ from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.ingest import Results
+from roundwise.messages import Guarantee
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
 from roundwise.report.estimates import courses_of, measured
 from roundwise.report.export import Frame, csv_of, frame, markdown_of, pdf_of, plain_of, workbook_of
 from roundwise.report.headline import Findings, answer_by_name, headline_of, open_words
-from roundwise.report.html import card_of, page_of
+from roundwise.report.html import render_report, render_report_card
 from roundwise.report.model import Cell, Contents, Event, Told, events_of
 from roundwise.report.terminal import text_of, top_of
 from roundwise.report.wording import clause, ends, rounds, share, units_of
 from roundwise.store import Entry
 from roundwise.store.log import stamp
-from roundwise.study.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
-from roundwise.study.rounds import Asked
-from roundwise.study.settings import Settings
+from roundwise.study.events import Asked
+from roundwise.study.guarantee import dangers_of, guarantee_of, notes_of, standing
+from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
 
@@ -70,7 +71,7 @@ class Report(Contents):
 
     def html(self) -> str:
         """The report as one HTML page that needs nothing else."""
-        return page_of(self)
+        return render_report(self)
 
     def pdf(self) -> bytes:
         """The report as a PDF, printed by a browser (Chromium, Chrome or Edge) without a window."""
@@ -86,7 +87,7 @@ class Report(Contents):
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        return card_of(self)
+        return render_report_card(self)
 
     def __repr__(self) -> str:
         return f"<Report of '{self.study}', {self.status}: {self.headline}>"
@@ -148,9 +149,9 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         control=found.control,
         ends=ends(settings.delta, standing(state).bounds_match_decision),
         differences=ends(settings.delta, True),
-        dangers=tuple(dangers_of(state, bool(claims) and claims[0].arm is not None)),
+        dangers=tuple(dangers_of(state, guarantee)),
         notes=tuple(notes_of(state, [each.name for each in rows if each.widened])),
-        guarantee=str(guarantee),
+        guarantee=guarantee,
         sentence=_sentence(state, found, guarantee),
         next=_next(state, verdict),
         reproduce=f"roundwise export {name} --out record.jsonl\n"
@@ -234,7 +235,7 @@ def _sentence(state: State, found: Findings, guarantee: Guarantee) -> str:
     )
 
 
-def _allocated(settings: Settings) -> str:
+def _allocated(settings: StudySpec) -> str:
     """Who said how many results of each arm there are."""
     if settings.split is None:
         return f"allocated by {settings.policy.name}"

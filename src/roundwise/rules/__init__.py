@@ -3,20 +3,29 @@
 from roundwise.rules.base import ClaimStatus, LinearForm, StoppingRule
 from roundwise.rules.declared import Declared
 from roundwise.rules.glr import GLR
-from roundwise.rules.thresholds import THRESHOLDS, Counts, Heuristic, Mixture, Pairwise, Sum, Threshold, Volume
+from roundwise.rules.thresholds import (
+    THRESHOLDS,
+    KaufmannKoolenPairwise,
+    KaufmannKoolenSum,
+    Lemma32,
+    Lemma32ByCounts,
+    LogDeterminant,
+    LogLogHeuristic,
+    Threshold,
+)
 
 __all__ = [
     "GLR",
     "THRESHOLDS",
     "ClaimStatus",
-    "Counts",
     "Declared",
-    "Heuristic",
+    "KaufmannKoolenPairwise",
+    "KaufmannKoolenSum",
+    "Lemma32",
+    "Lemma32ByCounts",
     "LinearForm",
-    "Mixture",
-    "Pairwise",
+    "LogDeterminant",
+    "LogLogHeuristic",
     "StoppingRule",
-    "Sum",
     "Threshold",
-    "Volume",
 ]

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Generic, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
-from roundwise.model.batch import Batch, Kept, Plan, Record, Trial
+from roundwise.messages import Doubt
+from roundwise.model.batch import Batch, BatchPlan, Kept, Record, Trial
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
 from roundwise.questions.base import Answer
-from roundwise.rules.thresholds import Counts, Threshold
+from roundwise.rules.thresholds import Lemma32ByCounts, Threshold
 
 
 class LinearForm(NamedTuple):
@@ -110,7 +111,7 @@ class StoppingRule(ABC, Generic[Kept]):
         """Return the state before the first batch: None or a named tuple of arrays."""
         return None  # type: ignore[return-value]
 
-    def fold(self, problem: Problem, kept: Kept, plan: Plan, batch: Batch) -> Kept:
+    def fold(self, problem: Problem, kept: Kept, plan: BatchPlan, batch: Batch) -> Kept:
         """Return the state after a batch with this plan."""
         return kept
 
@@ -123,10 +124,11 @@ class StoppingRule(ABC, Generic[Kept]):
         """Return the answer to give when it stops."""
 
     @abstractmethod
-    def doubt(self, problem: Problem) -> str | None:
-        """Say what stands between the rule and a guarantee, or return None.
+    def doubt(self, problem: Problem) -> Doubt | None:
+        """Return what stands between the rule and a guarantee, or None.
 
-        Either "no guarantee: " and why, or "conditional on the assumption that " and what must be true.
+        Either a `Reason` that there is none, or a `Condition` under which there is one; `Reason("rule", text=...)` and
+        `Condition("rule", text=...)` have a text of your own.
         """
 
     def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:
@@ -191,7 +193,7 @@ class StoppingRule(ABC, Generic[Kept]):
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: Kept | None = None) -> Bounds:
         """Return bounds after these batches, which make this record; they agree with the state `kept` if given."""
-        return Bounds(lambda: threshold_interval(problem, record, Counts()))
+        return Bounds(lambda: threshold_interval(problem, record, Lemma32ByCounts()))
 
     def evidence(self, problem: Problem, trial: Trial[Any, Kept], names: Sequence[str]) -> tuple[Floats, Floats, Bools]:
         """Return, for each claim, the log of its evidence, the log of what it must reach, and whether it is shown."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.errors import RoundwiseError
-from roundwise.model.batch import Batch, Declaration, Plan, Trial
+from roundwise.messages import Condition, Doubt, Reason
+from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
-from roundwise.noise.crossed import DEPENDENT
 from roundwise.questions.base import Answer
 from roundwise.rules.base import StoppingRule
 
@@ -44,7 +44,7 @@ class Declared(StoppingRule[PlanFollowed]):
         """Nothing came back otherwise than planned."""
         return PlanFollowed(np.ones(runs, dtype=np.bool_))
 
-    def fold(self, problem: Problem, kept: PlanFollowed, plan: Plan, batch: Batch) -> PlanFollowed:
+    def fold(self, problem: Problem, kept: PlanFollowed, plan: BatchPlan, batch: Batch) -> PlanFollowed:
         """Whether this batch, too, came back as planned: the same number of results of every arm."""
         _declaration(plan)
         return PlanFollowed(np.asarray(kept.exact & (batch.counts == plan.pulls).all(axis=-1)))
@@ -61,18 +61,18 @@ class Declared(StoppingRule[PlanFollowed]):
         """The one that is declared."""
         return _declaration(trial.plan).answer
 
-    def doubt(self, problem: Problem) -> str | None:
-        """What stands between the rule and a guarantee, if anything."""
+    def doubt(self, problem: Problem) -> Doubt | None:
+        """Return what stands between the rule and a guarantee, if anything."""
         if problem.noise.shares_items:
-            return DEPENDENT
+            return Reason("shared_items")
         if self.caveat is not None:
-            return f"no guarantee: {self.caveat}"
+            return Reason("rule", text=self.caveat)
         if self.proof is None:
-            return "no guarantee: the policy stops by a rule of its own, for which no proof is stated"
-        return None if self.condition is None else f"conditional on the assumption that {self.condition}"
+            return Reason("unproved_rule")
+        return None if self.condition is None else Condition("rule", text=self.condition)
 
 
-def _declaration(plan: Plan) -> Declaration:
+def _declaration(plan: BatchPlan) -> Declaration:
     if plan.declared is None:
         raise RoundwiseError(
             "A policy that stops by the rule `Declared` has a `Declaration` in every plan, also the first."

@@ -9,12 +9,12 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.errors import InputError
+from roundwise.messages import Doubt, Reason
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.problem import Problem
-from roundwise.noise.crossed import DEPENDENT
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, threshold_interval
-from roundwise.rules.thresholds import Counts, Mixture, Threshold
+from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class GLR(StoppingRule[None]):
     'lemma-3.2'
     """
 
-    threshold: Threshold = field(default_factory=Mixture)
+    threshold: Threshold = field(default_factory=Lemma32)
 
     def check(self, problem: Problem) -> None:
         """The noise must have a sigma, and the threshold fit the question."""
@@ -54,9 +54,9 @@ class GLR(StoppingRule[None]):
         """The answer that the evidence is for."""
         return problem.verdict(trial.record.counts, trial.record.means)
 
-    def doubt(self, problem: Problem) -> str | None:
+    def doubt(self, problem: Problem) -> Doubt | None:
         """What the threshold says of itself; arms that share items are not what it is proved for."""
-        return self.threshold.doubt(problem) if not problem.noise.shares_items else DEPENDENT
+        return self.threshold.doubt(problem) if not problem.noise.shares_items else Reason("shared_items")
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
         """One: the evidence for the answer against the threshold."""
@@ -69,4 +69,4 @@ class GLR(StoppingRule[None]):
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:
         """From its threshold, if that is proved and bounds all arms together; else from one that does."""
         fits = getattr(self.threshold, "joint", False) and self.threshold.doubt(problem) is None
-        return Bounds(lambda: threshold_interval(problem, record, self.threshold if fits else Counts()))
+        return Bounds(lambda: threshold_interval(problem, record, self.threshold if fits else Lemma32ByCounts()))

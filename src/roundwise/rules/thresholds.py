@@ -2,7 +2,7 @@
 
 A threshold gives `value(problem, counts): (K)->()`, which never falls as counts grow, and `at(problem, samples)`,
 a bound on it for any allocation of so many samples with at least one for each arm (PET sizes its batches with it).
-`doubt(problem)` says in words what stands between it and a guarantee, or None. One that is `joint` bounds the
+`doubt(problem)` returns what stands between it and a guarantee, or None. One that is `joint` bounds the
 deviations of all arms together, so also that of one: reports have bounds of means from it.
 
 Arms without results count as pulled once: they add nothing to the deviation that a threshold bounds.
@@ -20,11 +20,12 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, total
 from roundwise.errors import InputError
+from roundwise.messages import Doubt, Reason
 from roundwise.model.problem import Problem
 from roundwise.questions.besides import features_of
 from roundwise.solvers.design import basis
 
-_PRIOR = 0.1  # a, of the threshold `volume`
+_PRIOR = 0.1  # a, of the threshold `log-det`
 
 
 class Threshold(Protocol):
@@ -40,18 +41,18 @@ class Threshold(Protocol):
     def at(self, problem: Problem, samples: float) -> float:
         """The largest value after so many samples, however they were spread over arms that all have some."""
 
-    def doubt(self, problem: Problem) -> str | None:
-        """Why there is no guarantee, or None if there is one."""
+    def doubt(self, problem: Problem) -> Doubt | None:
+        """Return what stands between the threshold and a guarantee, or None."""
 
     def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Lemma32:
     """beta(t, delta) of Lemma 3.2: valid for every question and every sigma-sub-Gaussian arm.
 
     >>> from roundwise.questions import BestArm
-    >>> round(Mixture().at(Problem(BestArm(), arms=10, delta=0.05), 1e5), 2)
+    >>> round(Lemma32().at(Problem(BestArm(), arms=10, delta=0.05), 1e5), 2)
     78.19
     """
 
@@ -76,7 +77,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Counts:
+class Lemma32ByCounts:
     """The theorem of Appendix B, with the real counts in place of t/K: never above Lemma 3.2."""
 
     name = "counts"
@@ -89,7 +90,7 @@ class Counts:
 
     def at(self, problem: Problem, samples: float) -> float:
         """Lemma 3.2, which is its maximum over the counts."""
-        return Mixture().at(problem, samples)
+        return Lemma32().at(problem, samples)
 
     def doubt(self, problem: Problem) -> None:
         """None: it is proved."""
@@ -97,7 +98,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Pairwise:
+class KaufmannKoolenPairwise:
     """Kaufmann and Koolen's Gaussian threshold for the arms of one half-space, with a union over half-spaces.
 
     For best arm: 2 C_G(ln((K-1)/delta)/2) + 4 ln(4 + ln(t/2)) (docs/baselines.md). A wrong answer must cross one of
@@ -114,7 +115,7 @@ class Pairwise:
         """The same: it depends on the counts through their sum only."""
         return float(self._at(problem, max(samples, problem.arms)))
 
-    def doubt(self, problem: Problem) -> str | None:
+    def doubt(self, problem: Problem) -> Doubt | None:
         """It is proved for Gaussian rewards."""
         return _gaussian_only(problem)
 
@@ -131,7 +132,7 @@ class Pairwise:
 
 
 @dataclass(frozen=True)
-class Sum:
+class KaufmannKoolenSum:
     """Kaufmann and Koolen's Gaussian threshold for the sum over all arms: for every question."""
 
     name = "sum"
@@ -146,7 +147,7 @@ class Sum:
         each = max(samples / problem.arms, 1.0)
         return self._start(problem) + 2 * problem.arms * math.log(4 + math.log(each))
 
-    def doubt(self, problem: Problem) -> str | None:
+    def doubt(self, problem: Problem) -> Doubt | None:
         """It is proved for Gaussian rewards."""
         return _gaussian_only(problem)
 
@@ -155,7 +156,7 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Volume:
+class LogDeterminant:
     """By the volume of the ellipsoid of what is known: for arms with features, whose d may be far below K.
 
     (1 + a) (ln(1/delta) + ln det(I + V_0^-1 V/a)/2), V = sum_i N_i x_i x_i'/sigma_i^2 and V_0 the same with every arm
@@ -163,7 +164,7 @@ class Volume:
     results. Without features x_i are the unit vectors.
     """
 
-    name = "volume"
+    name = "log-det"
     joint = True
 
     def value(self, problem: Problem, counts: Floats) -> Floats:
@@ -202,7 +203,7 @@ def _whitened(problem: Problem) -> Floats:
 
 
 @dataclass(frozen=True)
-class Heuristic:
+class LogLogHeuristic:
     """ln((1 + ln t)/delta), popular and unproved: for researchers only, without guarantee."""
 
     name = "heuristic"
@@ -215,13 +216,21 @@ class Heuristic:
         """The same."""
         return math.log((1 + math.log(max(samples, 1.0))) / problem.delta)
 
-    def doubt(self, problem: Problem) -> str:
+    def doubt(self, problem: Problem) -> Doubt:
         """There is no proof of it."""
-        return "no guarantee: the threshold ln((1 + ln t)/delta) has no proof"
+        return Reason("unproved_threshold", threshold="ln((1 + ln t)/delta)")
 
 
 THRESHOLDS: dict[str, Threshold] = {
-    each.name: each for each in (Mixture(), Counts(), Pairwise(), Sum(), Volume(), Heuristic())
+    each.name: each
+    for each in (
+        Lemma32(),
+        Lemma32ByCounts(),
+        KaufmannKoolenPairwise(),
+        KaufmannKoolenSum(),
+        LogDeterminant(),
+        LogLogHeuristic(),
+    )
 }
 
 
@@ -261,7 +270,5 @@ def _concentrated(problem: Problem, spread: Floats) -> Floats:
     return arms / 2 * wbar(start + spread)
 
 
-def _gaussian_only(problem: Problem) -> str | None:
-    if problem.noise.outcome.normal:
-        return None
-    return "no guarantee: this threshold is proved for normal rewards with known sigma"
+def _gaussian_only(problem: Problem) -> Doubt | None:
+    return None if problem.noise.outcome.normal else Reason("normal_only")

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats, sum_rows, zeros
 from roundwise.contract import is_own, refuse
 from roundwise.errors import InputError
-from roundwise.model.batch import FIRST_PARTS, Batch, Parts, Plan, join_parts, split_counts
+from roundwise.messages import Reason
+from roundwise.model.batch import FIRST_PARTS, Batch, BatchPlan, Parts, join_parts, split_counts
 from roundwise.model.problem import Problem
 from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson
 from roundwise.questions.base import finite
@@ -239,7 +240,12 @@ def check_environment(environment: Environment, needs: Needs) -> None:
 
 
 def drawn(
-    problem: Problem, environment: Environment[Now], rng: Generator, world: Now, plan: Plan, dealings: int | None = None
+    problem: Problem,
+    environment: Environment[Now],
+    rng: Generator,
+    world: Now,
+    plan: BatchPlan,
+    dealings: int | None = None,
 ) -> tuple[Batch, Now]:
     """What comes back for a plan, in the detail and the parts that are asked for.
 
@@ -326,9 +332,9 @@ def _off(rows: Floats, totals: Floats, centre: Floats | float) -> Floats:
     return off
 
 
-def mismatch(assumed: Noise, environment: Environment) -> str | None:
+def mismatch(assumed: Noise, environment: Environment) -> Reason | None:
     """Why what is assumed is not true of the environment, or None if it is."""
-    own: str | None = getattr(environment, "doubt", None)
+    own: Reason | None = getattr(environment, "doubt", None)
     return assumed.doubt(environment.noise) if own is None else own
 
 

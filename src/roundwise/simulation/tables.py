@@ -11,8 +11,8 @@ import numpy as np
 
 from roundwise.arrays import Array, Floats
 from roundwise.errors import DataError, InputError, unknown
-from roundwise.formats.cells import blank
 from roundwise.formats.messages import quoted
+from roundwise.formats.sheet import blank
 from roundwise.formats.small_table import read_rows
 from roundwise.simulation.environments import numbered
 

@@ -14,7 +14,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from roundwise.errors import Conflict, Damaged, InputError, StoreError, StudyExists, UnknownStudy, Untimely
+from roundwise.errors import (
+    ConflictError,
+    DamagedError,
+    InputError,
+    StoreError,
+    StudyExistsError,
+    StudyStateError,
+    UnknownStudyError,
+)
 from roundwise.store.log import Entry, Listing, check, lines, no_database, read_log, write_log
 
 if TYPE_CHECKING:
@@ -37,22 +45,23 @@ def open_store(url: str | None = None, create: bool = True) -> Records:
 
         return remote.RemoteStore(client.server_at(url))
     try:
-        from roundwise.store import database, storage_url
+        from roundwise.store.database import open_database
+        from roundwise.store.url import parse_url
     except ImportError:
         raise InputError("Studies need the extra 'store': pip install 'roundwise[store]'.") from None
-    return database.opened(storage_url.parsed(url), create)
+    return open_database(parse_url(url), create)
 
 
 __all__ = [
     "DEFAULT",
-    "Conflict",
-    "Damaged",
+    "ConflictError",
+    "DamagedError",
     "Entry",
     "Listing",
     "StoreError",
-    "StudyExists",
-    "UnknownStudy",
-    "Untimely",
+    "StudyExistsError",
+    "StudyStateError",
+    "UnknownStudyError",
     "check",
     "lines",
     "no_database",

@@ -14,15 +14,15 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from roundwise._version import __version__
 from roundwise.errors import (
-    Conflict,
-    Damaged,
+    ConflictError,
+    DamagedError,
     DataError,
     InputError,
     RoundwiseError,
     StoreError,
-    StudyExists,
-    UnknownStudy,
-    Untimely,
+    StudyExistsError,
+    StudyStateError,
+    UnknownStudyError,
     said,
 )
 from roundwise.store.log import look, user
@@ -38,7 +38,16 @@ WAITS = (0.2, 0.5, 1.0, 2.0)  # seconds before each time that a request is tried
 AGAIN = "The request was sent again: perhaps it was carried out the first time."
 ERRORS: dict[str, type[RoundwiseError]] = {
     each.__name__: each
-    for each in (InputError, DataError, StudyExists, UnknownStudy, Untimely, Damaged, StoreError, Conflict)
+    for each in (
+        InputError,
+        DataError,
+        StudyExistsError,
+        UnknownStudyError,
+        StudyStateError,
+        DamagedError,
+        StoreError,
+        ConflictError,
+    )
 }
 
 

@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 
 from roundwise.arrays import Facts, Plain
-from roundwise.errors import Damaged, DataError, InputError, said
-from roundwise.formats.open_databases import not_open
+from roundwise.errors import DamagedError, DataError, InputError, said
+from roundwise.formats.sheet import not_open
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ def digest(previous: str, study: str, seq: int, kind: str, at: str, by: str, ver
 
 
 def check(entries: Sequence[Entry], after: Head | None = None) -> None:
-    """Raise `Damaged` with the first entry that does not follow from the one before it."""
+    """Raise `DamagedError` with the first entry that does not follow from the one before it."""
     seq, previous = (after.entries, after.digest) if after else (0, "")
     for entry in entries:
         if entry.seq != seq:
-            raise Damaged(
+            raise DamagedError(
                 f"The log of study '{entry.study}' was changed: entry {seq} is missing (entry {entry.seq} is in its "
                 f"place). {restore()}"
             )
@@ -122,7 +122,7 @@ def check(entries: Sequence[Entry], after: Head | None = None) -> None:
             previous, entry.study, entry.seq, entry.kind, stamp(entry.at), entry.by, entry.version, entry.text
         )
         if entry.digest != fits:
-            raise Damaged(
+            raise DamagedError(
                 f"The log of study '{entry.study}' was changed: entry {seq} ('{entry.kind}', {entry.at:%Y-%m-%d %H:%M} "
                 f"UTC, by {entry.by}) is not what was recorded. {restore()}"
             )
@@ -256,7 +256,7 @@ def parsed(path: str, source: Iterable[str]) -> tuple[Plain, list[Entry]]:
     first = _first(path, next(rest, ""))
     entries = [_entry(path, number, first["study"], line) for number, line in enumerate(rest, start=2)]
     if len(entries) != first["entries"]:
-        raise Damaged(
+        raise DamagedError(
             f"{path} holds {len(entries)} entries of study '{first['study']}', but its first line announces "
             f"{first['entries']!r}: the file was cut. Export the study again."
         )
@@ -295,6 +295,6 @@ def _entry(path: str, number: int, study: str, line: str) -> Entry:
         text = line.rstrip()[:-1].partition(PAYLOAD)[2]
         return Entry(study, row["seq"], at=moment(row["at"]), text=text, **strings)
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise Damaged(
+        raise DamagedError(
             f"{path}, line {number}: this is not an entry; the file was cut or changed. {_expected()}"
         ) from None

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from roundwise.arrays import Facts
-from roundwise.errors import Damaged, InputError, StudyExists, UnknownStudy
+from roundwise.errors import DamagedError, InputError, StudyExistsError, UnknownStudyError
 from roundwise.store.client import Server, own_doing, segment
 from roundwise.store.log import Entry, Head, Listing, check, lines, moment, parsed, stamp
 
@@ -35,13 +35,11 @@ class RemoteStore:
 
     def create(self, name: str, payload: Facts, kind: str = "created", overview: Facts | None = None) -> Entry:
         """Begin a study; the server makes it of the same words."""
-        body = {**payload, **payload["limits"], "name": name}
-        del body["limits"]
-        if not body.pop("seed_given", False):
-            del body["seed"]  # a seed that nobody chose is drawn by the server
+        unsent = ("seed_given",) if payload.get("seed_given") else ("seed",)  # which the server draws, unless chosen
+        body = {key: value for key, value in payload.items() if key not in unsent} | {"name": name}
         try:
             self.server.post("/studies", body)
-        except StudyExists as error:
+        except StudyExistsError as error:
             if not own_doing(error) or {**self.recent(name)[0].payload, **_seed(payload)} != dict(payload):
                 raise
         return self.recent(name)[0]
@@ -51,7 +49,7 @@ class RemoteStore:
         last = entries[-1]
         try:
             self.server.text("/records", "".join(f"{line}\n" for line in lines(entries)))
-        except StudyExists as error:
+        except StudyExistsError as error:
             if not own_doing(error) or self.head(last.study).digest != last.digest:
                 raise
         return Listing(last.study, entries[0].at, last.at, len(entries), dict(overview or {}))
@@ -71,7 +69,7 @@ class RemoteStore:
         digest = self.read(name, expected - 1)[0].digest
         try:
             self.server.delete(f"/studies/{segment(name)}", digest)
-        except UnknownStudy as error:
+        except UnknownStudyError as error:
             if not own_doing(error):
                 raise
 
@@ -95,7 +93,7 @@ class RemoteStore:
         return Head(int(found["entries"]), str(found["digest"]), moment(found["changed"]), int(found["checkpoint"]))
 
     def known(self, name: str) -> None:
-        """Raise `UnknownStudy` where there is no such study."""
+        """Raise `UnknownStudyError` where there is no such study."""
         self.head(name)
 
     def find(self, name: str, key: str) -> list[Entry]:
@@ -125,7 +123,7 @@ class RemoteStore:
         answer = self.server.get(f"/studies/{segment(name)}/record", **query)
         about, entries = parsed(self.server.place, answer.content.decode().removesuffix("\n").split("\n"))
         if about["study"] != name:
-            raise Damaged(f"{self.server.place} sent the record of another study than '{name}'.")
+            raise DamagedError(f"{self.server.place} sent the record of another study than '{name}'.")
         return entries
 
 
@@ -135,7 +133,7 @@ def _seed(payload: Facts) -> Facts:
 
 
 def _check(entries: Sequence[Entry]) -> None:
-    """Raise `Damaged` where entries do not follow each other; what the first of a part follows, its server has seen."""
+    """Raise `DamagedError` where entries do not follow each other; the server has checked the first."""
     if entries and entries[0].seq > 0:
         check(entries[1:], Head(entries[0].seq + 1, entries[0].digest))
     else:

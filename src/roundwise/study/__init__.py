@@ -6,10 +6,9 @@ keeps the log, `report/` says what there is to say.
 """
 
 from roundwise.study.api import create_study, load_study
-from roundwise.study.replay import replayed
-from roundwise.study.rounds import Asked
-from roundwise.study.settings import Settings
-from roundwise.study.state import State
+from roundwise.study.events import Asked
+from roundwise.study.spec import StudySpec
+from roundwise.study.state import State, replayed
 from roundwise.study.study import Study
 
-__all__ = ["Asked", "Settings", "State", "Study", "create_study", "load_study", "replayed"]
+__all__ = ["Asked", "State", "Study", "StudySpec", "create_study", "load_study", "replayed"]

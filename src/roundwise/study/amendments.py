@@ -1,232 +1,213 @@
-"""What may change in a study under way, each by a rule that says what becomes of the guarantee."""
+"""Arms that leave and join a study under way, by rules that keep its guarantee.
+
+If the reason has nothing to do with any result, the study is what it would have been with the other list of arms from
+the beginning: all batches are counted anew. If it may have, what was won is carried on by the rules of
+docs/why-the-guarantee-holds.md (Propositions 22 and 23), which exist for some questions only.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from roundwise.errors import InputError, said, unknown
-from roundwise.ingest import read_results
-from roundwise.model.problem import check_whole_number
-from roundwise.questions.besides import one_by_one
-from roundwise.report.wording import several
-from roundwise.study import arm_changes
-from roundwise.study.arm_changes import Change
-from roundwise.study.fold import evidence
-from roundwise.study.state import State
-from roundwise.study.transactions import New, Written, reasoned
+import numpy as np
 
-if TYPE_CHECKING:
-    from roundwise.report import Report
+from roundwise.arrays import Facts, Floats, Plain
+from roundwise.errors import InputError, said
+from roundwise.model.batch import Batch, Trial, budget_before
+from roundwise.model.estimates import Past
+from roundwise.model.trial import begin
+from roundwise.policies.limited import without_limits
+from roundwise.questions.besides import one_by_one, open_to_arms
+from roundwise.rules.eprocess.claim_amendments import left_out, with_claims
+from roundwise.rules.eprocess.claim_state import ClaimState, claims_of
+from roundwise.rules.eprocess.claims import ClosedTestingRule
+from roundwise.study.events import of_arms
+from roundwise.study.spec import StudySpec, arm_names
 
-Next = tuple[New, "Callable[[State], Report]"]
-
-
-class Changing(Written):
-    """The part of a study that is about changing it."""
-
-    def drop(self, arm: str, why: str, unrelated: bool = False) -> Report:
-        """Leave an arm out from here on; `unrelated` says that the reason has nothing to do with any result."""
-        return self._arms("dropped", arm, why, unrelated)
-
-    def add(self, arm: str, why: str = "", unrelated: bool = False) -> Report:
-        """Take in one more arm; `unrelated` says that the reason has nothing to do with any result."""
-        return self._arms("added", arm, why, unrelated)
-
-    def extend(self, budget: int) -> Report:
-        """Allow so many results in all."""
-
-        def extended(state: State) -> Next:
-            self._extension(state, budget)
-            return [("extended", {"budget": int(budget)})], self._report
-
-        return self._record(extended, "extend", {"budget": str(budget)})
-
-    def import_past(self, source: object) -> Report:
-        """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
-
-        def taught(state: State) -> Next:
-            self._teachable(state)
-            settings = state.settings
-            results = read_results(
-                source,
-                settings.arms,
-                settings.noise,
-                seed=settings.seed,
-                columns=settings.columns,
-            )
-            slim = dataclasses.replace(results, lots=None, codes=None)  # ids, so that no row is told again
-            if slim.digest in {each.digest for _, each in state.lessons}:
-                raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
-            return [("past", {"results": slim.payload()})], self._report
-
-        return self._record(taught, "import_past", {}, [source])
-
-    def reopen(self, why: str) -> Report:
-        """Go on with a study that was closed undecided."""
-        reasoned(why)
-
-        def reopened(state: State) -> Next:
-            self._reopenable(state)
-            return [("reopened", {"why": why})], self._report
-
-        return self._record(reopened, "reopen", {"why": why})
-
-    def note(self, text: str) -> Report:
-        """Record a remark."""
-        if not text.strip():
-            raise InputError("The note is empty. Nothing was changed.")
-        return self._record(lambda state: ([("noted", {"text": text})], self._report), "note", {"text": text})
-
-    def remove(self) -> None:
-        """Forget a study that has no results: its name is free again."""
-        self._not_moved()
-        state = self.state
-        self._removable(state)
-        self.store.remove(self.name, expected=state.seq)
-
-    def effect(self, what: str, **words: Any) -> str:
-        """What a change does to the guarantee, in one sentence, before it is done; an InputError if it cannot be done.
-
-        `what` is the name of the method: drop, add, extend, import_past, reopen, remove, note, end, close_round, amend.
-        """
-        state = self.state
-        if what in ("drop", "add"):
-            return arm_changes.effect(state.settings, self._change(state, what, **words))
-        if what == "extend":
-            self._extension(state, words["budget"])
-            return EFFECTS[what] if state.decided is None else _going_on(state)
-        if what == "import_past":
-            self._teachable(state)
-        if what == "reopen":
-            self._reopenable(state)
-        if what == "remove":
-            self._removable(state)
-        if what == "end":
-            return _ending(state)
-        if what not in EFFECTS:
-            raise unknown("change", what, ("drop", "add", "end", *EFFECTS))
-        return EFFECTS[what]
-
-    def _arms(self, kind: str, arm: str, why: str, unrelated: bool) -> Report:
-        def step(state: State) -> Next:
-            made = self._change(state, "drop" if kind == "dropped" else "add", arm=arm, why=why, unrelated=unrelated)
-            arm_changes.check(state.settings, made)
-            payload = made.payload()
-            del payload["kind"]
-            return [(kind, payload)], self._report
-
-        return self._record(step, kind, {"arm": arm, "why": why, "unrelated": unrelated})
-
-    def _change(self, state: State, what: str, arm: str, why: str = "", unrelated: bool = False) -> Change:
-        self._not_closed(state)
-        if what == "drop":
-            reasoned(why)
-        if state.decided is not None:
-            raise InputError(f"The study '{self.name}' is decided: its arms are fixed. Nothing was changed.")
-        if state.waiting is not None:
-            raise InputError(
-                f"Round {state.waiting.batch} is open and has results. Complete it, or close it "
-                f"({said('`study.close_round(REASON)`', f'`roundwise tell {self.name} --round-over REASON`')}), before "
-                "arms change. Nothing was changed."
-            )
-        open_ = state.outstanding is not None
-        if one_by_one(state.settings.question):  # by one rule, whatever the reason
-            unrelated = False
-        return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
-
-    def _extension(self, state: State, budget: int) -> None:
-        self._not_closed(state)
-        if state.decided is not None:
-            self._goes_on(state)
-        if state.waiting is not None:
-            raise InputError(
-                f"Round {state.waiting.batch} is open and has results, and what is still to come must be said before "
-                "those are seen. Complete it, or close it, and then extend the budget. Nothing was changed."
-            )
-        check_whole_number("budget", budget, 1)
-        old, came = state.settings.budget, int(state.trial.record.samples)
-        if old is None:
-            raise InputError(f"The study '{self.name}' has no budget to extend. Nothing was changed.")
-        if budget < came:
-            raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
-
-    def _goes_on(self, state: State) -> None:
-        """Raise an InputError unless a study that has ended may go on with a larger budget."""
-        settings = state.settings
-        why = settings.policy.stopping.why_final(settings.problem, state.trial.kept)
-        if why is not None:
-            raise InputError(f"The study '{self.name}' is decided for good: {why}. Nothing was changed.")
-        if state.late.counts.any():
-            raise InputError(
-                f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
-                "Nothing was changed."
-            )
-
-    def _reopenable(self, state: State) -> None:
-        if state.closed is None:
-            raise InputError(f"The study '{self.name}' is not closed. Nothing was changed.")
-        if state.decided is not None:
-            raise InputError(
-                f"The study '{self.name}' is decided: there is nothing to go on with. Nothing was changed."
-            )
-
-    def _removable(self, state: State) -> None:
-        if state.files or state.later:
-            raise InputError(
-                f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed; "
-                f"{said('`study.end(REASON)`', f'`roundwise close {self.name} --why ...`')} ends it."
-            )
-
-    def _teachable(self, state: State) -> None:
-        self._not_closed(state)
-        if state.files or state.later or state.so_far.batches:
-            raise InputError(
-                f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
-                "them. Nothing was changed."
-            )
-        if not state.settings.policy.stopping.learns:
-            raise InputError(
-                f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
-                f"alike. Nothing was changed; use {said('`policy=Wager()`', '--policy wager')}."
-            )
+Batches = Sequence[tuple[tuple[str, ...], Batch]]  # with the names of their arms
 
 
-def _going_on(state: State) -> str:
-    """What another budget does after the end of the first."""
-    won, _, shown = evidence(state.settings, state.trial)
-    left = math.exp(min(won[~shown].max(), 700.0))
-    return (
-        "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, at most "
-        f"{left:.2g} : 1. Had this budget been said at first, more might be shown."
-    )
+@dataclass(frozen=True)
+class Change:
+    """An arm that left or joined."""
+
+    kind: Literal["dropped", "added"]
+    arm: str
+    why: str
+    unrelated: bool  # whether the reason has nothing to do with any result
+    after: int  # the number of the last batch before it
+
+    def payload(self) -> Plain:
+        """The change as JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_payload(cls, payload: Facts) -> Change:
+        """The change that `payload` was made of."""
+        kind = payload["kind"]
+        if kind not in ("dropped", "added"):
+            raise ValueError(f"no change {kind!r}")
+        return cls(kind, str(payload["arm"]), str(payload["why"]), bool(payload["unrelated"]), int(payload["after"]))
 
 
-def _ending(state: State) -> str:
-    waiting = state.waiting
-    lost = ""
-    if waiting is not None:
-        told, are = several(waiting.results, "result"), "is" if waiting.results == 1 else "are"
-        lost = f" The {told} told of round {waiting.batch} {are} not counted."
-    if state.decided is not None:
-        return f"The study is decided; closing it changes nothing about the verdict.{lost}"
-    return f"This keeps the guarantee: nothing is claimed but what was shown so far.{lost}"
+def first_arms(first: StudySpec, changes: Sequence[Change]) -> StudySpec:
+    """The settings as they would have been, had all changes for unrelated reasons been made at the beginning."""
+    settings = first
+    for each in changes:
+        if each.unrelated:
+            settings = with_arms(settings, names_after(settings, each))
+    return settings
 
 
-EFFECTS = {
-    "extend": "This keeps the guarantee: how many results there may be has no part in it.",
-    "import_past": (
-        "This keeps the guarantee: earlier data decide what is bet on, never what was won. None of these rows may be "
-        "told as results later."
-    ),
-    "reopen": "This keeps the guarantee: looking at results and going on is always allowed.",
-    "remove": "There is no guarantee to keep: the study has no results. Its record is erased, and its name is free.",
-    "note": "A note does nothing to the guarantee.",
-    "close_round": "The guarantee then rests on the assumption that what is missing has nothing to do with its values.",
-    "amend": (
-        "All rounds are counted anew; the guarantee then rests on the assumption that the correction has nothing to "
-        "do with what results showed."
-    ),
-}
+def with_arms(settings: StudySpec, names: Sequence[str]) -> StudySpec:
+    """The settings of a study of other arms; one that joins gets the smallest share of a fixed split."""
+    found, split = arm_names(names), settings.split
+    if split is not None:
+        known = dict(zip(settings.arms, split, strict=True))
+        least = min((each for each in split if each > 0), default=1.0)
+        split = tuple(known.get(name, least) for name in found)
+    question = settings.question
+    if one_by_one(question) and len(found) > len(settings.arms):
+        question = claims_of(settings.problem).with_arm(found)
+    return dataclasses.replace(settings, question=question, arms=found, split=split)
+
+
+def check_change(settings: StudySpec, change: Change) -> None:
+    """Raise an InputError with one sentence where a change cannot keep the guarantee, or makes no sense."""
+    question = settings.question
+    if change.kind == "dropped" and change.arm not in settings.arms:
+        raise InputError(f"There is no arm '{change.arm}': there are {', '.join(settings.arms)}. Nothing was changed.")
+    if change.kind == "added" and change.arm in settings.arms:
+        raise InputError(f"There is an arm '{change.arm}' already. Nothing was changed.")
+    claims, rule = one_by_one(question), settings.policy.stopping
+    if claims and isinstance(rule, ClosedTestingRule):
+        _check_claims(settings, change)
+        return
+    if claims or not rule.migrates:
+        raise InputError(
+            f"The arms of a study with the policy {settings.policy.name} are fixed: its rule is proved for all of them "
+            "together. Nothing was changed; start a new study with the other arms."
+        )
+    if not open_to_arms(question):
+        raise InputError(
+            f"The arms of the question '{question.name}' are fixed, because it speaks of them. Nothing was changed; "
+            f"start a new study with the other arms, and let {_teacher()} teach it."
+        )
+    if not change.unrelated and rule.effect_of_change(settings.problem, change.kind == "dropped") is None:
+        what = "left out" if change.kind == "dropped" else "added"
+        raise InputError(
+            f"No rule is proved by which an arm may be {what} because of results where the question is "
+            f"'{question.name}'. Nothing was changed; if the reason has nothing to do with any result, say "
+            f"{said('`unrelated=True`', '--unrelated')}, else start a new study and let {_teacher()} teach it."
+        )
+    with_arms(settings, names_after(settings, change))  # too few arms, or a name that cannot be one
+
+
+def _teacher() -> str:
+    return said("`import_past`", "`roundwise import-past`")
+
+
+def _check_claims(settings: StudySpec, change: Change) -> None:
+    """Of claims an arm may be left out, but for one that all of them are about; one may join against a control."""
+    if change.kind == "added":
+        with_arms(settings, names_after(settings, change))
+        return
+    if change.arm in settings.left_out:
+        raise InputError(f"{change.arm} is left out already. Nothing was changed.")
+    if (claims_of(settings.problem).forms[:, settings.arms.index(change.arm)] != 0).all():
+        raise InputError(
+            f"Every claim compares with {change.arm}: without it nothing can be shown. Nothing was changed; close the "
+            "study, if it is to end."
+        )
+
+
+def effect_of_change(settings: StudySpec, change: Change) -> str:
+    """What a change does to the guarantee, in one sentence."""
+    check_change(settings, change)
+    arm = change.arm
+    if one_by_one(settings.question) and change.kind == "added" and not change.unrelated:
+        return (
+            f"The guarantee is kept: the claim of {arm} starts with the least that any open claim has, and what was "
+            "shown stays shown."
+        )
+    if one_by_one(settings.question) and change.kind == "dropped":
+        return (
+            f"This keeps the guarantee: nothing more is asked of {arm}, its claims stay open as they are, and what was "
+            "shown stays shown."
+        )
+    if change.unrelated:
+        joined = "had never been there" if change.kind == "dropped" else "had been there from the beginning"
+        return (
+            f"All rounds are counted anew as if {arm} {joined}; the guarantee then rests on the assumption that the "
+            "reason has nothing to do with any result."
+        )
+    said = settings.policy.stopping.effect_of_change(settings.problem, change.kind == "dropped")
+    assert said is not None  # it was checked
+    return "This keeps the guarantee" + said.format(arm=arm)
+
+
+def changed(settings: StudySpec, trial: Trial, change: Change, batches: Batches) -> tuple[StudySpec, Trial]:
+    """The study after a change that may have to do with results; `batches` are those that were counted."""
+    check_change(settings, change)
+    if one_by_one(settings.question):
+        if change.kind == "added":
+            return _with_claim(settings, trial, change)
+        return _without_arm(settings, trial, change)
+    after = with_arms(settings, names_after(settings, change))
+    problem, rule = after.problem, after.policy.stopping
+    past, record = Past.none((problem.arms,)), begin(problem, after.acting).record
+    for names, batch in batches:
+        one = of_arms(batch, names, after.arms)
+        past, record = past.plus(one), record.plus(one)
+    dropped = settings.arms.index(change.arm) if change.kind == "dropped" else None
+    kept = rule.migrate(settings.problem, problem, trial.kept, dropped, past)
+    trial = begin(problem, after.acting)._replace(record=record, kept=kept)
+    if record.samples > 0:
+        trial = trial._replace(plan=after.acting.next(problem, trial))
+    return after, trial._replace(done=rule.stops(problem, trial))
+
+
+def _with_claim(settings: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
+    """One claim more, with the smallest purse that is open, at most 1 (Proposition 18)."""
+    after = with_arms(settings, names_after(settings, change))
+    problem, rule = after.problem, after.policy.stopping
+    assert isinstance(rule, ClosedTestingRule)
+    counts, totals = (np.append(each, 0.0) for each in (trial.record.counts, trial.record.totals))
+    start = begin(problem, after.acting)
+    left = budget_before(trial.plan)
+    kept = with_claims(rule, settings.problem, trial.kept, problem, left=left)
+    plan = start.plan._replace(left=left)
+    trial = start._replace(record=trial.record._replace(counts=counts, totals=totals), kept=kept, plan=plan)
+    if trial.record.samples > 0:
+        trial = trial._replace(plan=after.acting.next(problem, trial))
+    return after, trial._replace(done=rule.stops(problem, trial))
+
+
+def _without_arm(settings: StudySpec, trial: Trial, change: Change) -> tuple[StudySpec, Trial]:
+    """The claims of one arm are not fed any more, and stay in the sum as they are (Proposition 18)."""
+    after = dataclasses.replace(settings, left_out=(*settings.left_out, change.arm))
+    left = budget_before(trial.plan)
+    trial = trial._replace(kept=not_fed(after, trial.kept, left))
+    if trial.record.samples > 0 and without_limits(after.limited_policy)[1] is None:
+        pulled = trial._replace(plan=trial.plan._replace(left=left))
+        trial = trial._replace(plan=after.acting.next(after.problem, pulled))
+    return after, trial._replace(done=after.policy.stopping.stops(after.problem, trial))
+
+
+def not_fed(settings: StudySpec, kept: ClaimState, left: Floats | None) -> ClaimState:
+    """What a rule of claims keeps, without results for the arms that are left out."""
+    rule = settings.policy.stopping
+    assert isinstance(rule, ClosedTestingRule)
+    return left_out(rule, settings.problem, kept, np.isin(settings.arms, settings.left_out), left)
+
+
+def names_after(settings: StudySpec, change: Change) -> list[str]:
+    """The arms after a change."""
+    if one_by_one(settings.question) and change.kind == "dropped":
+        return list(settings.arms)
+    if change.kind == "dropped":
+        return [name for name in settings.arms if name != change.arm]
+    return [*settings.arms, change.arm]

@@ -15,22 +15,18 @@ from typing import TYPE_CHECKING, Unpack
 
 from roundwise.arrays import Plain
 from roundwise.errors import InputError
-from roundwise.formats.detect import COLUMNS, columns_of
+from roundwise.formats.readers import COLUMNS, columns_of
 from roundwise.formats.sheet import is_frame, is_path, opened, unreadable
 from roundwise.ingest import Columns, Options, Words
-from roundwise.model.problem import check_whole_number
 from roundwise.noise import Noise
-from roundwise.policies import Policy, usual_policy
-from roundwise.policies.rounds import shares
+from roundwise.policies import Policy
 from roundwise.questions import Question
-from roundwise.store import StudyExists, open_store
+from roundwise.store import StudyExistsError, open_store
 from roundwise.store.client import Part, Server, segment
-from roundwise.study.replay import begun
-from roundwise.study.rounds import Asked
-from roundwise.study.settings import Settings, arm_names, within_limits
-from roundwise.study.state import State
-from roundwise.study.study import Study
-from roundwise.study.transactions import FRAME, overview, reasoned
+from roundwise.study.events import Asked
+from roundwise.study.spec import StudySpec
+from roundwise.study.state import State, begun
+from roundwise.study.study import FRAME, Study, overview, reasoned
 
 if TYPE_CHECKING:
     from roundwise.report import Report
@@ -126,68 +122,97 @@ def part_of(source: object) -> Part:
     return Part("file", json.dumps(columns_of(FRAME, source), allow_nan=False).encode(), FRAME, COLUMNS)
 
 
-SEED_BITS = 53  # what every reader of JSON keeps
-
-
 def create_study(
     name: str,
     *,
     question: Question,
     arms: Sequence[str],
     noise: Noise,
-    delta: float = 0.05,
+    delta: float | str = 0.05,
     policy: Policy | None = None,
-    max_batch: float | None = None,
-    min_per_arm: float = 0.0,
+    max_round: int | None = None,
+    min_per_arm: int = 0,
     budget: int | None = None,
     round: int | None = None,
     split: Sequence[float] | str | None = None,
+    columns: Columns | None = None,
+    seed: int | None = None,
     storage: str | None = None,
     load_if_exists: bool = False,
-    seed: int | None = None,
-    columns: Columns | None = None,
 ) -> Study:
-    """A new study in the storage (ROUNDWISE_STORAGE, or sqlite:///roundwise.db); `load_if_exists` resumes an old one.
+    """Create a study and record its settings.
 
-    `policy` is the usual one of the question unless said otherwise. After `budget` results nothing more is asked for:
-    the study is then undecided, and its report says what has not been ruled out. With a `round` every batch has so many
-    results, with a `split` ("equal", or shares such as "2:1:1") so many of each arm; it is then complete when their
-    number is there. An old study must have been created with the same settings. `seed` deals the rows of a batch into
-    parts. It is drawn, unless it is given to have the same study again: choose it then before results are known, and
-    the guarantee is conditional on an order of rows that has nothing to do with their values. `columns` are what the
-    columns of its files are called, where they have names of their own; with a column of items arms are compared on the
-    items of both, as with a noise model of items (`noise.with_items()`). With a storage such as "http://host:8000" the
-    study is kept by a server (`roundwise serve`).
+    Args:
+        name: Name of the study, unique in its storage.
+        question: Question to answer, e.g. `BestArm()` or `Claims.against_control(arms, "a")`.
+        arms: Names of the arms, at least two.
+        noise: Noise model of the results, e.g. `Binary()` or `Bounded(1, 5)`. `noise.with_items()` is for arms that are
+            tried on the same items.
+        delta: Largest probability of a wrong answer.
+        policy: Sampling policy with its stopping rule. Default: `ConditionalPower()` for claims, else `Wager()`.
+        max_round: Largest number of results in a round.
+        min_per_arm: Smallest number of results of an arm that a round samples.
+        budget: Largest number of results in the whole study. When it is used up, the study ends undecided and its
+            report says what has not been ruled out.
+        round: Number of results in every round. The round is complete at that number, whatever the allocation.
+        split: Fixed allocation ratio: "equal", or shares such as "2:1:1" or [2, 1, 1].
+        columns: Names of the columns in result files, where they are not the usual ones. With a column of items, arms
+            are compared on the items they share.
+        seed: Seed of the random partition of rows, drawn if omitted. If you choose it, do so before results are known:
+            the guarantee is then conditional on row order being unrelated to values.
+        storage: URL of the storage: a file ("sqlite:///roundwise.db"), a database ("postgresql://..."), or a server
+            ("http://host:8000", see `roundwise serve`). The default is ROUNDWISE_STORAGE, else roundwise.db.
+        load_if_exists: Load the study of this name if there is one with the same settings.
+
+    Returns:
+        The study, ready for `ask` and `tell`.
+
+    Raises:
+        InputError: If a setting is invalid, or the existing study has other settings.
+        StudyExistsError: If there is a study of this name and `load_if_exists` is false.
+
+    Example:
+        >>> from roundwise import BestArm, Binary
+        >>> study = create_study(
+        ...     "checkout", question=BestArm(), arms=["red", "green"], noise=Binary(), storage="sqlite:///:memory:"
+        ... )
+        >>> study.ask().number
+        1
     """
-    names = arm_names(arms)
-    for what, given, like in (("question", question, "BestArm()"), ("noise", noise, "Binary()")):
-        if isinstance(given, str):
-            raise InputError(f"`{what}` is the text '{given[:40]}'. Give the object, for example {like}.")
-    chosen = within_limits(usual_policy(question) if policy is None else policy, max_batch, min_per_arm)
-    drawn = secrets.randbits(SEED_BITS) if seed is None else check_whole_number("seed", seed, 0)
-    fixed = shares(split, len(names))
-    titles = columns or Columns()
-    if titles.item is not None:
-        noise = noise.with_items()
-    settings = Settings(
-        question, names, noise, delta, chosen, drawn, budget, round, fixed, columns=titles, seed_given=seed is not None
+    spec = StudySpec.declare(
+        question=question,
+        arms=arms,
+        noise=noise,
+        delta=delta,
+        policy=policy,
+        max_round=max_round,
+        min_per_arm=min_per_arm,
+        budget=budget,
+        round=round,
+        split=split,
+        columns=columns,
+        seed=seed,
     )
-    settings.check_kept()
-    settings.check_classes()
-    settings.check_limits()
+    return create_from_spec(name, spec, storage, load_if_exists)
+
+
+def create_from_spec(name: str, spec: StudySpec, storage: str | None = None, load_if_exists: bool = False) -> Study:
+    """Create the study that `spec` declares; see `create_study`."""
+    spec.check_recordable()
+    spec.check()
     store = open_store(storage)
     try:
-        store.create(name, settings.payload(), overview=overview(begun(name, settings)))
-    except StudyExists:
+        store.create(name, spec.to_json(), overview=overview(begun(name, spec)))
+    except StudyExistsError:
         if not load_if_exists:
             store.close()
             raise
-        old = Settings.from_payload(store.recent(name)[0].payload)
-        same = replace(settings, seed=old.seed if seed is None else seed, seed_given=old.seed_given)
-        if old.payload() != same.payload():
+        old = StudySpec.from_json(store.recent(name)[0].payload)
+        seed = spec.seed if spec.seed_given else old.seed
+        if replace(spec, seed=seed, seed_given=old.seed_given).to_json() != old.to_json():
             store.close()
             raise InputError(
-                f"There is a study '{name}' with other settings. Nothing was changed; choose another name, or load it."
+                f"A study '{name}' exists with other settings. Nothing was changed; choose another name, or load it."
             ) from None
     return _of(name, store)
 

@@ -1,35 +1,347 @@
-"""Counting a batch: what the entry `counted` holds, and how a study goes on from it.
+"""Fold a round: what a checkpoint holds, how a study continues from it, and a summary of its rounds.
 
-The entry has what was won on every claim, the state that policy and rule need, the next plan, and the number of the
-rules by which it was made. Whoever reads it goes on from there: nothing before it is computed again. A version with
-other rules carries on what was won and makes its own bets from the next batch on, which is exact, because each factor
-is an e-value given the past (docs/why-the-guarantee-holds.md, Proposition 21).
+A checkpoint has the wealth of every claim, the state that policy and rule need, the next plan, and the number of the
+rules by which it was made. A reader continues from there: nothing before it is computed again. A version with other
+rules keeps the wealth and makes its own bets from the next round on, which is exact, because each factor is an e-value
+given the past (docs/why-the-guarantee-holds.md, Proposition 21).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Bools, Facts, Floats, Plain
-from roundwise.ingest import Results, batch_of
-from roundwise.model.batch import Batch, Plan, Record, Trial, budget_before
+from roundwise.ingest import Results, Sketch, Start, batch_of, merge_sketches, sketches_from
+from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
 from roundwise.model.estimates import Past
+from roundwise.model.problem import Problem
 from roundwise.model.trial import advance, begin
+from roundwise.noise.refutation import Held
 from roundwise.policies.rounds import as_rounds
 from roundwise.serialization import Unreadable, pack, unpack
-from roundwise.study.arm_changes import Change, changed, first_arms
-from roundwise.study.diagnostics import Agreement, agreement
-from roundwise.study.rounds import Asked, of_arms
-from roundwise.study.settings import Settings
-from roundwise.study.summary import SoFar, well_formed
+from roundwise.study.amendments import Change, changed, first_arms
+from roundwise.study.diagnostics import Agreement, Apart, Splits, agreement
+from roundwise.study.events import Asked, of_arms
+from roundwise.study.spec import StudySpec
+
+SHORT = 16  # letters of a digest by which a file is known
+STARTS = 100  # files whose rows are known again at the start of another
+MOST = 30  # notes, and batches closed early, that are kept word by word
 
 
-def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]] = ()) -> Trial:
+class Surplus(NamedTuple):
+    """Results beyond what was asked for that were told after others of the same batch, which may have been seen."""
+
+    batches: tuple[int, ...] = ()  # the first of those with such results
+    asked: int = 0  # in all of those
+    came: int = 0
+    added: int = 0  # beyond what was asked for, after others
+
+    def plus(self, asked: Asked) -> Surplus:
+        """With one more batch."""
+        added = asked.added
+        if not added:
+            return self
+        asked_for, came = self.asked + int(asked.pulls.sum()), self.came + int(asked.counts.sum())
+        return Surplus((*self.batches, asked.number)[:MOST], asked_for, came, self.added + added)
+
+    @classmethod
+    def from_payload(cls, payload: Plain) -> Surplus:
+        """What the payload was made of."""
+        batches, asked, came, added = payload
+        return cls(tuple(int(each) for each in batches), int(asked), int(came), int(added))
+
+
+class Late(NamedTuple):
+    """What came back of an arm after the decision."""
+
+    results: float
+    total: float
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """Facts about the batches that count."""
+
+    batches: int = 0  # the number of the last one that was folded
+    files: int = 0  # ever recorded, also those that were corrected or withdrawn
+    short: tuple[Facts, ...] = ()  # batches closed although results were missing
+    more_short: int = 0  # and so many more
+    notes: tuple[str, ...] = ()  # what was said about files
+    sums_only: bool = False  # whether a file told no rows where the noise model has use for them
+    other: str | None = None  # how a batch first came back otherwise than it was planned
+    agreement: Agreement | None = None  # None if it cannot be read
+    refolded: bool = False  # whether what earlier rules had won could not be read, and all was counted anew
+    lost: Mapping[str, int] = field(default_factory=dict)  # results without an outcome, by the name of the arm
+    contradicted: Mapping[str, int] = field(default_factory=dict)  # by digest: results that later files contradict
+    starts: tuple[Start, ...] = ()  # the rows of the last files, as marks
+    shared: bool = False  # whether several arms were tried on the same items
+    sketches: Mapping[str, Sketch] = field(default_factory=dict)  # of columns that may identify units, by title
+    surplus: Surplus = field(default_factory=Surplus)
+    dealt: bool = False  # whether the order of rows decided which part each was dealt to, given the seed
+    passed: tuple[int, ...] = ()  # batches that no decision has seen: counted anew, an earlier one decided
+    late: Mapping[str, Late] = field(default_factory=dict)  # what they brought, by the name of the arm
+    splits: Splits | None = field(default_factory=Splits)  # of rounds that are a number of results; None: unknown
+
+    def plus(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
+        """With one more batch."""
+        found = replace(
+            self,
+            batches=asked.number,
+            notes=with_notes(self.notes, asked),
+            sums_only=self.sums_only or sums_only(asked),
+            other=self.other or other_than_planned(asked),
+            lost=with_lost(self.lost, asked),
+            contradicted=with_contradicted(self.contradicted, asked.files),
+            starts=(*self.starts, *(each.start for each in asked.files if each.start is not None))[-STARTS:],
+            shared=self.shared or shares_items(asked),
+            sketches=with_sketches(self.sketches, asked),
+            surplus=self.surplus.plus(asked),
+            dealt=self.dealt or deals_rows(asked),
+            splits=None if self.splits is None else with_split(self.splits, asked),
+        )
+        if self.agreement is not None:
+            batch = of_arms(asked.whole, asked.arms, names)
+            found = replace(found, agreement=agreement(problem, self.agreement, batch, asked.number))
+        if not asked.short:
+            return found
+        if len(self.short) >= MOST:
+            return replace(found, more_short=self.more_short + 1)
+        return replace(found, short=(*self.short, shortfall(asked)))
+
+    def passing(self, problem: Problem, names: tuple[str, ...], asked: Asked) -> SoFar:
+        """With a batch that came after the one that decides: its facts are kept, and the decision has not seen it."""
+        found, batch, late = self.plus(problem, names, asked), asked.whole, dict(self.late)
+        for arm, results, total in zip(asked.arms, batch.counts.tolist(), batch.totals.tolist(), strict=True):
+            before = late.get(arm, Late(0.0, 0.0))
+            late[arm] = Late(before.results + results, before.total + total)
+        return replace(
+            found,
+            batches=self.batches,
+            other=self.other,
+            agreement=self.agreement,
+            sketches=self.sketches,
+            surplus=self.surplus,
+            dealt=self.dealt,
+            passed=(*self.passed, asked.number),
+            late=late,
+            splits=self.splits,
+        )
+
+    def payload(self) -> Plain:
+        """The facts as JSON."""
+        return {
+            "batches": self.batches,
+            "files": self.files,
+            "short": [dict(each) for each in self.short],
+            "more_short": self.more_short,
+            "notes": list(self.notes),
+            "sums_only": self.sums_only,
+            "other": self.other,
+            "agreement": pack(self.agreement),
+            "refolded": self.refolded,
+            **({"lost": dict(self.lost)} if self.lost else {}),
+            **({"contradicted": dict(self.contradicted)} if self.contradicted else {}),
+            **({"starts": [list(each) for each in self.starts]} if self.starts else {}),
+            "shared": self.shared,
+            **({"sketches": {title: each.payload() for title, each in self.sketches.items()}} if self.sketches else {}),
+            **({"surplus": list(self.surplus)} if self.surplus.added else {}),
+            **({"dealt": True} if self.dealt else {}),
+            **(
+                {"passed": list(self.passed), "late": {arm: list(each) for arm, each in self.late.items()}}
+                if self.passed
+                else {}
+            ),
+            **({} if self.splits is None else {"splits": list(self.splits)}),
+        }
+
+    @classmethod
+    def from_payload(cls, payload: Facts) -> SoFar:
+        """The facts that `payload` was made of."""
+        try:
+            kept = _agreement(payload["agreement"])
+        except Unreadable:
+            kept = None
+        return cls(
+            int(payload["batches"]),
+            int(payload["files"]),
+            tuple(having(each, ("batch", "came", "asked", "missing", "why")) for each in payload["short"]),
+            int(payload["more_short"]),
+            tuple(str(note) for note in payload["notes"]),
+            bool(payload["sums_only"]),
+            payload["other"],
+            kept,
+            bool(payload["refolded"]),
+            {str(arm): int(number) for arm, number in payload.get("lost", {}).items()},
+            {str(digest): int(number) for digest, number in payload.get("contradicted", {}).items()},
+            tuple(Start(int(rows), str(mark)) for rows, mark, *_ in payload.get("starts", ())),
+            bool(payload["shared"]),
+            sketches_from(payload.get("sketches", {})),
+            Surplus.from_payload(payload["surplus"]) if "surplus" in payload else Surplus(),
+            bool(payload.get("dealt", False)),
+            tuple(int(number) for number in payload.get("passed", ())),
+            {str(arm): Late(*map(float, each)) for arm, each in payload.get("late", {}).items()},
+            _splits(payload),
+        )
+
+
+def having(entry: Mapping[str, object], keys: Sequence[str]) -> Plain:
+    """An entry of JSON that has these keys; an error if it does not."""
+    return {**entry, **{key: entry[key] for key in keys}}
+
+
+def _splits(payload: Facts) -> Splits | None:
+    if "splits" not in payload:
+        return None
+    square, freedom, asked = payload["splits"]
+    return Splits(float(square), int(freedom), tuple(float(each) for each in asked))
+
+
+def _agreement(written: object) -> Agreement:
+    """The agreement that was packed; `Unreadable` if it is none."""
+    kept = unpack(Agreement, written)
+    try:
+        kept = kept._replace(shifted=Apart(*kept.shifted), plain=Apart(*kept.plain))
+        numbers = all(type(each) in (int, float) for each in (*kept.shifted, *kept.plain))
+        if numbers and well_formed(kept.sums) and well_formed(kept.used) and _held_well(kept.held, kept.sums):
+            return kept
+    except (AttributeError, TypeError):
+        pass
+    raise Unreadable("no agreement")
+
+
+def _held_well(held: Held | None, sums: Past) -> bool:
+    """Whether what was read as the means that are left is that, of as many arms."""
+    if held is None:
+        return True
+    arrays, numbers = held[:7], held[7:]
+    shaped = all(isinstance(each, np.ndarray) and each.shape == sums.counts.shape for each in arrays)
+    return shaped and all(type(each) in (int, float) for each in numbers)
+
+
+def well_formed(past: Past) -> bool:
+    """Whether what was read as a past is one: sums, and batches one by one, of one number of arms."""
+    pairs = past.history
+    if not isinstance(pairs, tuple) or not all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
+        return False
+    arrays = [*past[:4], *(one for each in pairs for one in each)]
+    if past.earlier is not None:
+        if not isinstance(past.earlier.batches, int):
+            return False
+        arrays += [past.earlier.right, past.earlier.first, np.diagonal(past.earlier.system)]
+    if past.pairs is not None:
+        both = np.shape(past.pairs.counts)
+        if past.pairs.history or both != (np.size(past.counts) ** 2,) or not well_formed(past.pairs):
+            return False
+    return all(isinstance(each, np.ndarray) and each.shape == np.shape(past.counts) for each in arrays)
+
+
+def shortfall(asked: Asked) -> Plain:
+    """How short a batch was closed."""
+    return {
+        "batch": asked.number,
+        "came": int(asked.counts.sum()),
+        "asked": int(asked.pulls.sum()),
+        "missing": asked.missing,
+        "why": asked.closed_early,
+    }
+
+
+def with_lost(lost: Mapping[str, int], asked: Asked) -> dict[str, int]:
+    """The results without an outcome with those of a batch."""
+    found = dict(lost)
+    for arm, number in zip(asked.arms, asked.lost.tolist(), strict=True):
+        if number:
+            found[arm] = found.get(arm, 0) + int(number)
+    return found
+
+
+def with_split(splits: Splits, asked: Asked) -> Splits:
+    """How rounds were split with one more, if that is a number of results."""
+    return splits.plus(asked.pulls, asked.counts + asked.lost) if asked.by_number else splits
+
+
+def with_contradicted(known: Mapping[str, int], files: Sequence[Results]) -> dict[str, int]:
+    """How many results of each file later ones contradict, with some more of those: the same ones come again."""
+    found = dict(known)
+    for each in files:
+        for source in [] if each.contradicted is None else each.contradicted.files:
+            key = source.digest[:SHORT]
+            found[key] = max(found.get(key, 0), source.rows)
+    return found
+
+
+def with_sketches(sketches: Mapping[str, Sketch], asked: Asked) -> dict[str, Sketch]:
+    """The sketches with those of the files of a batch."""
+    return reduce(merge_sketches, (each.sketches for each in asked.files), dict(sketches))
+
+
+def deals_rows(asked: Asked) -> bool:
+    """Whether rows are dealt into parts by their places; sums, and what they say as much as, are not."""
+    return any(each.lots is not None and each.parts > 1 for each in asked.files)
+
+
+def with_notes(notes: tuple[str, ...], asked: Asked) -> tuple[str, ...]:
+    """The notes with those of the files of a batch, each once; of too many the first of a kind that came again go."""
+    new = [note for each in asked.files for note in each.notes]
+    found = list(dict.fromkeys((*notes, *new)))
+    kinds = Counter(map(_without_file, found))
+    for note in found[:]:
+        if len(found) > MOST and kinds[_without_file(note)] > 1:
+            kinds[_without_file(note)] -= 1
+            found.remove(note)
+    return tuple(found[:MOST])
+
+
+def _without_file(note: str) -> str:
+    return kind_of(note.partition(": ")[2] or note)
+
+
+def kind_of(note: str) -> str:
+    """What a note says, whatever its numbers, and the arms in brackets.
+
+    >>> kind_of(": 12 rows of other arms were left out (old 7, older 5).")
+    ': 0 rows of other arms were left out ().'
+    >>> kind_of(": 1 row was recorded before and was skipped.")
+    ': 0 rows were recorded before and were skipped.'
+    """
+    plural = note.replace(" outcome is ", " outcomes are ")
+    plural = plural.replace("1 row was recorded before and was ", "1 rows were recorded before and were ")
+    return re.sub(r"\d+", "0", re.sub(r"\([^()]*\)", "()", plural))
+
+
+def sums_only(asked: Asked) -> bool:
+    """Whether some file told no rows."""
+    return any(each.values is None for each in asked.files)
+
+
+def shares_items(asked: Asked) -> bool:
+    """Whether some item stands in several rows: arms that were tried on the same one."""
+    items = [each.lots.items for each in asked.files if each.lots is not None and each.lots.items is not None]
+    if not items:
+        return False
+    every = np.concatenate(items)
+    return len(np.unique(every)) < len(every)
+
+
+def other_than_planned(asked: Asked) -> str | None:
+    """How a batch came back otherwise than it was planned, in words; None if it did not."""
+    planned, came = asked.pulls if asked.planned is None else asked.planned, asked.counts
+    if (planned == came).all():
+        return None
+    how = "less" if (came <= planned).all() else "more" if (came >= planned).all() else "other results"
+    return f"round {asked.number} brought {how} than was planned"
+
+
+def started(settings: StudySpec, taught: Sequence[tuple[tuple[str, ...], Results]] = ()) -> Trial:
     """The trial before its first batch; earlier data `taught` are known, and are no evidence (Proposition 24)."""
     trial = begin(settings.problem, settings.acting)
     for names, results in taught:
@@ -38,13 +350,13 @@ def started(settings: Settings, taught: Sequence[tuple[tuple[str, ...], Results]
     return _fed(settings, trial) if taught else trial
 
 
-def learned(settings: Settings, trial: Trial, batch: Batch) -> Trial:
+def learned(settings: StudySpec, trial: Trial, batch: Batch) -> Trial:
     """The trial with a past that is known but not bet on."""
     rule = settings.policy.stopping
     return trial._replace(kept=rule.warm_start(settings.problem, trial.kept, batch, budget_before(trial.plan)))
 
 
-def _fed(settings: Settings, trial: Trial) -> Trial:
+def _fed(settings: StudySpec, trial: Trial) -> Trial:
     """With a first batch for what can be expected of a budget; if that is nothing, for all: results are to say so."""
     left = budget_before(trial.plan)
     if left is None or not settings.policy.stopping.uses_budget:
@@ -53,12 +365,12 @@ def _fed(settings: Settings, trial: Trial) -> Trial:
     return trial._replace(plan=plan._replace(parts=trial.plan.parts)) if plan.pulls.any() else trial
 
 
-def begun(settings: Settings) -> SoFar:
+def begun(settings: StudySpec) -> SoFar:
     """No batch yet."""
     return SoFar(agreement=Agreement.none(len(settings.arms)))
 
 
-def counted(settings: Settings, trial: Trial, so_far: SoFar, asked: Asked) -> tuple[Trial, SoFar]:
+def counted(settings: StudySpec, trial: Trial, so_far: SoFar, asked: Asked) -> tuple[Trial, SoFar]:
     """The trial and the facts after one more batch."""
     problem = settings.problem
     batch = of_arms(asked.batch, asked.arms, settings.arms)
@@ -67,12 +379,12 @@ def counted(settings: Settings, trial: Trial, so_far: SoFar, asked: Asked) -> tu
 
 
 def folded(
-    first: Settings,
+    first: StudySpec,
     rounds: Sequence[Asked],
     changes: Sequence[Change] = (),
     taught: Sequence[tuple[tuple[str, ...], Results]] = (),
     budget: int | None = None,
-) -> tuple[Settings, Trial, SoFar]:
+) -> tuple[StudySpec, Trial, SoFar]:
     """All batches that are complete, counted by the present rules, with every change at its place.
 
     Each is bet on with the budget that was said before its results; after the last, `budget` is what is said now. What
@@ -107,7 +419,7 @@ def past_of(rounds: Sequence[Asked]) -> Sequence[tuple[tuple[str, ...], Batch]]:
     return [(asked.arms, asked.batch) for asked in rounds]
 
 
-def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
+def agreed(settings: StudySpec, rounds: Sequence[Asked]) -> Agreement:
     """How the batches agree, for the arms there are now."""
     found = Agreement.none(len(settings.arms))
     for asked in rounds:
@@ -116,8 +428,8 @@ def agreed(settings: Settings, rounds: Sequence[Asked]) -> Agreement:
 
 
 def extended(
-    settings: Settings, trial: Trial, budget: int | None, open_: Asked | None = None
-) -> tuple[Settings, Trial]:
+    settings: StudySpec, trial: Trial, budget: int | None, open_: Asked | None = None
+) -> tuple[StudySpec, Trial]:
     """The study with another budget: its next plan kept within it, or what follows for a batch that is asked for.
 
     A rule that looks ahead goes on with what it has, also where the budget had ended it (Proposition 18, 6).
@@ -138,7 +450,7 @@ def extended(
     return settings, trial if open_ is None else as_asked(settings, trial, open_)
 
 
-def as_asked(settings: Settings, trial: Trial, asked: Asked) -> Trial:
+def as_asked(settings: StudySpec, trial: Trial, asked: Asked) -> Trial:
     """The trial whose next plan is what was asked for, with the budget that was said before its results."""
     if asked.budget is None:
         return trial
@@ -147,7 +459,7 @@ def as_asked(settings: Settings, trial: Trial, asked: Asked) -> Trial:
     return trial._replace(plan=rounds.asked(trial.plan, trial.record, pulls))
 
 
-def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
+def entry(settings: StudySpec, trial: Trial, so_far: SoFar, extra: Facts) -> Plain:
     """What is recorded when a batch counts; `extra` are the facts of the study that are not about batches."""
     won, bars, shown = evidence(settings, trial)
     rule, problem = settings.policy.stopping, settings.problem
@@ -171,18 +483,18 @@ def entry(settings: Settings, trial: Trial, so_far: SoFar, extra: Facts) -> Plai
     }
 
 
-def evidence(settings: Settings, trial: Trial) -> tuple[Floats, Floats, Bools]:
+def evidence(settings: StudySpec, trial: Trial) -> tuple[Floats, Floats, Bools]:
     """log of what was won for each claim, of what it must reach, and whether it is shown."""
     return settings.policy.stopping.evidence(settings.problem, trial, settings.arms)
 
 
-def restored(settings: Settings, payload: Facts) -> Trial:
+def restored(settings: StudySpec, payload: Facts) -> Trial:
     """The trial after a counted batch; `Unreadable` where this version does not know what it holds."""
     problem, arms = settings.problem, (len(settings.arms),)
     try:
         state = payload["state"]
         record = unpack(Record, state["record"])
-        plan = unpack(Plan, state["plan"], settings.acting.first(problem, ()))
+        plan = unpack(BatchPlan, state["plan"], settings.acting.first(problem, ()))
         _check_shapes(arms, record.counts, record.totals, plan.pulls)
         _check_shapes((), record.batches, plan.may_stop)
         if not (np.isfinite(record.counts).all() and np.isfinite(record.totals).all() and np.isfinite(record.batches)):
@@ -194,7 +506,7 @@ def restored(settings: Settings, payload: Facts) -> Trial:
         raise Unreadable(repr(error)) from None
 
 
-def _restored_rule(settings: Settings, written: Any) -> Any:
+def _restored_rule(settings: StudySpec, written: Any) -> Any:
     """The state of the rule; it continues with the wealth so far also where other rules earned it."""
     problem, rule = settings.problem, settings.policy.stopping
     if written["kind"] != rule.state_tag(problem):

@@ -1,31 +1,441 @@
-"""A named, durable experiment: ask, tell, report. All rules of what may be told are here."""
+"""A named, durable experiment: ask, tell, report, and everything that may change in it."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 import numpy as np
 
 from roundwise._version import RULES
 from roundwise.arrays import Plain
-from roundwise.errors import InputError, said
+from roundwise.errors import InputError, said, unknown
+from roundwise.formats.readers import columns_of
+from roundwise.formats.sheet import digest_of, is_frame, is_path, opened
 from roundwise.ingest import Amounts, Earlier, Options, Results, Words, read_results
-from roundwise.ingest.row_ids import numbered_digest
+from roundwise.ingest.duplicates import numbered_digest
 from roundwise.model.batch import PARTS
-from roundwise.store import Untimely
-from roundwise.study.amendments import Changing
-from roundwise.study.replay import replayed
-from roundwise.study.rounds import Asked
-from roundwise.study.state import State
-from roundwise.study.transactions import New, reasoned
+from roundwise.model.problem import check_whole_number
+from roundwise.questions.base import Wording
+from roundwise.questions.besides import asks, one_by_one
+from roundwise.report.wording import several
+from roundwise.store import ConflictError, Entry, StudyStateError
+from roundwise.store.log import Head, extended, user, written
+from roundwise.study.amendments import Change, check_change, effect_of_change
+from roundwise.study.events import Asked
+from roundwise.study.fold import evidence
+from roundwise.study.guarantee import guarantee_of
+from roundwise.study.spec import StudySpec
+from roundwise.study.state import State, apply, replayed
 
 if TYPE_CHECKING:
     from roundwise.report import Report
     from roundwise.report.export import Frame
+    from roundwise.store import Records
+
+
+Made = TypeVar("Made")
+New = Sequence[tuple[str, Plain]]
+Step = Callable[[State], tuple[New, Callable[[State], Made]]]
+
+FRAME = "data frame"  # the name of one in the record
+TRIES = 20  # times that a step is made anew because another writer was first
+
+
+class Written:
+    """A study and the store that it is kept in."""
+
+    def __init__(self, name: str, store: Records) -> None:
+        self.name = name
+        self.store = store
+        self.key: str | None = None  # of a request: what it recorded is not recorded again
+        self.expected: str | None = None  # the digest of the entry after which alone something may be recorded
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the storage; the study goes on when it is loaded again."""
+        self.store.close()
+
+    @property
+    def state(self) -> State:
+        """Where the study stands, read from its last checkpoint on."""
+        return replayed(self.store.recent(self.name), self.entries)
+
+    def entries(self) -> list[Entry]:
+        """The whole record, each entry checked against the one before it."""
+        return self.store.read(self.name)
+
+    def _write(self, step: Step[Made]) -> Made:
+        """Append what the step makes of the state, what counts by it and the verdict if it follows.
+
+        All of it is one transaction, so what follows from it is worked out before it is recorded.
+        """
+        for _ in range(TRIES):
+            state = self.state
+            last = state.seq
+            new, result = self._worked_out(state, step)
+            if not new:
+                return result(state)
+            try:
+                self.store.append(self.name, new, expected=last, overview=overview(state))
+            except ConflictError:
+                continue
+            return result(state)
+        raise ConflictError(f"The study '{self.name}' is being written to all the time. Try again.")
+
+    def _record(
+        self, step: Step[Report], verb: str, words: Plain, sources: Sequence[object] = (), key: str | None = None
+    ) -> Report:
+        """The same for what a user does: once for each `key`, and only if the record ends as `expected`.
+
+        With a key goes the digest of what was asked for, the `verb`, its `words` and the contents of its `sources`, so
+        that the key of another request is refused.
+        """
+        key = key or self.key
+        request = "" if key is None else request_digest(verb, words, sources)
+
+        def once(state: State) -> tuple[New, Callable[[State], Report]]:
+            if key is not None and (before := self.store.find(self.name, f"request {key}")):
+                self._same_request(before[0], request)
+                return [], self._report
+            self._not_moved()
+            new, result = step(state)
+            first = {} if key is None else {"key": key, "request": request}
+            return [(kind, payload if i else payload | first) for i, (kind, payload) in enumerate(new)], result
+
+        return self._write(once)
+
+    def _same_request(self, entry: Entry, request: str) -> None:
+        """Raise an InputError where an entry was recorded for another request with the same key."""
+        if entry.payload.get("request", request) != request:  # entries of earlier versions do not say it
+            raise InputError(
+                f"The key of this request was used for another request, which recorded entry {entry.seq} "
+                f"('{entry.kind}') of '{self.name}'. Nothing was changed; draw a new key for each request."
+            )
+
+    def _not_moved(self) -> None:
+        """Raise a `ConflictError` where the record no longer ends as expected; later writes notice it, too."""
+        if self.expected is None:
+            return
+        last = self.store.recent(self.name)[-1]
+        if last.digest != self.expected:
+            raise ConflictError(
+                f"Study '{self.name}' has moved on: {last.by} recorded entry {last.seq} ('{last.kind}') on "
+                f"{last.at:%Y-%m-%d at %H:%M} UTC, after what you have seen. Nothing was changed; look again and "
+                "repeat."
+            )
+
+    def _worked_out(self, state: State, step: Step[Made]) -> tuple[New, Callable[[State], Made]]:
+        """What the step and what follows from it would record; the state is brought up to date with it."""
+        before = self._followed(state)  # of a log that ends before what follows from it
+        new, result = step(state)
+        if not new:
+            return before, result
+        self._foresee(state, new)
+        return [*before, *new, *self._followed(state)], result
+
+    def _followed(self, state: State) -> list[tuple[str, Plain]]:
+        """What follows from the state: the count of what is complete, and the verdict."""
+        found: list[tuple[str, Plain]] = []
+        if state.ready:
+            found.append(("counted", state.count()))
+            kept = state.settings, state.trial, state.so_far
+            self._foresee(state, found)
+            state.becomes(*kept)  # the same as what was recorded, and at hand
+        if state.decided is None and not state.later and (verdict := state.verdict()) is not None:
+            found.append(("decided", verdict))
+            self._foresee(state, found[-1:])
+        return found
+
+    def _foresee(self, state: State, new: New) -> None:
+        """Apply entries that are about to be recorded, as they will be read."""
+        texts = [(kind, written(payload)) for kind, payload in new]
+        for entry in extended(self.name, Head(state.seq + 1), texts, datetime.now(UTC)):
+            apply(state, entry)
+
+    def _report(self, state: State) -> Report:
+        from roundwise.report import report_of
+
+        return report_of(state, intervals=False)
+
+    def _not_closed(self, state: State) -> None:
+        if state.closed is not None:
+            raise InputError(f"The study '{self.name}' is closed ({state.closed}). Nothing was changed.")
+
+
+def overview(state: State) -> Plain:
+    """A line about a study, for lists of them."""
+    verdict, waiting = state.decided, state.awaited
+    stands = "decided" if verdict is not None else "closed" if state.closed is not None else "over"
+    if stands == "over" and state.over is None:
+        stands = "waiting" if waiting is not None else "open"
+    told = [file.name for asked in state.recent for file in asked.files]
+    return {
+        "question": state.settings.question.name,
+        "asks": asked_in_words(state.settings),
+        "arms": len(state.settings.arms),
+        "state": stands,
+        "round": state.number + (stands == "open"),
+        "file": told[-1] if told else None,  # None: the one before stays
+        "answer": None if verdict is None else verdict["words"],
+        "results": int(state.record.samples),
+        "waiting": 0 if waiting is None else int(waiting.counts.sum()),
+        "budget": state.settings.budget,
+        "since": None if waiting is None else waiting.since,
+        "by": user(),
+        "guarantee": guarantee_of(state).plain(),
+    }
+
+
+def asked_in_words(settings: StudySpec) -> str:
+    """The question of a study in plain words, in the units of its results."""
+    from roundwise.report.wording import units_of
+
+    units = units_of(settings.noise)
+    return asks(settings.question, settings.arms, Wording(units.mean, units.given, units.given_gap))
+
+
+def request_digest(verb: str, words: Plain, sources: Sequence[object]) -> str:
+    """SHA-256 of what is asked for: a verb, its words and the contents of its files, whatever these are called."""
+    contents = []
+    for each in sources:
+        if is_path(each):
+            with opened(fspath(each)) as file:
+                contents.append(digest_of(file))
+        elif is_frame(each):
+            contents.append(hashlib.sha256(json.dumps(columns_of(FRAME, each)).encode()).hexdigest())
+    return hashlib.sha256(json.dumps([verb, words, contents], sort_keys=True).encode()).hexdigest()
+
+
+def reasoned(why: str) -> None:
+    """Raise an InputError where a reason is empty."""
+    if not why.strip():
+        raise InputError("The reason is empty. Say why in a few words: it is recorded. Nothing was changed.")
+
+
+Next = tuple[New, "Callable[[State], Report]"]
+
+
+class Changing(Written):
+    """The part of a study that is about changing it."""
+
+    def drop(self, arm: str, why: str, unrelated: bool = False) -> Report:
+        """Leave an arm out from here on; `unrelated` says that the reason has nothing to do with any result."""
+        return self._arms("dropped", arm, why, unrelated)
+
+    def add(self, arm: str, why: str = "", unrelated: bool = False) -> Report:
+        """Take in one more arm; `unrelated` says that the reason has nothing to do with any result."""
+        return self._arms("added", arm, why, unrelated)
+
+    def extend(self, budget: int) -> Report:
+        """Allow so many results in all."""
+
+        def extended(state: State) -> Next:
+            self._extension(state, budget)
+            return [("extended", {"budget": int(budget)})], self._report
+
+        return self._record(extended, "extend", {"budget": str(budget)})
+
+    def import_past(self, source: object) -> Report:
+        """Let earlier data teach where to look; they are no evidence, and must not be told again as results."""
+
+        def taught(state: State) -> Next:
+            self._teachable(state)
+            settings = state.settings
+            results = read_results(
+                source,
+                settings.arms,
+                settings.noise,
+                seed=settings.seed,
+                columns=settings.columns,
+            )
+            slim = dataclasses.replace(results, lots=None, codes=None)  # ids, so that no row is told again
+            if slim.digest in {each.digest for _, each in state.lessons}:
+                raise InputError(f"{results.name} was imported already (same contents). Nothing was changed.")
+            return [("past", {"results": slim.payload()})], self._report
+
+        return self._record(taught, "import_past", {}, [source])
+
+    def reopen(self, why: str) -> Report:
+        """Go on with a study that was closed undecided."""
+        reasoned(why)
+
+        def reopened(state: State) -> Next:
+            self._reopenable(state)
+            return [("reopened", {"why": why})], self._report
+
+        return self._record(reopened, "reopen", {"why": why})
+
+    def note(self, text: str) -> Report:
+        """Record a remark."""
+        if not text.strip():
+            raise InputError("The note is empty. Nothing was changed.")
+        return self._record(lambda state: ([("noted", {"text": text})], self._report), "note", {"text": text})
+
+    def remove(self) -> None:
+        """Forget a study that has no results: its name is free again."""
+        self._not_moved()
+        state = self.state
+        self._removable(state)
+        self.store.remove(self.name, expected=state.seq)
+
+    def effect(self, what: str, **words: Any) -> str:
+        """What a change does to the guarantee, in one sentence, before it is done; an InputError if it cannot be done.
+
+        `what` is the name of the method: drop, add, extend, import_past, reopen, remove, note, end, close_round, amend.
+        """
+        state = self.state
+        if what in ("drop", "add"):
+            return effect_of_change(state.settings, self._change(state, what, **words))
+        if what == "extend":
+            self._extension(state, words["budget"])
+            return EFFECTS[what] if state.decided is None else _going_on(state)
+        if what == "import_past":
+            self._teachable(state)
+        if what == "reopen":
+            self._reopenable(state)
+        if what == "remove":
+            self._removable(state)
+        if what == "end":
+            return _ending(state)
+        if what not in EFFECTS:
+            raise unknown("change", what, ("drop", "add", "end", *EFFECTS))
+        return EFFECTS[what]
+
+    def _arms(self, kind: str, arm: str, why: str, unrelated: bool) -> Report:
+        def step(state: State) -> Next:
+            made = self._change(state, "drop" if kind == "dropped" else "add", arm=arm, why=why, unrelated=unrelated)
+            check_change(state.settings, made)
+            payload = made.payload()
+            del payload["kind"]
+            return [(kind, payload)], self._report
+
+        return self._record(step, kind, {"arm": arm, "why": why, "unrelated": unrelated})
+
+    def _change(self, state: State, what: str, arm: str, why: str = "", unrelated: bool = False) -> Change:
+        self._not_closed(state)
+        if what == "drop":
+            reasoned(why)
+        if state.decided is not None:
+            raise InputError(f"The study '{self.name}' is decided: its arms are fixed. Nothing was changed.")
+        if state.waiting is not None:
+            raise InputError(
+                f"Round {state.waiting.batch} is open and has results. Complete it, or close it "
+                f"({said('`study.close_round(REASON)`', f'`roundwise tell {self.name} --round-over REASON`')}), before "
+                "arms change. Nothing was changed."
+            )
+        open_ = state.outstanding is not None
+        if one_by_one(state.settings.question):  # by one rule, whatever the reason
+            unrelated = False
+        return Change("dropped" if what == "drop" else "added", arm.strip(), why, unrelated, state.number - open_)
+
+    def _extension(self, state: State, budget: int) -> None:
+        self._not_closed(state)
+        if state.decided is not None:
+            self._goes_on(state)
+        if state.waiting is not None:
+            raise InputError(
+                f"Round {state.waiting.batch} is open and has results, and what is still to come must be said before "
+                "those are seen. Complete it, or close it, and then extend the budget. Nothing was changed."
+            )
+        check_whole_number("budget", budget, 1)
+        old, came = state.settings.budget, int(state.trial.record.samples)
+        if old is None:
+            raise InputError(f"The study '{self.name}' has no budget to extend. Nothing was changed.")
+        if budget < came:
+            raise InputError(f"The budget would be {budget}, but {came} results are counted. Nothing was changed.")
+
+    def _goes_on(self, state: State) -> None:
+        """Raise an InputError unless a study that has ended may go on with a larger budget."""
+        settings = state.settings
+        why = settings.policy.stopping.why_final(settings.problem, state.trial.kept)
+        if why is not None:
+            raise InputError(f"The study '{self.name}' is decided for good: {why}. Nothing was changed.")
+        if state.late.counts.any():
+            raise InputError(
+                f"Results were told after '{self.name}' ended, which no claim was bet on before: it cannot go on. "
+                "Nothing was changed."
+            )
+
+    def _reopenable(self, state: State) -> None:
+        if state.closed is None:
+            raise InputError(f"The study '{self.name}' is not closed. Nothing was changed.")
+        if state.decided is not None:
+            raise InputError(
+                f"The study '{self.name}' is decided: there is nothing to go on with. Nothing was changed."
+            )
+
+    def _removable(self, state: State) -> None:
+        if state.files or state.later:
+            raise InputError(
+                f"The study '{self.name}' has results, and a record with results is never erased. Nothing was changed; "
+                f"{said('`study.end(REASON)`', f'`roundwise close {self.name} --why ...`')} ends it."
+            )
+
+    def _teachable(self, state: State) -> None:
+        self._not_closed(state)
+        if state.files or state.later or state.so_far.batches:
+            raise InputError(
+                f"The study '{self.name}' has results: earlier data may teach only what comes before the first of "
+                "them. Nothing was changed."
+            )
+        if not state.settings.policy.stopping.learns:
+            raise InputError(
+                f"Earlier data teach nothing to the policy {state.settings.policy.name}, whose rule counts all results "
+                f"alike. Nothing was changed; use {said('`policy=Wager()`', '--policy wager')}."
+            )
+
+
+def _going_on(state: State) -> str:
+    """What another budget does after the end of the first."""
+    won, _, shown = evidence(state.settings, state.trial)
+    left = math.exp(min(won[~shown].max(), 700.0))
+    return (
+        "This keeps the guarantee: what was shown stays shown, and what is open goes on with what it has, at most "
+        f"{left:.2g} : 1. Had this budget been said at first, more might be shown."
+    )
+
+
+def _ending(state: State) -> str:
+    waiting = state.waiting
+    lost = ""
+    if waiting is not None:
+        told, are = several(waiting.results, "result"), "is" if waiting.results == 1 else "are"
+        lost = f" The {told} told of round {waiting.batch} {are} not counted."
+    if state.decided is not None:
+        return f"The study is decided; closing it changes nothing about the verdict.{lost}"
+    return f"This keeps the guarantee: nothing is claimed but what was shown so far.{lost}"
+
+
+EFFECTS = {
+    "extend": "This keeps the guarantee: how many results there may be has no part in it.",
+    "import_past": (
+        "This keeps the guarantee: earlier data decide what is bet on, never what was won. None of these rows may be "
+        "told as results later."
+    ),
+    "reopen": "This keeps the guarantee: looking at results and going on is always allowed.",
+    "remove": "There is no guarantee to keep: the study has no results. Its record is erased, and its name is free.",
+    "note": "A note does nothing to the guarantee.",
+    "close_round": "The guarantee then rests on the assumption that what is missing has nothing to do with its values.",
+    "amend": (
+        "All rounds are counted anew; the guarantee then rests on the assumption that the correction has nothing to "
+        "do with what results showed."
+    ),
+}
 
 
 class Study(Changing):
@@ -208,7 +618,7 @@ class Study(Changing):
         if state.outstanding is None:
             first = said("Call `study.ask()`", f"Run `roundwise ask {self.name}`")
             last = f" Round {state.number} is complete." if state.number else ""
-            raise Untimely(f"No round is open. {first} first.{last} Nothing was changed.")
+            raise StudyStateError(f"No round is open. {first} first.{last} Nothing was changed.")
         return state.outstanding
 
     def _read(
@@ -224,7 +634,7 @@ class Study(Changing):
     ) -> Results:
         """What a file brought, beyond what is recorded, and what was read `before` it in the same call."""
         settings = state.settings
-        parts = settings.policy.first(settings.problem, ()).parts
+        parts = settings.limited_policy.first(settings.problem, ()).parts
         parts = min(settings.noise.most_parts, PARTS) if parts > 1 and not first else parts
         results = read_results(
             source,
@@ -245,7 +655,7 @@ class Study(Changing):
             return _renamed(results, file)
         if not options.again:
             new = f" If these are new results that came out the same, say so: {said('`again=True`', '`--new`')}."
-            raise Untimely(
+            raise StudyStateError(
                 f"{results.name} was already recorded {recorded} (same contents). Nothing was changed."
                 f"{new if results.ids is None else ' No id counts twice.'}"
             )

@@ -19,7 +19,7 @@ from roundwise.noise import Gaussian, Noise, SubGaussian
 from roundwise.policies import PET, OptBBAI, Policy, RoundRobin, TrackAndStop, Wager
 from roundwise.policies.pet import Phase
 from roundwise.questions import Above, BestArm, MinimumBelow, Question
-from roundwise.rules import GLR, Heuristic, Pairwise
+from roundwise.rules import GLR, KaufmannKoolenPairwise, LogLogHeuristic
 from roundwise.simulation.environments import Environment, GaussianArms, RandomGaps
 from roundwise.simulation.run import simulate
 from roundwise.simulation.summary import Runs
@@ -57,7 +57,9 @@ Results = dict[str, dict[str, Runs]]
 def readings() -> dict[str, Policy]:
     """Track-and-Stop in all combinations of what the paper leaves open; the first one is ours, "Track-and-Stop"."""
     found: dict[str, Policy] = {}
-    for tracking, forced, first, rule in product(("D", "C"), (True, False), (900.0, 1800.0), (GLR(), GLR(Heuristic()))):
+    for tracking, forced, first, rule in product(
+        ("D", "C"), (True, False), (900.0, 1800.0), (GLR(), GLR(LogLogHeuristic()))
+    ):
         differs = {
             "C-tracking": tracking == "C",
             "not forced": not forced,
@@ -118,7 +120,7 @@ def experiments() -> list[Experiment]:
             "best-arm, normal rewards known",
             BestArm(),
             GaussianArms(RandomGaps()),
-            {"Track-and-Stop, pairwise threshold": TrackAndStop(stopping=GLR(Pairwise()))},
+            {"Track-and-Stop, pairwise threshold": TrackAndStop(stopping=GLR(KaufmannKoolenPairwise()))},
             Gaussian(1.0),
         ),
         *(

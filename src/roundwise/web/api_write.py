@@ -17,12 +17,12 @@ from fastapi.responses import Response
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, said
-from roundwise.formats.detect import COLUMNS
-from roundwise.ingest import Columns, Results
-from roundwise.model.spec import from_spec
+from roundwise.formats.readers import COLUMNS
+from roundwise.ingest import Results
 from roundwise.report import Report
 from roundwise.store.log import parsed
-from roundwise.study import Asked, Study, create_study
+from roundwise.study import Asked, Study
+from roundwise.study.api import create_from_spec
 from roundwise.study.audit import imported
 from roundwise.web.api import SAID
 from roundwise.web.auth import study_of
@@ -73,15 +73,7 @@ Options = Annotated[str, Form(max_length=100_000, description="What is said of t
 @by(WRITERS)
 def create(request: Request, response: Response, body: NewStudy) -> Plain:
     """A new study."""
-    with create_study(
-        body.name,
-        question=from_spec("question", body.question),
-        noise=from_spec("noise", body.noise),
-        policy=None if body.policy is None else from_spec("policy", body.policy),
-        columns=None if body.columns is None else Columns(**body.columns.model_dump()),
-        storage=request.app.state.storage,
-        **body.model_dump(include={"arms", "delta", "max_batch", "min_per_arm", "budget", "round", "split", "seed"}),
-    ) as study:
+    with create_from_spec(body.name, body.spec(), request.app.state.storage) as study:
         response.headers["location"] = f"/api/v1/studies/{segment(body.name)}"
         return _stands(study, study.status())
 

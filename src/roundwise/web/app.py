@@ -65,7 +65,7 @@ class Application(Starlette):
             Middleware(Guard, doors=doors),
             Middleware(Writers, doors=doors),
         ]
-        static = Mount("/static", StaticFiles(directory=HERE / "static"))
+        static = Mount("/static", StaticFiles(directory=HERE / "static", packages=[("roundwise", "render/static")]))
         super().__init__(
             routes=[static, *now, self.planner, self.lab, self.api],
             middleware=checks,
@@ -103,7 +103,7 @@ def application(storage: str | None, doors: Doors) -> Application:
 
 QUIET = 0.3  # seconds without a request, before each step
 
-PAGES = ("base", "macros", "headline", "option", "stands", "study")  # what a study is shown with
+PAGES = ("base", "shared", "macros", "option", "stands", "study")  # what a study is shown with
 NEEDED = ("scipy.special", "roundwise.planning")  # by the first result, and by the first forecast
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import MISSING
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from roundwise.arrays import Plain
 from roundwise.errors import DataError, InputError
 from roundwise.formats.messages import shown
 from roundwise.ingest import Columns
 from roundwise.ingest.columns import Words
+from roundwise.study.spec import SEED_BITS, StudySpec, ValueType, settings_of
 from roundwise.web.auth import check
 from roundwise.web.names import decoded
 from roundwise.web.security import ROLES
@@ -33,7 +35,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str = Field(examples=["There is no study called 'chekout'. Did you mean 'checkout'?"])
-    error: str = Field(default="", examples=["UnknownStudy"])
+    error: str = Field(default="", examples=["UnknownStudyError"])
 
 
 class Body(BaseModel):
@@ -52,36 +54,47 @@ class Titles(Body):
     item: str | None = None
 
 
-class Asking(Body):
-    """What a study asks, of which arms: the words of `roundwise new` and `roundwise plan`."""
-
-    question: Thing = Field(
-        examples=[{"name": "best-arm"}], description="Its name and its settings, as `roundwise complexity -h` has them."
-    )
-    arms: list[Arm] = Field(min_length=2, max_length=10_000, examples=[["Control", "Big button", "Guest checkout"]])
-    noise: Thing = Field(examples=[{"name": "binary"}], description="What results look like.")
-    delta: float = Field(default=0.05, description="The chance of a wrong answer, at most.")
-    policy: Thing | None = Field(default=None, description="How to sample; the usual one of the question.")
-    max_batch: float | None = Field(default=None, description="At most so many results in a round.")
-    min_per_arm: float = Field(default=0.0, description="At least so many of an arm that is used.")
-    budget: int | None = Field(default=None, description="No more than so many results in all.")
-    round: int | None = Field(default=None, description="So many results make a round.")
-    split: str | Annotated[list[float], Field(max_length=10_000)] | None = Field(
-        default=None, description='Fixed shares: "equal", "2:1:1".'
-    )
+JSON_TYPES: dict[ValueType, Any] = {  # what the API takes for each type of a setting
+    "question": Thing,
+    "noise": Thing,
+    "policy": Thing,
+    "names": Annotated[list[Arm], Field(min_length=2, max_length=10_000)],
+    "columns": Titles,
+    "number": float | Annotated[str, Field(max_length=100)],
+    "numbers": float
+    | Annotated[str, Field(max_length=100_000)]
+    | Annotated[list[float | Annotated[str, Field(max_length=100)]], Field(max_length=10_000)],
+    "whole": Annotated[int, Field(lt=2**SEED_BITS)],
+    "shares": Annotated[str, Field(max_length=100_000)] | Annotated[list[float], Field(max_length=10_000)],
+    "text": Annotated[str, Field(max_length=1000)],
+    "flag": bool,
+}
 
 
-class NewStudy(Asking):
-    """A new study."""
+def declared_by(*kinds: type) -> Any:
+    """A body with the settings that dataclasses declare, except files of the server."""
+    fields: dict[str, Any] = {}
+    for name, (about, default) in (item for kind in kinds for item in settings_of(kind).items()):
+        if about.type == "path":
+            continue
+        kind = JSON_TYPES[about.type]
+        examples = None if about.example is None else [about.example]
+        usual = ... if default is MISSING else default
+        fields[name] = (kind | None if usual is None else kind, Field(usual, description=about.help, examples=examples))
+    return create_model("Declared", __base__=Body, **fields)
+
+
+class NewStudy(declared_by(StudySpec)):  # type: ignore[misc]  # its fields are those of StudySpec
+    """A new study: the settings of `create_study`."""
 
     name: str = Field(min_length=1, max_length=200, examples=["checkout"])
-    seed: int | None = Field(
-        default=None, ge=0, lt=2**53, description="Deals rows into parts; drawn where none is given."
-    )
-    columns: Titles | None = None
+
+    def spec(self) -> StudySpec:
+        """The study that is declared."""
+        return StudySpec.declare(**self.model_dump(exclude={"name"}))
 
 
-class Wished(Asking):
+class Wished(declared_by(StudySpec)):  # type: ignore[misc]
     """What is to be planned: a study, and what is expected of its arms."""
 
     name: str = Field(default="study", min_length=1, max_length=200)
@@ -94,7 +107,6 @@ class Wished(Asking):
     batch_days: str | float | None = None
     missing: str | float = 0.0
     shared: str | float = Field(default=0.3, description="How alike arms do on an item that they share: 0.3 or 30%.")
-    columns: Titles | None = None
     deviation: float | None = None
     power: str | float = 0.9
     runs: int = Field(default=400, ge=1, le=2000, description="Simulated studies for each row.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from roundwise.model.batch import Batch
 from roundwise.model.spec import from_spec
 from roundwise.noise import Needs
 from roundwise.policies import POLICIES
+from roundwise.render.svg import Axis, Chart, Interval, Svg, draw_intervals, shorten
 from roundwise.report.claim_table import Table
 from roundwise.report.export import csv_text
 from roundwise.report.wording import count
@@ -29,7 +30,6 @@ from roundwise.simulation.summary import Runs, Summary
 from roundwise.theory import paper
 from roundwise.web.auth import HAND_IN, LOOK
 from roundwise.web.forms import QUESTIONS, Form, number, whole
-from roundwise.web.lab_charts import boxes, front
 from roundwise.web.messages import on_the_page
 from roundwise.web.rendering import page, texts
 from roundwise.web.reports import attached
@@ -275,14 +275,47 @@ def _parts(found: Found) -> list[Part]:
             each.title,
             each.truth,
             _table(each.summaries),
-            boxes(each.runs, "samples"),
-            boxes(each.runs, "batches"),
-            front(each.summaries) if len(each.summaries) > 1 else "",
+            draw_boxes(each.runs, "samples"),
+            draw_boxes(each.runs, "batches"),
+            draw_trade_off(each.summaries) if len(each.summaries) > 1 else "",
             _bound(each.summaries[0]),
             [f"{one.policy}: {one.doubt}." for one in each.summaries if one.doubt],
         )
         for each in found.compared
     ]
+
+
+def draw_boxes(runs: Sequence[Runs], what: str) -> Svg:
+    """Draw box plots of `samples` or `batches`: the middle half, the median, and 90 % of the runs."""
+    rows = []
+    for each in runs:
+        values = each.samples if what == "samples" else each.batches
+        low, first, median, third, high = (float(q) for q in np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)))
+        title = f"{each.policy}: median {count(median)}, mean {count(float(values.mean()))}"
+        rows.append(Interval(shorten(each.policy), low, median, high, "s0", (first, third), title))
+    axis = Axis.logarithmic(value for row in rows for value in (row.low, row.high))
+    label = f"{what} of each policy: the middle half, the median, and 90 % of the runs"
+    return draw_intervals(rows, axis, count).render(label)
+
+
+def draw_trade_off(summaries: Sequence[Summary]) -> Svg:
+    """Draw mean samples against mean batches; policies that no other beats in both are bold."""
+    x = Axis.logarithmic(each.batches_mean for each in summaries)
+    y = Axis.logarithmic(each.samples_mean for each in summaries)
+    chart = Chart(x, y, height=250.0, left=14.0, top=24.0)
+    chart.draw_ticks(lambda tick: f"{tick:g}", count)
+    chart.draw_names("batches on average", "samples on average")
+    for each in summaries:
+        beaten = any(
+            (other.samples_mean, other.batches_mean) != (each.samples_mean, each.batches_mean)
+            and other.samples_mean <= each.samples_mean
+            and other.batches_mean <= each.batches_mean
+            for other in summaries
+        )
+        title = f"{each.policy}: {count(each.samples_mean)} samples in {each.batches_mean:.1f} batches"
+        point = (each.batches_mean, each.samples_mean)
+        chart.draw_point(*point, "mute" if beaten else "s0", title=title, name=shorten(each.policy, 22))
+    return chart.render("Mean samples against mean batches of each policy")
 
 
 def _table(summaries: list[Summary]) -> Table:

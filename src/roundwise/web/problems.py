@@ -5,7 +5,14 @@ from __future__ import annotations
 from starlette.responses import JSONResponse
 
 from roundwise.errors import DataError, InputError, RoundwiseError
-from roundwise.store import Conflict, Damaged, StoreError, StudyExists, UnknownStudy, Untimely
+from roundwise.store import (
+    ConflictError,
+    DamagedError,
+    StoreError,
+    StudyExistsError,
+    StudyStateError,
+    UnknownStudyError,
+)
 
 TITLES = {
     400: "not understood",
@@ -23,11 +30,11 @@ TITLES = {
     503: "the storage does not answer",
 }
 STATUSES: dict[type[RoundwiseError], int] = {  # of each kind of error
-    UnknownStudy: 404,
-    StudyExists: 409,
-    Untimely: 409,
-    Conflict: 409,
-    Damaged: 503,
+    UnknownStudyError: 404,
+    StudyExistsError: 409,
+    StudyStateError: 409,
+    ConflictError: 409,
+    DamagedError: 503,
     StoreError: 503,
     InputError: 422,
     DataError: 422,

@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, select_autoescape
-from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 
 from roundwise._version import __version__
-from roundwise.errors import RoundwiseError, visible
+from roundwise.errors import RoundwiseError
+from roundwise.render.html import build_environment
+from roundwise.render.svg import Svg, escape
 from roundwise.report.wording import count, day
 from roundwise.web.auth import known_as, name_of
 from roundwise.web.messages import of_options
@@ -28,13 +28,7 @@ from roundwise.web.problems import TITLES, kind_of, problem_json, status_of
 from roundwise.web.security import COOKIE, ROLES, Doors
 
 HERE = Path(__file__).parent
-ENVIRONMENT = Environment(
-    loader=FileSystemLoader(HERE / "templates"),
-    autoescape=select_autoescape(("html", "svg")),
-    trim_blocks=True,
-    lstrip_blocks=True,
-    finalize=lambda value: visible(value) if type(value) is str else value,  # nothing steers the screen
-)
+ENVIRONMENT = build_environment(HERE / "templates")
 
 
 def _basename(name: str) -> str:
@@ -42,9 +36,9 @@ def _basename(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2] or name
 
 
-def _coded(text: str) -> Markup:
-    """Text in which `code` stands between backticks."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
+def _coded(text: str) -> Svg:
+    """Escaped text in which `code` stands between backticks."""
+    return Svg(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)))
 
 
 ENVIRONMENT.filters |= {

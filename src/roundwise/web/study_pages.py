@@ -18,7 +18,7 @@ from roundwise.web.names import segment
 from roundwise.web.rendering import ENVIRONMENT, page, shown, texts
 from roundwise.web.reports import KINDS, attached, kept
 from roundwise.web.routes import Pages
-from roundwise.web.views import View, next_of, view_of
+from roundwise.web.views import StudyView, next_of
 from roundwise.web.workers import SLOW
 
 router = Pages()
@@ -38,7 +38,7 @@ def study(request: Request, name: str) -> Response:
             report, bounded = kept(request).best(found)
 
             def text() -> str:
-                view = view_of(found.state, report, bounded)
+                view = StudyView(found.state, report, bounded)
                 given = {"view": view, "study": name, "at": address(name), "digest": report.digest}
                 return ENVIRONMENT.get_template("study.html").render(basics | given)
 
@@ -142,12 +142,12 @@ def shared_file(request: Request, name: str, key: str, form: str) -> Response:
     return _written(request, name, form)
 
 
-def _view(request: Request, study: Study, ahead: bool = True) -> View:
+def _view(request: Request, study: Study, ahead: bool = True) -> StudyView:
     """What pages show of a study, with bounds, and with what is still to come where that is said, too."""
 
-    def made() -> View:
+    def made() -> StudyView:
         report = kept(request).ahead(study) if ahead else kept(request).whole(study)
-        return view_of(study.state, report, True)
+        return StudyView(study.state, report, True)
 
     return kept(request).shared(study, ("view", ahead), made)
 

@@ -11,10 +11,10 @@ from starlette.responses import RedirectResponse, Response
 from roundwise.errors import InputError, RoundwiseError
 from roundwise.ingest import Columns, Options, Results
 from roundwise.ingest.columns import Words
-from roundwise.ingest.preview import Looked, looked_at
+from roundwise.ingest.read import Looked, looked_at
 from roundwise.report import Report
 from roundwise.report.wording import count, sentence
-from roundwise.store import Conflict
+from roundwise.store import ConflictError
 from roundwise.study import Study
 from roundwise.web.auth import HAND_IN, study_of
 from roundwise.web.messages import on_the_page
@@ -95,7 +95,7 @@ def record(request: Request, name: str, sent: FormData) -> Response:
         found.key, found.expected = key, given.get("before", "")
         try:
             found.tell(upload, round_over=given.get("round_over", "").strip() or None, **words_of(given))
-        except Conflict:
+        except ConflictError:
             found.expected = None
             last = found.store.recent(name)[-1]
             seen = seen_of(found, upload, given)

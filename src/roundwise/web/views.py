@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from roundwise.policies.base import limited
+from roundwise.render.svg import Svg
 from roundwise.report import Report
+from roundwise.report.charts import draw_means_by_round
 from roundwise.report.claim_table import Table, claim_table
-from roundwise.report.headline import in_a_hundred, meaning, under_the_headline
-from roundwise.report.html import evidence_chart, means_chart
-from roundwise.report.terminal import arm_table, claims_apart, danger_of, extent_of, facts_of, round_table
-from roundwise.report.wording import day, sentence
+from roundwise.report.headline import in_a_hundred
+from roundwise.report.html import ReportView
+from roundwise.report.model import Contents, Shown
+from roundwise.report.terminal import arm_table, claims_apart
+from roundwise.report.wording import day, odds
 from roundwise.study.state import State
-from roundwise.web.charts import Bar, bar_of, bars_by_arm, legend_of, means_by_round, title_of
 
 SHOWN = 25  # options in the table; the rest is folded away
 SPLIT = 12  # options in the table of the next round
@@ -66,62 +69,31 @@ class ClaimLine(NamedTuple):
     size: str
 
 
-class View(NamedTuple):
-    """A study."""
+class StudyView(ReportView):
+    """What the page of a study shows.
 
-    report: Report
-    bounded: bool  # whether bounds are there
-    started: str
-    wrong: str
-    dangers: list[str]
-    headline: str
-    under: str
-    kind: str  # decided, open, closed: the colour of the headline
-    extent: str
-    heads: list[str]
-    options: list[Option]
-    bar_title: str
-    legend: str
-    claims: list[ClaimLine]
-    next: Next | None
-    meaning: list[str]
-    facts: list[tuple[str, str]]
-    claim_table: Table
-    rounds: Table
-    evidence: str  # charts, as SVG
-    means: str
-    by_round: str
+    Args:
+        state: The study as it stands.
+        report: Its report.
+        bounded: Whether the report has intervals.
+    """
 
+    def __init__(self, state: State, report: Report, bounded: bool) -> None:
+        super().__init__(report)
+        by = f" by {report.by[0]}" if report.by else ""
+        self.bounded = bounded
+        self.started = f"started {day(report.created)}{by}" if report.created else ""
+        self.wrong = f"wrong at most {in_a_hundred(report.delta)}"
+        self.heads, self.options = _options(report)
+        self.bar_title, self.bar_legend = title_of(report), legend_of(report)
+        self.claim_bars = _claims(report) if claims_apart(report) and not self.bar_title else []
+        self.next = next_of(state)
+        self.claim_table: Table = claim_table(report) if report.claim_rows else []
 
-def view_of(state: State, report: Report, bounded: bool) -> View:
-    """What the page of a study shows."""
-    heads, options = _options(report)
-    apart = claims_apart(report) and not title_of(report)
-    by = f" by {report.by[0]}" if report.by else ""
-    return View(
-        report=report,
-        bounded=bounded,
-        started=f"started {day(report.created)}{by}" if report.created else "",
-        wrong=f"wrong at most {in_a_hundred(report.delta)}",
-        dangers=[*danger_of(report), *report.dangers],
-        headline=sentence(report.headline),
-        under=under_the_headline(report),
-        kind={"decided": "decided", "closed": "closed"}.get(report.status, "open"),
-        extent=extent_of(report),
-        heads=heads,
-        options=options,
-        bar_title=title_of(report),
-        legend=legend_of(report),
-        claims=_claims(report) if apart else [],
-        next=next_of(state),
-        meaning=meaning(report),
-        facts=facts_of(report),
-        claim_table=claim_table(report) if report.claim_rows else [],
-        rounds=round_table(report),
-        evidence=evidence_chart(report),
-        means=means_chart(report) if bounded else "",
-        by_round=means_by_round(report),
-    )
+    @cached_property
+    def by_round(self) -> Svg:
+        """The chart of means by round."""
+        return draw_means_by_round(self.report)
 
 
 def _options(report: Report) -> tuple[list[str], list[Option]]:
@@ -200,3 +172,65 @@ def per_cent(share: float) -> str:
         return "0 %"
     decimals = max(0, -math.floor(math.log10(100 * share) + 1e-9))
     return f"{100 * share:.{decimals}f} %"
+
+
+MARK = 80.0  # where the odds that are needed stand, of 100
+
+
+class Bar(NamedTuple):
+    """A bar of 100 units."""
+
+    filled: float
+    kind: str  # done, open, given-up: its colour
+    words: str
+
+
+def bar_of(report: Contents, claim: Shown, done: str) -> Bar:
+    """The bar of a claim; `done` is what a claim that is shown is called."""
+    won, needed = odds(claim.log_evidence), odds(claim.log_bar)
+    part = 0.0 if claim.log_bar <= 0 else claim.log_evidence / claim.log_bar
+    if claim.shown:
+        at = "" if claim.shown_at is None else f", round {claim.shown_at}"
+        return Bar(100.0, "done", f"{done}{at}")
+    if claim.arm is not None and report.status == "decided":
+        return Bar(0.0, "open", "the only one left")
+    filled = round(min(max(part, 0.0), 1.0) * MARK, 1)
+    almost = "almost " if won == needed else ""
+    words = f"{almost}{won.removesuffix(' : 1')} of {needed}"
+    return Bar(filled, "given-up", f"given up at {words}") if claim.given_up else Bar(filled, "open", words)
+
+
+def title_of(report: Contents) -> str:
+    """The question that the bars beside the options answer; empty where what must be shown is not about one option."""
+    if not report.claim_rows:
+        return ""
+    first = report.claim_rows[0]
+    return "is it out?" if first.arm is not None else "is it shown?" if first.compares is not None else ""
+
+
+def bars_by_arm(report: Contents) -> dict[str, Bar]:
+    """The bar of each option; of two claims about one the first that is shown, else the first."""
+    found: dict[str, Bar] = {}
+    for each in sorted(report.claim_rows, key=lambda claim: (not claim.shown, claim.below)):
+        name, done = (each.arm, "out") if each.arm is not None else (each.compares, "shown")
+        if name is not None and name not in found:
+            words = "shown not to" if each.below and each.arm is None else done
+            found[name] = bar_of(report, each, words)
+    return found
+
+
+def legend_of(report: Contents) -> str:
+    """How to read the bars."""
+    if not report.claim_rows:
+        return ""
+    bars = {odds(each.log_bar) for each in report.claim_rows if not each.shown}
+    needed = bars.pop() if len(bars) == 1 else "the odds below each bar" if bars else odds(report.claim_rows[0].log_bar)
+    if report.claim_rows[0].arm is not None:
+        return (
+            f"The bar is the evidence that this option is not the best. It is out at the mark ({needed}); evidence "
+            "moves when a round is complete."
+        )
+    return (
+        f"The bar is the evidence for a claim. It is shown at the mark ({needed}); evidence moves when a round is "
+        "complete."
+    )

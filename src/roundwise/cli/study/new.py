@@ -34,10 +34,11 @@ def new(
     assumed: options.Assumed,
     delta: options.Delta = 0.05,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="How to sample: chances for claims, else wager; pet, ...")
+        str | None,
+        typer.Option("--policy", help="Policy (default: conditional-power for claims, else wager; pet, ...)."),
     ] = None,
-    max_batch: options.MaxBatch = None,
-    min_per_arm: options.MinPerArm = 0.0,
+    max_round: options.MaxRound = None,
+    min_per_arm: options.MinPerArm = 0,
     budget: options.Budget = None,
     round_: options.WholeRound = None,
     split: options.Shares = None,
@@ -54,9 +55,9 @@ def new(
     Example: roundwise new checkout --question best-arm --arms red,green,blue --binary
     """
     from roundwise.study import create_study
-    from roundwise.study.guarantee import KEPT, guarantee_of
-    from roundwise.study.settings import arm_names
-    from roundwise.study.transactions import asked_in_words
+    from roundwise.study.guarantee import guarantee_of
+    from roundwise.study.spec import arm_names
+    from roundwise.study.study import asked_in_words
 
     if from_plan is not None:
         if question is not None or arms is not None or arms_file is not None:
@@ -73,7 +74,7 @@ def new(
             "noise": assumed.model,
             "delta": delta,
             "policy": None if policy is None else from_spec("policy", policy, trusted=True),
-            "max_batch": max_batch,
+            "max_round": max_round,
             "min_per_arm": min_per_arm,
             "budget": budget,
             "round": round_,
@@ -84,14 +85,14 @@ def new(
         words["noise"] = words["noise"].with_items()
     with create_study(name, storage=storage, columns=columns, seed=seed, **words) as study:
         recorded(f"'{name}' is created")
-        guarantee = str(guarantee_of(study.state))
+        guarantee = guarantee_of(study.state)
         settings = study.state.settings
     if forecast is None:
         from roundwise.planning import first_line
 
         forecast = first_line(settings)
-    promise = f"Error at most {settings.delta:g}" if guarantee == KEPT else f"Error aimed at {settings.delta:g}"
-    stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
+    promise = f"Error at most {settings.delta:g}" if guarantee.kept else f"Error aimed at {settings.delta:g}"
+    stands = "" if guarantee.kept else f"The guarantee is {guarantee}.\n"
     own = _own({"question": question, "noise": assumed.noise, "policy": policy})
     next_ = f"`roundwise {own}ask {quote(name)}` says what to do first."
     plain = {
@@ -99,7 +100,7 @@ def new(
         "question": settings.question.name,
         "arms": settings.arms,
         "delta": settings.delta,
-        "guarantee": guarantee,
+        "guarantee": guarantee.plain(),
         "forecast": forecast,
         "next": next_,
     }
@@ -122,10 +123,10 @@ def _own(said: dict[Kind, str | None]) -> str:
 def _planned(path: Path) -> tuple[Plain, str]:
     """What a plan recommends, in the words of `create_study`, and its forecast."""
     from roundwise.planning import read_plan
+    from roundwise.study.spec import StudySpec, settings_of
 
     found, forecast = read_plan(path)
-    fields = ("question", "arms", "noise", "delta", "policy", "budget", "round", "split", "columns")
-    return {each: getattr(found, each) for each in fields}, forecast
+    return {name: getattr(found, name) for name in settings_of(StudySpec) if name != "seed"}, forecast
 
 
 def arm_list(arms: str | None, path: Path | None) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Plan, Record, Trial, budget_before
+from roundwise.model.batch import Batch, BatchPlan, Record, Trial, budget_before
 from roundwise.model.estimates import Estimates, FormEstimate, Past, estimate_from, form_values, form_variances
 from roundwise.model.problem import Problem
 from roundwise.noise.budget_bets import ETA
@@ -102,7 +102,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         )  # fmt: skip
         return self.looked(problem, kept, None)._replace(means=None)
 
-    def fold(self, problem: Problem, kept: ClaimState, plan: Plan, batch: Batch) -> ClaimState:
+    def fold(self, problem: Problem, kept: ClaimState, plan: BatchPlan, batch: Batch) -> ClaimState:
         """Bet on the batch what was fixed before; then see what is shown."""
         question = claims_of(problem)
         size = np.asarray(batch.counts.sum(axis=-1))
@@ -268,7 +268,7 @@ class ClosedTestingRule(StoppingRule[ClaimState]):
         """log of what was won for each line, of what it must reach now, and whether it is shown. (L) each"""
         return *lines_of(problem, trial.kept), trial.kept.shown
 
-    def _share(self, plan: Plan, size: Floats) -> Floats:
+    def _share(self, plan: BatchPlan, size: Floats) -> Floats:
         """rho: the share of the batch in all that is still to come, itself included; 1 only for a last batch."""
         if plan.left is None:
             return np.where(size > 0, UNPLANNED, 0.0)

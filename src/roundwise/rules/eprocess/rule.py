@@ -16,7 +16,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
-from roundwise.model.batch import Batch, Plan, Record, Trial
+from roundwise.model.batch import Batch, BatchPlan, Record, Trial
 from roundwise.model.estimates import Past, estimate_from
 from roundwise.model.problem import Problem
 from roundwise.noise.crossed import check_forms
@@ -53,7 +53,9 @@ class EProcessRule(StoppingRule[RuleState]):
     def check(self, problem: Problem) -> None:
         """Every question and every noise model has its bets; claims have a rule of their own."""
         if cells_of(problem.question) not in EPROCESSES:
-            raise InputError(f"The question '{problem.question.name}' has a rule of its own: use the policy 'chances'.")
+            raise InputError(
+                f"The question '{problem.question.name}' has a rule of its own: use the policy 'conditional-power'."
+            )
         if problem.noise.shares_items and cells_of(problem.question) == "candidates":
             answer = problem.question.answer(np.zeros(problem.arms))
             check_forms(problem.question.halfspaces(answer, problem.arms))
@@ -63,7 +65,7 @@ class EProcessRule(StoppingRule[RuleState]):
         """Nothing seen, nothing won."""
         return self._kept(problem, eprocess_for(problem).start(problem, runs), Past.none((*runs, problem.arms)))
 
-    def fold(self, problem: Problem, kept: RuleState, plan: Plan, batch: Batch) -> RuleState:
+    def fold(self, problem: Problem, kept: RuleState, plan: BatchPlan, batch: Batch) -> RuleState:
         """Bet on the batch with what was fixed before, or on its parts with what those before showed; then fix anew."""
         ledger = eprocess_for(problem)
         if batch.parts is None:
@@ -90,7 +92,7 @@ class EProcessRule(StoppingRule[RuleState]):
                     part = batch.parts.batch(p)
                     placed.append(PlacedBet(*before, part, first))
                     before = self._kept(problem, kept.won, before.known.past.plus(part, same_batch=p > 0))
-            kept = self.fold(problem, kept, Plan(batch.counts, np.asarray(True)), batch)
+            kept = self.fold(problem, kept, BatchPlan(batch.counts, np.asarray(True)), batch)
         return BetHistory(problem, placed, kept)
 
     def stops(self, problem: Problem, trial: Trial) -> Bools:

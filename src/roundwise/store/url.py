@@ -20,7 +20,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from roundwise.errors import Conflict, Damaged, DataError, InputError, RoundwiseError, StoreError, said
+from roundwise.errors import ConflictError, DamagedError, DataError, InputError, RoundwiseError, StoreError, said
 from roundwise.store.log import look, restore
 
 EXAMPLES = (
@@ -45,7 +45,7 @@ class Address:
         return text
 
 
-def parsed(text: str) -> Address:
+def parse_url(text: str) -> Address:
     """The address that a storage URL means."""
     scheme = text.partition("://")[0]
     try:
@@ -265,7 +265,7 @@ def _of_sqlite(address: Address, error: BaseException) -> RoundwiseError:
             "(SQLite keeps its journal beside the file), or choose another place."
         )
     if name == "SQLITE_IOERR_SHORT_READ":
-        return Damaged(
+        return DamagedError(
             f"{place} is shorter than it should be, perhaps because its log (-wal) was deleted. Keep a copy, and "
             f"{restore('restore the studies')}"
         )
@@ -276,7 +276,7 @@ def _of_sqlite(address: Address, error: BaseException) -> RoundwiseError:
         )
     garbled = isinstance(error, UnicodeDecodeError) or "Could not decode" in str(error)
     if garbled or name.startswith(("SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_FORMAT")):
-        return Damaged(
+        return DamagedError(
             f"{place} is damaged: SQLite cannot read it as it was written. Keep a copy, and "
             f"{restore('restore the studies')}"
         )
@@ -294,7 +294,7 @@ def _of_postgresql(address: Address, error: BaseException, connecting: bool) -> 
             f"back, {look()}"
         )
     if state == "40001":
-        return Conflict(f"Another writer of {place} was first ({detail}). Nothing was changed; repeat.")
+        return ConflictError(f"Another writer of {place} was first ({detail}). Nothing was changed; repeat.")
     if state == "53100":
         return StoreError(
             f"The disk of the server of {place} is full. Nothing of this was recorded, everything before is intact. "
@@ -317,7 +317,9 @@ def _of_postgresql(address: Address, error: BaseException, connecting: bool) -> 
     if state == "25006":
         return StoreError(f"{place} takes no writes ({detail}). Give the address of the primary server.")
     if state.startswith("42"):
-        return Damaged(f"{place} does not hold the tables of roundwise as they were made ({detail}). Restore a backup.")
+        return DamagedError(
+            f"{place} does not hold the tables of roundwise as they were made ({detail}). Restore a backup."
+        )
     return StoreError(f"PostgreSQL failed on {place} ({detail}). Nothing of this was recorded.")
 
 

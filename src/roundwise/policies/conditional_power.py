@@ -1,4 +1,4 @@
-"""Chances: sample where claims can still be shown (docs/against-a-control.md)."""
+"""Conditional power: sample where claims can still be shown (docs/against-a-control.md)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roundwise.arrays import Bools, Floats, total, zeros
-from roundwise.model.batch import FIRST_PARTS, PARTS, Plan, Trial
+from roundwise.model.batch import FIRST_PARTS, PARTS, BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.noise.budget_bets import ETA
 from roundwise.policies.base import checked, whole
@@ -24,7 +24,7 @@ UNIFORM = 0.3  # share of it that goes to all that are fed alike
 
 
 @dataclass(frozen=True)
-class Chances:
+class ConditionalPower:
     """Claims that are not shown are fed as long as they have a chance, and their control as sqrt(their number).
 
     Within a budget (`Rounds`) the claims to feed are those with the largest sum of chances to be shown by its end, each
@@ -36,7 +36,7 @@ class Chances:
     growth: float = 1.0
     eta: float = ETA  # of the rule: show when the chance that the test at the budget rejects passes 1 - eta
     cash: float = 0.0  # of the rule: kept from a last bet
-    name = "chances"
+    name = "conditional-power"
 
     def __post_init__(self) -> None:
         ClosedTestingRule(self.eta, self.cash)
@@ -52,24 +52,24 @@ class Chances:
         """A question of claims."""
         self.stopping.check(problem)
 
-    def first(self, problem: Problem, runs: tuple[int, ...]) -> Plan:
+    def first(self, problem: Problem, runs: tuple[int, ...]) -> BatchPlan:
         """All claims."""
         squares = squares_of(claims_of(problem).forms).sum(axis=0)
         share = shares_of(squares, problem.noise.shares_items)
         pulls = zeros((*runs, problem.arms)) + self._begun(share)
-        return Plan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS)
+        return BatchPlan(pulls, np.ones(runs, dtype=np.bool_), parts=FIRST_PARTS)
 
     @quiet
-    def next(self, problem: Problem, trial: Trial) -> Plan:
+    def next(self, problem: Problem, trial: Trial) -> BatchPlan:
         """The claims that can be shown, or where nothing is known of what is left, those that cost least."""
         kept: ClaimState = trial.kept
         if trial.plan.left is not None:
             share = self._shares(problem, kept.fed)
             left = np.minimum(trial.plan.left, 2.0**53)
             pulls = np.where(total(share)[..., None] > 0, share / total(share)[..., None] * left[..., None], 0.0)
-            return Plan(whole(pulls), trial.plan.may_stop)
+            return BatchPlan(whole(pulls), trial.plan.may_stop)
         parts = 1 if claims_of(problem).odds else min(problem.noise.most_parts, PARTS)
-        return Plan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
+        return BatchPlan(self._open_ended(problem, kept, trial.record.samples), trial.plan.may_stop, parts=parts)
 
     def _begun(self, share: Floats) -> Floats:
         """Pulls in these proportions, `first_pulls` of the arms with the smallest. (K)->(K)"""

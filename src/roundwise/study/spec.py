@@ -1,0 +1,276 @@
+"""The declaration of a study: every setting with its type, default, help text and checks.
+
+`create_study`, `roundwise new`, `roundwise plan`, the REST API, the form of the web page and the record of a study all
+derive from `StudySpec`. A new setting is one more field of it.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: RUF009 - `setting` returns a field
+import dataclasses
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self
+
+from roundwise.arrays import Facts, Plain
+from roundwise.contract import check_classes
+from roundwise.errors import InputError, said
+from roundwise.ingest.columns import Columns
+from roundwise.model.problem import Problem, check_whole_number
+from roundwise.model.spec import from_spec, quantity, to_spec
+from roundwise.noise import Noise
+from roundwise.policies import POLICIES, Policy, Rounds, usual_policy
+from roundwise.policies.base import limits_of
+from roundwise.policies.limited import within_limits, without_limits
+from roundwise.policies.rounds import shares
+from roundwise.questions import QUESTIONS, Question
+
+SEED_BITS = 53  # integers up to 2**53 survive every JSON reader
+
+ValueType = Literal[
+    "question", "noise", "policy", "names", "columns", "number", "numbers", "whole", "shares", "text", "path", "flag"
+]
+
+
+class SpecField(NamedTuple):
+    """What every surface needs to know about a setting, beyond its name and default."""
+
+    type: ValueType
+    help: str  # one line, a noun phrase
+    least: int = 1  # smallest whole number
+    example: Any = None
+
+    def parse(self, name: str, value: Any) -> Any:
+        """Return `value` (an object, text as typed by a person, or JSON) as the setting `name` holds it.
+
+        Raises:
+            InputError: if the value does not fit.
+        """
+        shown = said(name, f"--{name.replace('_', '-')}")
+        if self.type == "number":
+            return quantity(value, shown)
+        if self.type == "whole":
+            return check_whole_number(shown, quantity(value, shown) if isinstance(value, str) else value, self.least)
+        if self.type == "names":
+            return arm_names(value)
+        if self.type in ("question", "noise", "policy"):
+            if isinstance(value, str):
+                example = {"question": "BestArm()", "noise": "Binary()", "policy": "Wager()"}[self.type]
+                raise InputError(f"`{name}` is the text '{value[:40]}'. Give the object, for example {example}.")
+            return from_spec(self.type, value) if isinstance(value, Mapping) else value
+        return Columns(**value) if self.type == "columns" and isinstance(value, Mapping) else value
+
+
+def setting(
+    type: ValueType,
+    help: str,
+    default: Any = dataclasses.MISSING,
+    *,
+    factory: Callable[[], Any] | None = None,
+    least: int = 1,
+    example: Any = None,
+) -> Any:
+    """A field of a dataclass that people set: the arguments are those of `SpecField`."""
+    about = {"setting": SpecField(type, help, least, example)}
+    if factory is not None:
+        return dataclasses.field(default_factory=factory, metadata=about)
+    return dataclasses.field(default=default, metadata=about)
+
+
+def settings_of(kind: type[Any]) -> dict[str, tuple[SpecField, Any]]:
+    """The settings that a dataclass declares, by name: each with its default (MISSING where one must be given)."""
+    return {
+        each.name: (each.metadata["setting"], None if callable(each.default_factory) else each.default)
+        for each in dataclasses.fields(kind)
+        if "setting" in each.metadata
+    }
+
+
+def parse_settings(spec: Any) -> None:
+    """Replace the settings of a frozen dataclass by their parsed values; None stays where it is the default."""
+    for name, (about, default) in settings_of(type(spec)).items():
+        value = getattr(spec, name)
+        if value is not None or default is not None:
+            object.__setattr__(spec, name, about.parse(name, value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySpec:
+    """A question asked of named arms under a noise model, at error probability delta, with a sampling policy.
+
+    Fields with a help text are what people declare (see `create_study`). The others follow from how the study was
+    created and what was changed since. Values are parsed and checked on construction, so every instance is valid.
+    """
+
+    question: Question = setting(
+        "question", f"Question: {', '.join(QUESTIONS)}, or your own module:Class.", example={"name": "best-arm"}
+    )
+    arms: tuple[str, ...] = setting("names", "Arm names, comma-separated.", example=["Control", "Big button"])
+    noise: Noise = setting("noise", "Noise model by name, or your own module:Class.", example={"name": "binary"})
+    delta: float = setting("number", "Largest probability of a wrong answer, e.g. 0.05 or 5%.", 0.05)
+    policy: Policy = setting(
+        "policy", "Sampling policy, e.g. pet (default: conditional-power for claims, else wager).", None
+    )
+    max_round: int | None = setting("whole", "Largest number of results in a round.", None)
+    min_per_arm: int = setting("whole", "Smallest number of results of an arm that a round samples.", 0, least=0)
+    budget: int | None = setting("whole", "Largest number of results in the whole study.", None)
+    round: int | None = setting("whole", "Number of results in every round.", None)
+    split: tuple[float, ...] | None = setting("shares", "Fixed allocation ratio, e.g. 2:1:1, or equal.", None)
+    columns: Columns = setting("columns", "Names of the columns in result files.", factory=Columns)
+    seed: int = setting(
+        "whole",
+        "Seed of the random partition of rows (drawn if omitted).",
+        factory=lambda: secrets.randbits(SEED_BITS),
+        least=0,
+    )
+    seed_given: bool = False  # the seed was chosen, not drawn: the partition of rows is known beforehand
+    left_out: tuple[str, ...] = ()  # arms that are no longer sampled, although claims are about them
+
+    def __post_init__(self) -> None:
+        inner, around = without_limits(self.policy)
+        if around is not None:
+            for name, value in (
+                ("policy", inner),
+                ("max_round", around.max_batch),
+                ("min_per_arm", around.min_per_arm),
+            ):
+                object.__setattr__(self, name, value)
+        parse_settings(self)
+        if self.policy is None:
+            object.__setattr__(self, "policy", usual_policy(self.question))
+        if self.columns.item is not None:
+            object.__setattr__(self, "noise", self.noise.with_items())
+        object.__setattr__(self, "split", shares(self.split, len(self.arms)))
+        self.acting.check(self.problem)
+
+    @classmethod
+    def declare(cls, **settings: Any) -> Self:
+        """Build the spec from what a person declares, in Python or as JSON; None stands for the default."""
+        given = {name: value for name, value in settings.items() if value is not None}
+        return cls(**given, seed_given="seed" in given)
+
+    @classmethod
+    def from_json(cls, payload: Facts) -> Self:
+        """Read the spec that `to_json` wrote."""
+        known = {each.name: payload[each.name] for each in dataclasses.fields(cls) if each.name in payload}
+        return cls(**known | {"left_out": tuple(payload.get("left_out", ()))})
+
+    def to_json(self) -> Plain:
+        """Return the spec as JSON, without the settings that have their default."""
+        found: Plain = {
+            "question": to_spec(self.question),
+            "arms": list(self.arms),
+            "noise": to_spec(self.noise),
+            "delta": self.delta,
+            "policy": to_spec(self.policy),
+            "max_round": self.max_round,
+            "min_per_arm": self.min_per_arm,
+            "budget": self.budget,
+            "round": self.round,
+            "split": None if self.split is None else list(self.split),
+            "columns": self.columns.payload(),
+            "seed": self.seed,
+            "seed_given": self.seed_given,
+            "left_out": list(self.left_out),
+        }
+        return {name: value for name, value in found.items() if value or name == "seed"}
+
+    @property
+    def problem(self) -> Problem:
+        """The problem in arrays."""
+        return Problem(self.question, len(self.arms), self.delta, self.noise)
+
+    @property
+    def limited_policy(self) -> Policy:
+        """The policy within `max_round` and `min_per_arm`."""
+        if self.max_round is None and not self.min_per_arm:
+            return self.policy
+        return within_limits(self.policy, self.max_round, self.min_per_arm)
+
+    @property
+    def acting(self) -> Policy:
+        """The policy as the study asks it: within its limits, budget, round and split."""
+        policy = self.limited_policy
+        if self.budget is None and self.round is None and self.split is None:
+            return policy
+        return Rounds(policy, self.budget, self.round, self.split)
+
+    @property
+    def alone(self) -> StudySpec:
+        """The same study with separate items for every arm, which is what forecasts assume."""
+        return replace(self, noise=self.noise.without_items(), columns=replace(self.columns, item=None))
+
+    @property
+    def towards_a_budget(self) -> bool:
+        """Whether every batch is bet on as a whole: claims within a budget, unless their e-values are multiplied."""
+        multiplied = getattr(self.question, "independent", False)
+        return self.budget is not None and self.policy.stopping.uses_budget and not multiplied
+
+    @property
+    def by_number(self) -> bool:
+        """Whether a round is complete at a number of results, whatever their split."""
+        return self.round is not None or self.split is not None
+
+    def check(self) -> None:
+        """Check what construction does not: user-defined classes, and `max_round` and `min_per_arm` in round one.
+
+        Raises:
+            InputError: if a class of the user's own returns what it must not, or fixed rounds break the limits.
+        """
+        check_classes(self.problem, self.policy)
+        most, least = limits_of(self.limited_policy)
+        pulls = self.acting.first(self.problem, ()).pulls
+        size, fewest = int(pulls.sum()), int(pulls[pulls > 0].min(initial=2.0**62))
+        fixed = said("`round`, `split` and `budget`", "--round, --split and --budget")
+        if most is not None and size > most:
+            limit, other = said("`max_round`", "--max-round"), said("`round`", "--round")
+            raise InputError(
+                f"{limit} is {most:g}, but {fixed} make a first round of {size} results (claims with a budget: a tenth "
+                f"of it). Give {other} {most:g} in place of {limit}."
+            )
+        if fewest < least:
+            limit = said("`min_per_arm`", "--min-per-arm")
+            raise InputError(
+                f"{limit} is {least:g}, but {fixed} leave an arm {fewest} results in the first round. Increase them, "
+                f"or leave {limit} out."
+            )
+
+    def check_recordable(self) -> None:
+        """Check that the same study can be rebuilt from its record.
+
+        Raises:
+            InputError: if the policy, the question or the noise model cannot be.
+        """
+        again = StudySpec.from_json(self.to_json())
+        if again.policy != self.policy:
+            raise InputError(
+                f"The policy '{self.policy.name}' has settings that cannot be recorded. "
+                f"Use one of {', '.join(POLICIES)}, or one of your own, with its usual stopping rule or a threshold."
+            )
+        if again.to_json() != self.to_json():
+            raise InputError("The question or the noise model changes when it is rebuilt from its fields.")
+
+
+def arm_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the arms without surrounding blanks.
+
+    Raises:
+        InputError: unless there are at least two names, printable and all different.
+    """
+    if isinstance(names, str):
+        raise InputError(f"The arms are given as one text, '{names[:40]}'. Give a list of names.")
+    trimmed = tuple(str(name).strip() for name in names)
+    if len(trimmed) < 2:
+        example = said('arms=["a", "b", "c"]', "--arms a,b,c")
+        raise InputError(f"A study needs at least two arms; found {len(trimmed)}. Name them, for example {example}.")
+    if not all(trimmed):
+        raise InputError("An arm has no name. Give every arm a name of its own.")
+    for name in trimmed:
+        if not name.isprintable():
+            raise InputError(f"The arm name {name!r} has characters that cannot be printed. Choose another name.")
+    if len(set(trimmed)) < len(trimmed):
+        twice = next(name for name, count in Counter(trimmed).items() if count > 1)
+        raise InputError(f"There are two arms called '{twice}'. Give every arm a name of its own.")
+    return trimmed

@@ -1,0 +1,52 @@
+"""One declaration of a study: every surface has the settings of StudySpec."""
+
+import inspect
+from dataclasses import MISSING
+
+import pytest
+
+from roundwise import BestArm, Binary, InputError, create_study
+from roundwise.study.spec import StudySpec, settings_of
+
+DECLARED = settings_of(StudySpec)
+
+
+def test_create_study_takes_the_settings_of_the_spec():
+    taken = inspect.signature(create_study).parameters
+    assert set(taken) - {"name", "storage", "load_if_exists"} == set(DECLARED)
+    for name, (_, default) in DECLARED.items():
+        assert taken[name].default == (inspect.Parameter.empty if default is MISSING else default)
+
+
+def test_help_texts_are_one_line():
+    for about, _ in DECLARED.values():
+        assert about.help.endswith(".")
+        assert "\n" not in about.help
+
+
+def test_the_api_takes_the_settings_of_the_spec():
+    bodies = pytest.importorskip("roundwise.web.bodies")
+    assert set(bodies.NewStudy.model_fields) == {"name", *DECLARED}
+
+
+def test_json_declares_the_same_study_as_objects():
+    words = {"delta": "5 %", "budget": "20 000", "round": 200, "split": "2:1", "columns": {"id": "user"}, "seed": 3}
+    spec = StudySpec.declare(question={"name": "best-arm"}, arms=["a ", "b"], noise={"name": "binary"}, **words)
+    assert (spec.question, spec.noise, spec.arms) == (BestArm(), Binary(), ("a", "b"))
+    assert (spec.delta, spec.budget, spec.split, spec.seed_given) == (0.05, 20_000, (2.0, 1.0), True)
+    assert StudySpec.from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"budget": 2.5}, "`budget` is 2.5, but must be a whole number of at least 1"),
+        ({"round": "many"}, "`round` is 'many', but must be a number"),
+        ({"question": "best-arm"}, "`question` is the text 'best-arm'. Give the object"),
+        ({"split": "1:2:3"}, "The split has 3 shares, but there are 2 arms"),
+    ],
+)
+def test_every_setting_is_checked(change, message):
+    given = {"question": BestArm(), "arms": ["a", "b"], "noise": Binary()} | change
+    with pytest.raises(InputError, match=message):
+        StudySpec.declare(**given)
