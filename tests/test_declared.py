@@ -139,7 +139,7 @@ class TestAnyAnswer:
             def first(self, problem, runs):
                 return super().first(problem, runs)._replace(declared=None)
 
-        with pytest.raises(RoundwiseError, match="has a `Declaration` in every plan, also the first"):
+        with pytest.raises(RoundwiseError, match="Declaration"):
             simulate(TopK(2), GaussianArms(self.MEANS), [Forgetful()], runs=3)
 
 
@@ -236,7 +236,7 @@ class TestStudies:
             assert "a new study with `policy=Wager()` takes rounds of any size" in report.next
             assert study.ask() is None
             seq = study.state.seq
-            with pytest.raises(InputError, match=r"'s' is over, undecided: the budget of 11 results does not cover"):
+            with pytest.raises(InputError, match="budget"):
                 study.tell({"arm": ["a"], "count": [1], "total": [1.0]})
             assert study.state.seq == seq
 

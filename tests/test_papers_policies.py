@@ -203,7 +203,7 @@ class TestBBAI:
 
     @pytest.mark.parametrize("policy", [TriBBAI(), OptBBAI()])
     def test_for_best_arm_only(self, policy):
-        with pytest.raises(InputError, match="answers 'best-arm' only, not 'top-k'"):
+        with pytest.raises(InputError, match=r"'best-arm'.*'top-k'"):
             begin(Problem(TopK(2), arms=5), policy)
 
     @pytest.mark.parametrize("delta", [0.9, 0.5, 1e-10])

@@ -26,7 +26,6 @@ from roundwise import (
 )
 from roundwise.model.batch import Batch, Parts, ValueTable, part_shares_of_rest, split_counts
 from roundwise.model.trial import advance, begin
-from roundwise.noise.bets import DRIFTS, cash_and_scale, log_stake
 from roundwise.noise.parts import EarlierSums, PartForm, PartsData, ValueRows
 from roundwise.rules.eprocess import bet_sizes
 from roundwise.rules.eprocess.part_bets import first_largest, settle_parts, table_cells
@@ -63,9 +62,14 @@ def test_the_payoff_that_is_replicated(z: float, ratio: float, need: float, jump
     """E_0 f = 1, and lam and gam are its first two sensitivities: by quadrature, y by a search of its own."""
     x = np.linspace(-14.0, 14.0, 200_001)
     weights = (x[1] - x[0]) * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    cash, scale = cash_and_scale(np.array([z]))
-    stakes = np.array([cash[0], *(math.exp(log_stake(k, np.array([z]))[0] + scale[0]) for k in range(DRIFTS.size))])
-    q = np.array([0.0, *np.minimum(DRIFTS * math.sqrt(ratio), bet_sizes.SUREST)])
+    cash, scale = bet_sizes.cash_and_scale(np.array([z]))
+    stakes = np.array(
+        [
+            cash[0],
+            *(math.exp(bet_sizes.log_stake(k, np.array([z]))[0] + scale[0]) for k in range(bet_sizes.DRIFTS.size)),
+        ]
+    )
+    q = np.array([0.0, *np.minimum(bet_sizes.DRIFTS * math.sqrt(ratio), bet_sizes.SUREST)])
 
     def mixture(at):
         return (stakes[:, None] * np.exp(q[:, None] * at - q[:, None] ** 2 / 2)).sum(axis=0)

@@ -258,7 +258,7 @@ def test_limits_do_not_change_the_plans_of_the_paper():
 
 @pytest.mark.parametrize("policy", [Wager(max_batch=4), Limited(PET(), 4), Limited(PET(), 20, 5)])
 def test_limits_without_room(policy):
-    with pytest.raises(InputError, match="5 arms need at least"):
+    with pytest.raises(InputError, match="arms"):
         begin(Problem(BestArm(), arms=5), policy)
 
 

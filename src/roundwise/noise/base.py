@@ -15,18 +15,15 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from roundwise.arrays import Bools, Floats
+from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
 from roundwise.noise.bets import (
     bet_where_needed,
-    form_statistics,
-    level_statistics,
     log_factor_of_size,
     means_and_inverse_counts,
-    sub_gaussian_bet,
 )
 from roundwise.noise.budget_bets import drift_budget_bet
 from roundwise.noise.parts import GaussianPartBets, PartBets, PartsData
@@ -179,18 +176,6 @@ class Noise(ABC):
         return None
 
     # --- bets
-
-    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Return log e for each form exceeding its offset, from one batch. (P)"""
-        value, before, new, leverage = form_statistics(batch, forecast)
-        square = self.sigma**2
-        return bet_where_needed(sub_gaussian_bet, need, value, square * before, new, square * leverage)
-
-    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """Return log e for each arm's mean lying above the level, or below it where not `above`. (K)"""
-        value, before, new, leverage = level_statistics(known, batch, level, above)
-        square = self.sigma**2
-        return bet_where_needed(sub_gaussian_bet, need, value, square * before, new, square * leverage)
 
     def part_bets(self, data: PartsData) -> PartBets:
         """Return the bets of one size on the parts of a batch."""

@@ -6,30 +6,22 @@ Propositions 6 (two arms) and 7 (a level); for other forms, and from sums alone,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
-from roundwise.model.estimates import Estimates, FormEstimate, Past, all_arms, arm_of
+from roundwise.model.estimates import Estimates, Past, all_arms, arm_of
 from roundwise.noise.base import UNTRUE, FixedSizeBet, Needs, Noise, Outcome
 from roundwise.noise.bets import (
-    DRIFTS,
     EDGE,
-    MOST,
-    clipped_z,
     common_mean,
-    flatten,
-    in_range,
     is_pair,
-    log_mixture,
     single_arms,
     split_mean,
     take_arm,
@@ -116,31 +108,6 @@ class Bounded(Noise):
         """Arms may differ; one with few values borrows from all."""
         pooled = self.variance(past)[..., None]
         return np.where(past.freedom >= _OWN, (past.scatter + pooled) / (past.freedom + 1.0), pooled)
-
-    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Products over the values of two arms, an offset apart; for other forms or from sums, sub-Gaussian."""
-        pieces, width = forecast.pieces, self.high - self.low
-        pair = is_pair(pieces) & (np.abs(pieces.offsets) < width) & (batch.table is not None)
-        logs = zeros(need.shape)
-        if not pair.all():
-            logs = super().form_bet(known, batch, forecast, np.where(pair, 0.0, need))
-        if batch.table is None or not pair.any():
-            return logs
-        past, columns = self._scaled(known.past), np.moveaxis(batch.table.counts, -1, 0)
-        sums = [arm_of(each, pieces, s) for s in (0, 1) for each in past]
-        rows = [np.stack([arm_of(column, pieces, s) for column in columns], axis=-1) for s in (0, 1)]
-        needs, values = np.where(pair, need, 0.0), self._values(batch.table)
-        return logs + _placed(bounded_difference_bet, needs, sums, values, rows, pieces.offsets / width)
-
-    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """A product over the values of each arm; from sums, or at an end of the range, sub-Gaussian."""
-        if batch.table is None:
-            return super().level_bet(known, batch, level, above, need)
-        past, values = self._scaled(known.past), self._values(batch.table)
-        tau = (np.asarray(level) - self.low) / (self.high - self.low)
-        logs = _placed(bounded_level_bet, need, past, values, [batch.table.counts], tau, above)
-        edge = np.where((tau > 0) & (tau < 1), 0.0, need)
-        return logs + super().level_bet(known, batch, level, above, edge) if edge.any() else logs
 
     def part_bets(self, data: PartsData) -> PartBets:
         """Return products over the values of each part; from sums, sub-Gaussian bets."""
@@ -273,10 +240,6 @@ class ZeroOneDifferences(Bounded):
     high: float = field(default=1.0, init=False)
     name: ClassVar[str] = "zero-one-differences"
 
-    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """A product over -1, 0 and 1."""
-        return super().level_bet(known, _with_table(batch), level, above, need)
-
     def part_bets(self, data: PartsData) -> PartBets:
         """Return products over -1, 0 and 1, of one size on parts."""
         if data.rows is None and data.scatter is not None:
@@ -321,24 +284,6 @@ class PairedBounded(CrossedNoise, Bounded):
 def _scatter(totals: Floats, squares: Floats, counts: Floats) -> Floats:
     """The sum of squares about the mean; 0 of no values."""
     return np.where(counts > 0, scatter_of(totals, squares, counts), 0.0)
-
-
-def _placed(
-    bet: Callable[..., Floats],
-    need: Floats,
-    sums: Sequence[Floats],
-    values: Floats,
-    rows: Sequence[Floats],
-    *others: Floats | Bools,
-) -> Floats:
-    """As `placed`, with a table of values among the inputs."""
-    wanted = need > 0
-    logs = np.zeros(need.shape)
-    if wanted.any():
-        first, last = ([np.broadcast_to(each, need.shape)[wanted] for each in some] for some in (sums, others))
-        tables = [np.broadcast_to(each, (*need.shape, each.shape[-1]))[wanted] for each in rows]
-        logs[wanted] = bet(*first, values, *tables, *last)
-    return logs
 
 
 @dataclass(frozen=True)
@@ -430,85 +375,6 @@ def scatter_of(total: Floats, squares: Floats, count: Floats) -> Floats:
 
 
 @np.errstate(all="ignore")
-def bounded_difference_bet(
-    past_totals_a: ArrayLike,
-    past_squares_a: ArrayLike,
-    past_counts_a: ArrayLike,
-    past_totals_b: ArrayLike,
-    past_squares_b: ArrayLike,
-    past_counts_b: ArrayLike,
-    values: ArrayLike,
-    counts_a: ArrayLike,
-    counts_b: ArrayLike,
-    margin: ArrayLike = 0.0,
-) -> Floats:
-    """The log e-value of one batch of values in [0, 1] against "the mean of a is at most that of b plus a margin".
-
-    Proposition 6. The batch is a table: `counts_a[..., v]` rows of arm a had the value `values[v]`.
-    Past rows enter by their sums and sums of squares. 0.0 where either arm has no past or no new rows.
-    `(),(),(),(),(),(),(V),(V),(V)->()`
-    """
-    outcome, table_a, table_b = _tables(values, counts_a, counts_b)
-    shape, (past_a, square_a, N_a, past_b, square_b, N_b, n_a, n_b, apart) = flatten(
-        past_totals_a, past_squares_a, past_counts_a, past_totals_b, past_squares_b, past_counts_b,
-        _row_sum(table_a), _row_sum(table_b), margin,
-    )  # fmt: skip
-    good = in_range(N_a, N_b, n_a, n_b) & (np.abs(apart) < 1)
-    for added, count in ((past_a, N_a), (past_b, N_b), (square_a, N_a), (square_b, N_b)):
-        good &= (added >= 0) & (added <= count)
-    apart = np.where(good, apart, 0.0)
-    N_a, N_b, n_a, n_b = (np.where(good, n, 1.0) for n in (N_a, N_b, n_a, n_b))
-    past_a, square_a, past_b, square_b = (np.where(good, s, 0.0) for s in (past_a, square_a, past_b, square_b))
-    m = common_mean(past_a, N_a, past_b, N_b, n_a, n_b)
-    # within-arm variance, with one row of the largest variance added
-    noise = (scatter_of(past_a, square_a, N_a) + scatter_of(past_b, square_b, N_b) + m * (1.0 - m)) / (N_a + N_b + 1.0)
-    variance = noise * (1.0 / N_a + 1.0 / N_b)
-    z = clipped_z(past_a / N_a - past_b / N_b - apart, variance)
-    up, down = n_b / (n_a + n_b), n_a / (n_a + n_b)
-    m_a, m_b = split_mean(m, apart, up, down)
-    furthest = EDGE * np.minimum(1.0 / (m_a * up), 1.0 / ((1.0 - m_b) * down))
-    theta = DRIFTS[:, None] * np.sqrt(variance)
-    # the boldness that grows fastest when the means lie up theta above and down theta below the centre
-    bold = np.minimum(theta / (noise + up * down * theta * theta), furthest)
-    factors = _log_growth(outcome, _columns(table_a, shape), bold * up, m_a)
-    factors += _log_growth(outcome, _columns(table_b, shape), -bold * down, m_b)
-    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
-
-
-@np.errstate(all="ignore")
-def bounded_level_bet(
-    past_totals: ArrayLike,
-    past_squares: ArrayLike,
-    past_counts: ArrayLike,
-    values: ArrayLike,
-    counts: ArrayLike,
-    level: ArrayLike,
-    above: ArrayLike,
-) -> Floats:
-    """The log e-value of one batch of values in [0, 1] for "the mean is above the level"; or below, where not `above`.
-
-    Proposition 7. 0.0 where there is no past, no new row, or the level is not in (0, 1). `(),(),(),(V),(V),(),()->()`
-    """
-    outcome, table, _ = _tables(values, counts, counts)
-    shape, (past, square, N, n, tau, side) = flatten(
-        past_totals, past_squares, past_counts, _row_sum(table), level, above
-    )
-    good = in_range(N, n) & (tau > 1 / MOST) & (tau < 1)
-    good &= (past >= 0) & (past <= N) & (square >= 0) & (square <= N)
-    N, tau = np.where(good, N, 1.0), np.where(good, tau, 0.5)
-    past, square = np.where(good, past, 0.0), np.where(good, square, 0.0)
-    sign = np.where(side == 0, -1.0, 1.0)
-    noise = (scatter_of(past, square, N) + tau * (1.0 - tau)) / (N + 1.0)
-    variance = noise / N
-    z = clipped_z(sign * (past / N - tau), variance)
-    furthest = EDGE / np.where(side == 0, 1.0 - tau, tau)
-    theta = DRIFTS[:, None] * np.sqrt(variance)
-    bold = sign * np.minimum(theta / (noise + theta * theta), furthest)
-    factors = _log_growth(outcome, _columns(table, shape), bold, tau)
-    return np.where(good, log_mixture(z, factors), 0.0).reshape(shape)
-
-
-@np.errstate(all="ignore")
 def fixed_size_level_bet(sizes: Floats, values: Floats, counts: Floats, value: Floats, above: Bools) -> Floats:
     """prod (1 + b (x - value)) over outcomes x in [0, 1], b = min(size, EDGE / value). `(k),(V),(V),(),()->(k)`
 
@@ -538,49 +404,6 @@ def fixed_size_difference_bet(
         return _growth(values, counts_a, up * t, m_a) + _growth(values, counts_b, -down * t, m_b)
 
     return where_sized(sizes, logs)
-
-
-def _tables(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    outcome = np.asarray(values, dtype=np.float64)
-    if not np.all((outcome >= 0) & (outcome <= 1)):
-        raise ValueError(
-            "`values` must lie in [0, 1]: the bets on bounded rewards need the true range. Rescale the rewards first."
-        )
-    return outcome, np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-
-
-def _row_sum(table: Floats) -> Floats:
-    """Rows in all, added column by column so that the memory layout does not matter."""
-    total = np.zeros(table.shape[:-1])
-    for v in range(table.shape[-1]):
-        total += table[..., v]
-    return total
-
-
-def _columns(table: Floats, shape: tuple[int, ...]) -> Floats:
-    """The counts of each value as contiguous vectors over the elements."""
-    spread = np.broadcast_to(table, (*shape, table.shape[-1]))
-    return np.ascontiguousarray(np.moveaxis(spread, -1, 0)).reshape(table.shape[-1], -1)
-
-
-def _log_growth(values: Floats, columns: Floats, slope: Floats, middle: Floats) -> Floats:
-    """sum_v columns[v] log(1 + slope (values[v] - middle)) for slopes with the drifts on the first axis.
-
-    Few values: over all elements at once, value by value. Many: element by element. The order of the additions
-    depends on the number of values alone, so that an element's result does not depend on the others.
-    """
-    if values.size <= _FEW:
-        growth = np.zeros_like(slope)
-        for value, column in zip(values, columns, strict=True):
-            growth += column * np.log1p(slope * (value - middle))
-        return growth
-    growth = np.empty_like(slope)
-    for i in range(slope.shape[1]):
-        for k in range(slope.shape[0]):
-            terms = np.log1p(slope[k, i] * (values - middle[i]))
-            terms *= np.ascontiguousarray(columns[:, i])
-            growth[k, i] = terms.sum()
-    return growth
 
 
 def _growth(values: Floats, counts: Floats, slope: Floats, middle: Floats) -> Floats:

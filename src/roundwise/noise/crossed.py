@@ -57,17 +57,6 @@ class CrossedNoise(Noise):
     def without_items(self) -> Noise:
         """Return the model for arms that have items of their own."""
 
-    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Bet on two arms by the items of both (Propositions 25 and 27), on one arm as without items."""
-        pieces = forecast.pieces
-        pair, alone = is_pair(pieces), _of_one_arm(pieces, need)
-        logs: Floats = super().form_bet(known, batch, forecast, alone)
-        if batch.pairs is None or not pair.any():
-            return logs
-        new, above = at_pairs(batch.pairs, batch.counts.shape[-1], pieces), np.ones(need.shape, dtype=np.bool_)
-        past = self._past_differences(known.past, pieces)
-        return logs + self.differences.level_bet(past, new, pieces.offsets, above, np.where(pair, need, 0.0))
-
     def budget_bet(
         self, known: Estimates, batch: Batch, pieces: Halfspaces, need: Floats, rho: Floats, eta: float
     ) -> Floats:

@@ -1,4 +1,4 @@
-"""Normal rewards of known standard deviation, and any rewards with tails no heavier: Lemma 1 and Proposition 4."""
+"""Normal rewards of known standard deviation, and any rewards with tails no heavier: Lemma 1."""
 
 from __future__ import annotations
 
@@ -8,39 +8,23 @@ from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from roundwise.arrays import Bools, Floats, sum_rows
+from roundwise.arrays import Floats, sum_rows
 from roundwise.errors import InputError
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch
-from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
+from roundwise.model.estimates import Estimates, Past, form_values, form_variances
 from roundwise.noise.base import UNTRUE, FixedSizeBet, Noise, Outcome
 from roundwise.noise.bets import (
-    BOLDEST,
-    DRIFTS,
     HUGE,
     bet_where_needed,
-    cash_and_scale,
-    flatten,
-    form_statistics,
-    level_statistics,
     log_factor_of_size,
-    log_gaussian_mixture,
-    log_stake,
     means_and_inverse_counts,
-    standardize,
 )
 from roundwise.noise.budget_bets import MOST_NEED, drift_budget_bet, normal_budget_bet
 from roundwise.noise.parts import NO_ROWS, Index, LogFactor, PartBets, PartForm, PartsData
 from roundwise.questions.base import Halfspaces, quiet
 from roundwise.solvers.families import NormalFamily
-
-_MOST_NEED = 600.0  # above it a bet is not capped: exp(need) must stay far from overflow
-_SLACK = 1e-10  # by how much E_0 e stays below 1 at least, far above the rounding of its computation (1e-12)
-_ROUGH = 0.2  # the step in log e_mix after which the search for the best cap stops: log c then lacks 1e-3 at most
-# (for needs below 0.1 it may lack more, which hardly matters: next to nothing is to be won there)
-_BLOCK = 4096  # elements worked on at a time, so that they stay in the cache
 
 
 def _check_sigma(sigma: float) -> None:
@@ -83,7 +67,7 @@ class SubGaussian(Noise):
 
 
 class _Normal(Noise):
-    """Exactly normal rewards: capped bets on batches (Proposition 4), exact bets towards a budget (14a)."""
+    """Exactly normal rewards, which have exact bets towards a budget (Proposition 14a)."""
 
     monotone_budget_bets: ClassVar[bool] = True
     outcome: ClassVar[Outcome] = Outcome(normal=True)
@@ -121,18 +105,6 @@ class Gaussian(_Normal):
     def words(self) -> str:
         """A normal law."""
         return f"Results are normal with standard deviation {self.sigma:g}, exactly."
-
-    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Bet on the form of the batch's means, capped at the need (Proposition 4)."""
-        return self._capped(need, *form_statistics(batch, forecast))
-
-    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """Bet on the distance of each arm's mean in the batch from the level, capped at the need (Proposition 4)."""
-        return self._capped(need, *level_statistics(known, batch, level, above))
-
-    def _capped(self, need: Floats, value: Floats, before: Floats, new: Floats, leverage: Floats) -> Floats:
-        past, variance = self.sigma**2 * before, self.sigma**2 * leverage
-        return bet_where_needed(capped_gaussian_bet, need, value, past, new, variance, need)
 
     def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
         """Draw a normal bridge."""
@@ -196,23 +168,6 @@ class HeteroscedasticGaussian(_Normal):
         """Return that of each arm."""
         return np.broadcast_to(self.arm_sigmas**2, past.counts.shape)
 
-    @quiet
-    def form_bet(self, known: Estimates, batch: Batch, forecast: FormEstimate, need: Floats) -> Floats:
-        """Bet on the form of the batch's means, capped at the need (Proposition 4)."""
-        new, variance = self._form(batch, forecast.pieces)
-        past = form_variances(self.arm_sigmas**2 / known.past.counts, forecast.pieces)
-        past = np.where(np.isfinite(forecast.leverage), past, np.inf)
-        new = new - forecast.pieces.offsets
-        return bet_where_needed(capped_gaussian_bet, need, forecast.value, past, new, variance, need)
-
-    @quiet
-    def level_bet(self, known: Estimates, batch: Batch, level: Floats | float, above: Bools, need: Floats) -> Floats:
-        """Bet on the distance of each arm's mean in the batch from the level, capped at the need (Proposition 4)."""
-        value, _, new, leverage = level_statistics(known, batch, level, above)
-        squares = self.arm_sigmas**2
-        past, variance = squares / known.past.counts, squares * leverage
-        return bet_where_needed(capped_gaussian_bet, need, value, past, new, variance, need)
-
     def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
         """Draw normal bridges."""
         sigmas = self.arm_sigmas.reshape(-1, *[1] * (counts.ndim - 2))
@@ -226,7 +181,7 @@ class HeteroscedasticGaussian(_Normal):
     def fixed_size_bet(
         self, past: Past, batch: Batch, pieces: Halfspaces, units: Floats, drifts: Floats
     ) -> FixedSizeBet:
-        """Bet on the form of the batch's means (Lemma 1): bounds do not use capped bets."""
+        """Bet on the form of the batch's means (Lemma 1)."""
         new, variance = self._form(batch, pieces)
         error = np.sqrt(variance)
         sizes = drifts * np.sqrt(form_variances(self.arm_sigmas**2 / units, pieces)) / error
@@ -280,81 +235,3 @@ def _draw_bridge(
     found = totals - sum_rows(parts)
     parts += counts / np.maximum(sum_rows(counts), 1.0) * found
     return parts
-
-
-@np.errstate(all="ignore")
-def capped_gaussian_bet(
-    past_estimate: ArrayLike,
-    past_variance: ArrayLike,
-    difference: ArrayLike,
-    variance: ArrayLike,
-    need: ArrayLike,
-) -> Floats:
-    """The same for an exactly Gaussian difference of known variance: min(c e_mix, exp(need)), c >= 1 (Proposition 4).
-
-    `need` is log(1/delta) minus the log evidence so far. The result equals `need` exactly where the cap is reached:
-    reject on `bet >= need`, because evidence + need may round to just below log(1/delta). `(),(),(),(),()->()`
-    """
-    shape, (estimate, past, new, var, cap) = flatten(past_estimate, past_variance, difference, variance, need)
-    good, z, ratio, new_z = standardize(estimate, past, new, var)
-    mixture = log_gaussian_mixture(z, ratio, new_z)
-    capped = good & (cap > 0) & (cap < _MOST_NEED)
-    log_c = np.zeros_like(z)
-    log_c[capped] = _log_multiplier(z[capped], ratio[capped], cap[capped])
-    return np.where(capped, np.minimum(mixture + log_c, cap), np.where(good, mixture, 0.0)).reshape(shape)
-
-
-def _log_multiplier(z: Floats, ratio: Floats, need: Floats) -> Floats:
-    """log c >= 0 with E_0 min(c e_mix, exp(need)) <= 1, as a function of the past alone.
-
-    Count c e_mix below any place y and the cap beyond it: E_0 <= c sum_k w_k Phi(y - q_k) + exp(need) Phi(-y). Hence
-    every y gives a valid c = (1 - exp(need) Phi(-y)) / sum_k w_k Phi(y - q_k). The largest is at the y where c e_mix(y)
-    meets the cap. Newton's method seeks it; as c is flat there, a rough y loses next to nothing.
-    """
-    log_c = np.empty_like(z)
-    for start in range(0, z.size, _BLOCK):
-        block = slice(start, start + _BLOCK)
-        log_c[block] = _log_multiplier_of_block(z[block], ratio[block], need[block])
-    return log_c
-
-
-def _log_multiplier_of_block(z: Floats, ratio: Floats, need: Floats) -> Floats:
-    from scipy.special import ndtr, ndtri
-
-    cash, log_scale = cash_and_scale(z)
-    log_w = np.stack([np.log(cash), *(log_stake(k, z) + log_scale for k in range(DRIFTS.size))])
-    w = np.exp(np.maximum(log_w, -700.0))
-    q = np.stack([np.zeros_like(z), *(np.minimum(u * ratio, BOLDEST) for u in DRIFTS)])
-    # the cap alone weighs 1 at the low end; at the high end one drift alone reaches it, so c <= 1
-    low = -ndtri(np.exp(-need))
-    high = ((need - log_w[1:]) / q[1:] + q[1:] / 2).min(axis=0)
-    y = _first_guess(low, high)
-    log_c = np.zeros_like(z)
-    step = np.full_like(z, np.inf)
-    left = np.arange(z.size)
-    going = np.isfinite(high) & (low < high)
-    for _ in range(60):
-        if not going.all():
-            left, y, low, high, need = left[going], y[going], low[going], high[going], need[going]
-            log_w, w, q, step = log_w[:, going], w[:, going], q[:, going], step[going]
-        if not left.size:
-            break
-        found = np.log((1.0 - _SLACK - np.exp(need) * ndtr(-y)) / sum_rows(w * ndtr(y - q)))
-        log_c[left] = np.fmax(log_c[left], found)
-        going = ~(np.abs(step) < _ROUGH)
-        if not going.any():
-            break
-        stakes = np.exp(np.maximum(log_w + q * (y - q / 2), -700.0))
-        e_mix = sum_rows(stakes)
-        step = need - np.log(e_mix) - found  # in log e_mix, to where c e_mix meets the cap
-        low, high = np.where(step < 0, low, y), np.where(step < 0, y, high)
-        y = y + step * e_mix / sum_rows(stakes * q)
-        y = np.where((y > low) & (y < high), y, (low + high) / 2)
-    return log_c
-
-
-def _first_guess(low: Floats, high: Floats) -> Floats:
-    """Where the cap may be met: fitted to simulated studies, good to about 0.05 there."""
-    width = high - low
-    part = 1.54 - 0.723 / width - 0.87 / (1.0 + np.maximum(low, 0.0)) - 0.111 * np.log(width)
-    return low + width * np.clip(part, 0.05, 0.98)
