@@ -15,14 +15,13 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     Poisson,
-    PoissonArms,
     Problem,
-    Replay,
     UnknownVariance,
     Wager,
     create_study,
 )
 from roundwise.arrays import tree_map
+from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
 from roundwise.study.diagnostics import SURPRISING

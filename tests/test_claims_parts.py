@@ -13,12 +13,12 @@ from roundwise import (
     GaussianArms,
     InputError,
     Poisson,
-    PoissonArms,
     Problem,
     SubGaussian,
     UnknownVariance,
     simulate,
 )
+from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch, BatchPlan
 from roundwise.model.random_partition import partition_sums
 from roundwise.model.trial import advance, begin

@@ -15,19 +15,17 @@ from roundwise import (
     GaussianArms,
     InputError,
     Poisson,
-    PoissonArms,
     Problem,
-    Replay,
     SubGaussian,
-    TriBBAI,
     UnknownVariance,
     Wager,
     simulate,
 )
 from roundwise.arrays import tree_take
+from roundwise.environments import PoissonArms, Replay
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
-from roundwise.policies import ConditionalPower, RoundRobin, Rounds
+from roundwise.policies import ConditionalPower, RoundRobin, Rounds, TriBBAI
 from roundwise.questions import Claims
 from roundwise.rules.eprocess.claims import ClosedTestingRule
 

@@ -11,8 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from roundwise import PET, BestArm, GaussianArms, InputError, RandomGaps, TrackAndStop, simulate
+from roundwise import PET, BestArm, GaussianArms, InputError, TrackAndStop, simulate
 from roundwise.cli import main
+from roundwise.environments import RandomGaps
 from roundwise.simulation import workers as places
 
 distributed = pytest.importorskip("distributed")

@@ -12,17 +12,16 @@ from roundwise import (
     BestArm,
     GaussianArms,
     InputError,
-    OptBBAI,
     Problem,
     RoundwiseError,
     TopK,
-    TriBBAI,
     Wager,
     create_study,
     simulate,
 )
 from roundwise.messages import Condition, Reason
 from roundwise.model.batch import Batch, Declaration
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import everywhere, undeclared
 from roundwise.policies.limited import Limited
 from roundwise.rules import Declared

@@ -3,19 +3,8 @@
 import numpy as np
 import pytest
 
-from roundwise import (
-    PET,
-    BernoulliArms,
-    BestArm,
-    Binary,
-    Bounded,
-    DataError,
-    GaussianArms,
-    InputError,
-    RandomGaps,
-    Replay,
-    simulate,
-)
+from roundwise import PET, BernoulliArms, BestArm, Binary, Bounded, DataError, GaussianArms, InputError, simulate
+from roundwise.environments import RandomGaps, Replay
 
 
 def pulled(environment, pulls, runs=40_000):

@@ -20,7 +20,6 @@ from roundwise import (
     GaussianArms,
     InputError,
     Largest,
-    OptBBAI,
     Problem,
     RoundRobin,
     Statements,
@@ -32,6 +31,7 @@ from roundwise import (
 )
 from roundwise.ingest import read_results
 from roundwise.model.batch import Batch, ValueTable
+from roundwise.policies import OptBBAI
 from roundwise.report import report_of
 from roundwise.rules.eprocess.rule import eprocess_for
 from roundwise.store import StoreError, open_store

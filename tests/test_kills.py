@@ -15,8 +15,9 @@ import pytest
 
 import postgres
 from processes import child, ended
-from roundwise import BestArm, Binary, RoundwiseError, UnknownStudyError, create_study, load_study
+from roundwise import BestArm, Binary, RoundwiseError, create_study, load_study
 from roundwise.cli import main
+from roundwise.errors import UnknownStudyError
 from roundwise.store import open_store
 from roundwise.store.engine import Access
 from roundwise.store.log import read_log, write_log

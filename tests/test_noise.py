@@ -16,13 +16,13 @@ from roundwise import (
     InputError,
     MinimumBelow,
     Problem,
-    Replay,
     Statements,
     SubGaussian,
     TopK,
     Wager,
     simulate,
 )
+from roundwise.environments import Replay
 from roundwise.ingest import read_results
 from roundwise.messages import Reason
 from roundwise.model.batch import Batch

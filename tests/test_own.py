@@ -20,7 +20,6 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
-    Lemma32,
     RoundRobin,
     Wager,
     create_study,
@@ -34,6 +33,7 @@ from roundwise.policies.limited import Limited
 from roundwise.simulation.sweep import read_grid
 from roundwise.store import open_store, write_log
 from roundwise.study import replayed
+from roundwise.thresholds import Lemma32
 from test_docs import ROOT, files_in
 from test_study import rechained
 

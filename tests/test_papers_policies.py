@@ -8,18 +8,17 @@ from roundwise import (
     BestArm,
     GaussianArms,
     InputError,
-    OptBBAI,
     Problem,
-    RandomGaps,
     RoundRobin,
     SubGaussian,
     TopK,
     TrackAndStop,
-    TriBBAI,
     simulate,
 )
+from roundwise.environments import RandomGaps
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin, final_answer
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.base import filled
 from roundwise.policies.pet import _sufficient
 from roundwise.rules import Lemma32

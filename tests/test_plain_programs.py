@@ -9,8 +9,9 @@ import math
 
 import pytest
 
-from roundwise import PET, Above, BestArm, GaussianArms, MinimumBelow, OptBBAI, RoundRobin, SubGaussian, TrackAndStop
+from roundwise import PET, Above, BestArm, GaussianArms, MinimumBelow, RoundRobin, SubGaussian, TrackAndStop
 from roundwise import simulate as simulated
+from roundwise.policies import OptBBAI
 
 
 class Recorder(GaussianArms):
@@ -43,7 +44,7 @@ def compare(question, means, policy, program, *, seed, delta=0.05, sigma=1.0, of
             answer = stop.value
             assert number == len(log), f"the program stops after {number} batches, the policy after {len(log)}"
     assert answer is not None, f"the policy stops after {len(log)} batches, the program goes on"
-    assert answer == question.plain(runs.answer[0])
+    assert answer == question.answer_to_json(runs.answer[0])
     return log
 
 

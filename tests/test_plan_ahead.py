@@ -20,7 +20,6 @@ from roundwise import (
     Problem,
     Rounds,
     SubGaussian,
-    TriBBAI,
     UnknownVariance,
     Wager,
     simulate,
@@ -36,6 +35,7 @@ from roundwise.planning.scenarios import (
     limited_world,
     world_of,
 )
+from roundwise.policies import TriBBAI
 from roundwise.simulation.environments import pulled_in_parts
 
 SIGMAS = 4.5  # of two means that ought to be the same: a false alarm in 150 000

@@ -7,19 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from roundwise import (
-    GLR,
-    BestArm,
-    Binary,
-    GaussianArms,
-    InputError,
-    KaufmannKoolenPairwise,
-    Problem,
-    RandomGaps,
-    SubGaussian,
-    TopK,
-    simulate,
-)
+from roundwise import GLR, BestArm, Binary, GaussianArms, InputError, Problem, SubGaussian, TopK, simulate
+from roundwise.environments import RandomGaps
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.policies import (
@@ -35,8 +24,8 @@ from roundwise.policies import (
     TopTwo,
 )
 from roundwise.policies.agarwal import repeated_log
-from roundwise.solvers import divergence
 from roundwise.solvers.families import BinaryFamily
+from roundwise.thresholds import KaufmannKoolenPairwise
 
 LONG = 60_000
 
@@ -410,7 +399,7 @@ def test_track_and_stop_with_the_weights_of_the_rewards_themselves():
     rates = np.array([0.05, 0.04, 0.01])
     problem = Problem(BestArm(), 3, 1e-9, Binary())
     for own, expected in (
-        (True, divergence.complexity(BestArm(), rates, BinaryFamily()).weights),
+        (True, BestArm().family_complexity(rates, BinaryFamily()).weights),
         (False, BestArm().complexity(rates).weights),
     ):
         policy = ClassicTrackAndStop(batch=500, own=own)

@@ -20,13 +20,10 @@ from roundwise import (
     Bounded,
     Claims,
     Columns,
-    ConflictError,
     DataError,
     InputError,
     StoreError,
-    StudyExistsError,
     TopK,
-    UnknownStudyError,
     create_study,
     export_study,
     import_study,
@@ -36,6 +33,7 @@ from roundwise import (
     verify_study,
 )
 from roundwise.cli import main
+from roundwise.errors import ConflictError, StudyExistsError, UnknownStudyError
 from roundwise.store import StudyStateError, client, open_store
 from roundwise.study.api import RemoteStudy
 from roundwise.study.study import Study

@@ -24,12 +24,7 @@ from roundwise import (
     Bounded,
     Gaussian,
     InputError,
-    KaufmannKoolenPairwise,
-    KaufmannKoolenSum,
-    Lemma32ByCounts,
-    LogLogHeuristic,
     MinimumBelow,
-    OptBBAI,
     Poisson,
     Problem,
     Statements,
@@ -42,10 +37,12 @@ from roundwise import (
     create_study,
     final_answer,
 )
+from roundwise.policies import OptBBAI
 from roundwise.report import report_of
 from roundwise.report.export import BROWSERS
 from roundwise.report.terminal import arm_table, claim_table, file_table, round_table
 from roundwise.report.wording import odds, per_cent
+from roundwise.thresholds import KaufmannKoolenPairwise, KaufmannKoolenSum, Lemma32ByCounts, LogLogHeuristic
 from test_study import ARMS, QUESTIONS, World, finished
 
 ODD = ('<b>"x"&', "a|b", "`c`*d*", "[e](http://f) \\g", "\N{SNOWMAN}", "x" * 60)

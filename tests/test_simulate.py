@@ -18,30 +18,24 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
-    KaufmannKoolenPairwise,
-    KaufmannKoolenSum,
     Largest,
-    Lemma32,
-    Lemma32ByCounts,
-    LogLogHeuristic,
     MinimumBelow,
-    OptBBAI,
-    RandomGaps,
-    Replay,
     RoundRobin,
     Statements,
     TopK,
     TrackAndStop,
-    TriBBAI,
     Wager,
     simulate,
 )
+from roundwise.environments import RandomGaps, Replay
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.simulation import run as lockstep
 from roundwise.simulation.summary import error_upper_bound
 from roundwise.theory import paper
 from roundwise.theory.figures import paper as figures
 from roundwise.theory.figures.canvas import new_panels
+from roundwise.thresholds import KaufmannKoolenPairwise, KaufmannKoolenSum, Lemma32, Lemma32ByCounts, LogLogHeuristic
 
 PAPER = GaussianArms(RandomGaps())
 

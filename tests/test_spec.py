@@ -18,26 +18,23 @@ from roundwise import (
     Gaussian,
     HeteroscedasticGaussian,
     InputError,
-    KaufmannKoolenPairwise,
     Largest,
-    Lemma32ByCounts,
     Linear,
     MinimumBelow,
-    OptBBAI,
     Poisson,
     RoundRobin,
     Statements,
     SubGaussian,
     TopK,
     TrackAndStop,
-    TriBBAI,
     UnknownVariance,
     Wager,
 )
 from roundwise.model.spec import from_spec, to_spec
 from roundwise.noise import NOISES
-from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, TopTwo
+from roundwise.policies import LUCB, POLICIES, Agarwal, BatchRacing, OptBBAI, TopTwo, TriBBAI
 from roundwise.questions import QUESTIONS
+from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32ByCounts
 
 
 def through_json(spec):

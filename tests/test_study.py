@@ -20,17 +20,13 @@ from roundwise import (
     Gaussian,
     InputError,
     Largest,
-    Lemma32ByCounts,
-    LogLogHeuristic,
     MinimumBelow,
-    OptBBAI,
     Poisson,
     RoundRobin,
     Statements,
     SubGaussian,
     TopK,
     TrackAndStop,
-    TriBBAI,
     UnknownVariance,
     Wager,
     advance,
@@ -39,6 +35,7 @@ from roundwise import (
     final_answer,
     load_study,
 )
+from roundwise.policies import OptBBAI, TriBBAI
 from roundwise.policies.limited import Limited
 from roundwise.report.headline import answer_by_name
 from roundwise.rules.eprocess.rule import EProcessRule
@@ -47,6 +44,7 @@ from roundwise.store.log import Head, extended
 from roundwise.study import replayed
 from roundwise.study.audit import verified
 from roundwise.study.state import apply
+from roundwise.thresholds import Lemma32ByCounts, LogLogHeuristic
 
 ARMS = ("a", "b", "c", "d")
 
@@ -114,7 +112,7 @@ def plain_trial(settings, batches):
     for batch in batches:
         trial = advance(problem, policy, trial, batch)
         plans.append(trial.plan.pulls)
-    return plans, settings.question.plain(final_answer(problem, policy, trial)) if trial.done else None
+    return plans, settings.question.answer_to_json(final_answer(problem, policy, trial)) if trial.done else None
 
 
 def same_as_a_plain_trial(study):

@@ -16,8 +16,9 @@ import pytest
 
 import roundwise.cli.output
 import roundwise.cli.sweep
-from roundwise import PET, BestArm, DataError, GaussianArms, RandomGaps, TopK, simulate
+from roundwise import PET, BestArm, DataError, GaussianArms, TopK, simulate
 from roundwise.cli import main
+from roundwise.environments import RandomGaps
 from roundwise.simulation.sweep import folder_of_cells, is_finished, read_grid, relabel, run_cells, summary_row
 from roundwise.theory.figures.sweep import draw, sweep_figure
 

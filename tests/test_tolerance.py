@@ -11,8 +11,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
-from roundwise import PET, BestArm, GaussianArms, Problem, RandomGaps, RoundRobin, TrackAndStop, simulate
+from roundwise import PET, BestArm, GaussianArms, Problem, RoundRobin, TrackAndStop, simulate
 from roundwise.cli import complexity as _complexity_command  # noqa: F401 - registers the command
+from roundwise.environments import RandomGaps
 from roundwise.errors import InputError
 from roundwise.model.batch import Batch, BatchPlan, Record, Trial
 from roundwise.rules import GLR

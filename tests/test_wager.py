@@ -26,14 +26,10 @@ from roundwise import (
     Gaussian,
     GaussianArms,
     InputError,
-    KaufmannKoolenPairwise,
     Largest,
-    Lemma32,
     MinimumBelow,
     Poisson,
     Problem,
-    RandomGaps,
-    Replay,
     RoundRobin,
     Statements,
     SubGaussian,
@@ -44,6 +40,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import tree_map, tree_take
+from roundwise.environments import RandomGaps, Replay
 from roundwise.model.batch import Batch, BatchPlan, Parts, ValueTable, join_parts, stack_parts
 from roundwise.model.batch import split_counts as cut_counts
 from roundwise.model.estimates import signal_share
@@ -53,6 +50,7 @@ from roundwise.questions.base import pairs
 from roundwise.questions.lower_bounds import sample_lower_bound
 from roundwise.rules.eprocess.bet_sizes import slopes
 from roundwise.rules.eprocess.rule import EProcessRule, eprocess_for
+from roundwise.thresholds import KaufmannKoolenPairwise, Lemma32
 
 # ---------------------------------------------------------------------------------------------- worlds and a driver
 

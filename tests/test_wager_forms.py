@@ -12,7 +12,6 @@ from roundwise import (
     Gaussian,
     Largest,
     Poisson,
-    PoissonArms,
     Problem,
     Statements,
     SubGaussian,
@@ -21,6 +20,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.arrays import tree_map
+from roundwise.environments import PoissonArms
 from roundwise.model.batch import Batch
 from roundwise.model.trial import advance, begin
 from roundwise.noise import student

@@ -18,7 +18,6 @@ from roundwise import (
     Binary,
     Bounded,
     Gaussian,
-    KaufmannKoolenPairwise,
     MinimumBelow,
     Problem,
     SubGaussian,
@@ -30,6 +29,7 @@ from roundwise import (
 from roundwise.model.batch import Batch, join_parts
 from roundwise.model.trial import advance, begin, final_answer
 from roundwise.rules.eprocess.rule import EProcessRule
+from roundwise.thresholds import KaufmannKoolenPairwise
 from test_wager import (
     SIGMA_1,
     a_piece_rejected,

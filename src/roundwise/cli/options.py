@@ -24,7 +24,7 @@ from roundwise.noise import (
     UnknownVariance,
 )
 from roundwise.questions import QUESTIONS, Claims, Linear, Question, Statements
-from roundwise.questions.claim_lines import SCALES, Scale
+from roundwise.questions.claims import SCALES, Scale
 from roundwise.simulation.tables import read_features, read_forms
 
 FORMS = {"statements": ("above", "levels"), "largest": ("plus", "offsets")}  # column of the --file, and what it sets

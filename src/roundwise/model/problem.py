@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats
 from roundwise.errors import InputError
 from roundwise.noise import Gaussian, Noise
-from roundwise.questions import Complexity, Question, besides, uneven
+from roundwise.questions import Complexity, Question
 from roundwise.questions.base import Answer
-from roundwise.questions.besides import check_range
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,16 @@ class Problem:
     noise: Noise = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.question, Question):
+            raise InputError(
+                f"A '{type(self.question).__name__}' is no question: derive its class from roundwise.Question."
+            )
         check_delta(self.delta)
         if not float(self.arms).is_integer():
             raise InputError(f"`arms` is {self.arms}, but must be a whole number.")
         self.question.check(self.arms)
         self.noise.check_arms(self.arms)
-        check_range(self.question, *self.noise.mean_range)
+        self.question.check_range(*self.noise.mean_range)
 
     @property
     def sigma(self) -> float:
@@ -52,23 +55,23 @@ class Problem:
 
     def verdict(self, counts: Floats, means: Floats) -> Answer:
         """The answer that the evidence is for."""
-        return besides.verdict(self.question, self.weighed(counts), means)
+        return self.question.verdict(self.weighed(counts), means)
 
     def fitted(self, counts: Floats, means: Floats) -> Floats:
         """What is known of the means, from those of the arms."""
-        return besides.fitted(self.question, self.weighed(counts), means)
+        return self.question.fit_means(self.weighed(counts), means)
 
     def complexity(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Complexity:
         """T* and w*, or with a radius their worst case over the ball."""
         if self.noise.arm_sigmas is None:
             return self.question.complexity(means, radius, self.sigma)
-        return uneven.complexity(self.question, means, radius, self.noise.arm_sigmas)
+        return self.question.complexity_with_sigmas(means, radius, self.noise.arm_sigmas)
 
     def floor(self, means: ArrayLike, radius: ArrayLike = 0.0) -> Floats:
         """A cheap lower bound on it."""
         if self.noise.arm_sigmas is None:
             return self.question.floor(means, radius, self.sigma)
-        return uneven.floor(self.question, means, radius, self.noise.arm_sigmas)
+        return self.question.floor_with_sigmas(means, radius, self.noise.arm_sigmas)
 
     @property
     def goal(self) -> float:

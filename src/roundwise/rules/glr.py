@@ -34,6 +34,10 @@ class GLR(StoppingRule[None]):
         _ = problem.sigma
         self.threshold.at(problem, problem.arms)
 
+    def sizing_threshold(self) -> Threshold:
+        """Its own."""
+        return self.threshold
+
     def stops(self, problem: Problem, trial: Trial) -> Bools:
         """Whether the evidence exceeds the threshold, where the policy asks for a test."""
         record = trial.record
@@ -63,7 +67,7 @@ class GLR(StoppingRule[None]):
         question, record = problem.question, trial.record
         evidence = float(problem.evidence(record.counts, record.means))
         bar = float(self.threshold.value(problem, record.counts))
-        answer = question.words(self.answer(problem, trial), names)
+        answer = question.answer_text(self.answer(problem, trial), names)
         return [ClaimStatus(f"{answer}, against every other answer", evidence, bar, evidence > bar)]
 
     def bounds(self, problem: Problem, record: Record, batches: Sequence[Batch], kept: None = None) -> Bounds:

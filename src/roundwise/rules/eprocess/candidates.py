@@ -16,7 +16,6 @@ from roundwise.model.estimates import Estimates, FormEstimate, form_values, form
 from roundwise.model.problem import Problem
 from roundwise.noise.bets import is_pair
 from roundwise.questions.base import Answer, Halfspaces, quiet
-from roundwise.questions.besides import piece_words
 from roundwise.rules.base import ClaimStatus, GapToLeader, Interval, LinearForm
 from roundwise.rules.eprocess.base import EProcess, RequiredPulls, reached_goal
 from roundwise.rules.eprocess.bounds import BetHistory, agreed
@@ -194,7 +193,7 @@ class CandidateEProcess(EProcess):
                 each, float(gain), problem.goal, bool(lost), about=LinearForm(tuple(arms), tuple(factors), offset)
             )
             for each, gain, lost, (arms, factors, offset) in zip(
-                piece_words(problem.question, answer, names), gains, won.lost[number], forms, strict=True
+                problem.question.halfspace_texts(answer, names), gains, won.lost[number], forms, strict=True
             )
         ]
 
