@@ -43,6 +43,7 @@ def told(study, seed=1):
     return batches
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", [None, (2, 1, 1, 1, 1)], ids=["own split", "fixed split"])
 def test_a_study_is_the_trial_of_its_batches(storage, split):
     pytest.importorskip("pandas")

@@ -161,6 +161,7 @@ def test_sums_of_other_laws_are_not_dealt() -> None:
     assert partition_sums(Bounded(0, 1).draw_part_totals, np.array([12.0]), np.array([1.0]), 1, 1, 4) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", [BestArm(), TopK(1), Above(0.33)], ids=lambda each: each.name)
 def test_forty_seeds_give_one_verdict(question) -> None:
     """1200 rows of each of two arms, 30.3 and 36.8 %, just not enough: the evidence hardly hangs on the seed."""

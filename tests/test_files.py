@@ -127,6 +127,7 @@ def test_numbers_that_are_not_understood(tell, cells, message):
         tell(table(*(f"placebo,{cell}" for cell in cells)), Gaussian(1.0))
 
 
+@pytest.mark.long
 def test_nothing_of_a_file_moves_the_cursor(tell):
     """Escapes, changes of direction and ten million letters stay in the file."""
     evil = "\x1b]0;x\x07\u202e" + "A" * 10_000_000

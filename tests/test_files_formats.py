@@ -164,6 +164,7 @@ class TestWorkbooks:
         tracemalloc.stop()
         assert most < 10e6
 
+    @pytest.mark.long
     def test_a_bomb(self, tmp_path):
         book(tmp_path / "r.xlsx", TOP + "<row>" + '<c r="A2"><v>1</v></c>' * 1_000_000 + "</row>")
         with pytest.raises(DataError, match="columns"):

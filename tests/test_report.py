@@ -235,6 +235,7 @@ class TestForms:
         assert all(cell.data_type != "f" for sheet in book for row in sheet.iter_rows() for cell in row)
         assert [row[0].value for row in book["arms"].iter_rows(min_row=2)] == ["plain", "@sum", "-x", "+cmd", "=1+1"]
 
+    @pytest.mark.long
     @pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="needs Chromium, Chrome or Edge")
     def test_pdf(self, odd):
         found = odd.pdf()
@@ -257,6 +258,7 @@ class TestForms:
                 pipes(report.markdown())
                 assert report.headline == "Not decided yet. No results yet"
 
+    @pytest.mark.long
     def test_many_arms(self, study):
         names = [f"arm {i}" for i in range(1500)]
         live = study(arms=names, noise=Binary())
@@ -316,6 +318,7 @@ class TestTheFirstLine:
 class TestControl:
     """Differences from the control: bounds that agree with what is shown."""
 
+    @pytest.mark.long
     @pytest.mark.parametrize("noise", [Gaussian(1.0), Binary()], ids=["gaussian", "binary"])
     def test_bounds_agree_with_the_decision(self, study, noise):
         margin = 0.05
@@ -369,6 +372,7 @@ def stops(question, claims):
 
 
 class TestTheEvidenceIsTheStoppingRule:
+    @pytest.mark.long
     @pytest.mark.parametrize(("question", "means", "answer"), QUESTIONS, ids=lambda each: getattr(each, "name", None))
     @pytest.mark.parametrize("seed", [1, 2])
     def test_along_whole_studies(self, study, question, means, answer, seed):
@@ -444,6 +448,7 @@ def test_the_plot_marks_the_level(study):
 
 
 class TestIntervals:
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "noise", [Gaussian(1.0), Binary(), Bounded(-1, 3), UnknownVariance()], ids=lambda each: type(each).__name__
     )
@@ -500,6 +505,7 @@ class TestIntervals:
         assert all(claim.shown for claim in report.claim_rows)
         assert "all_rejected" in report.guarantee.codes
 
+    @pytest.mark.long
     def test_hold_at_all_times(self, study):
         """Five studies of four arms with many looks; of 20 intervals at delta 0.05 rarely one ever misses its mean."""
         missed = 0

@@ -457,6 +457,7 @@ values = st.floats(-1e6, 1e6, allow_nan=False) | st.integers(-5, 5).map(float)
 some_rows = st.lists(st.tuples(st.sampled_from(ARMS), values), min_size=1, max_size=40)
 
 
+@pytest.mark.long
 @law
 @given(some_rows, st.sampled_from([",", ";", "\t"]), st.sampled_from(["\n", "\r\n"]), st.data())
 def test_any_dialect_reads_back_the_same_bits(tmp_path, table, delimiter, end, data):
@@ -483,6 +484,7 @@ def test_any_dialect_reads_back_the_same_bits(tmp_path, table, delimiter, end, d
     _round_trip(found)
 
 
+@pytest.mark.long
 @law
 @given(some_rows, st.integers(20, 300), st.booleans())
 def test_fast_and_slow_reading_give_the_same_bits_in_blocks_of_any_size(tmp_path, table, block, blanks):
@@ -538,6 +540,7 @@ def test_a_damaged_payload(tell):
         Results.from_payload({})
 
 
+@pytest.mark.long
 @settings(deadline=None, derandomize=True, max_examples=400, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_contents_raise_anything_but_a_data_error(tmp_path, data):
@@ -583,6 +586,7 @@ def _by_csv(body, form):
     return list(totals.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["xlsx", "parquet"])
 def test_damaged_books(tmp_path, suffix):
     path = tmp_path / f"r.{suffix}"
@@ -653,6 +657,7 @@ def test_tables_of_values(tell):
 # --- size
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_arms(tell):
     arms = [f"item {i}" for i in range(100_000)]
     rng = np.random.default_rng(0)
@@ -693,6 +698,7 @@ print(json.dumps([found.counts.tolist(), found.totals.tolist(), (after - before)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("megabytes", [5, pytest.param(200, marks=pytest.mark.slow)])
 def test_large_files_are_read_in_little_memory(tmp_path, megabytes):
     counts, totals = _large(tmp_path / "large.csv", megabytes)
