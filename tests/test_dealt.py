@@ -199,6 +199,6 @@ def test_sums_of_exactly_normal_results_are_dealt_in_a_study_and_of_others_not()
     assert spread == pytest.approx(0.5 * np.sqrt(35 * 45 / 80), rel=0.15)  # of 80 rows, 35 are in the first part
     assert not exact[0].notes
     assert batch_of(bounded_).parts is None
-    assert "only teaches" in bounded_[0].notes[0]
+    assert bounded_[0].notes[0].code == "teaches_only"
     with pytest.raises(DataError, match="deviation"):
         Results.from_payload({**exact[0].payload(), "law": None})

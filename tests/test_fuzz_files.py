@@ -71,7 +71,7 @@ def check(kind, seed, folder):
     assert json.dumps(back.payload()) == written
     batch = batch_of([back])
     assert batch.counts.sum() + (0 if found.missing is None else found.missing.sum()) > 0
-    assert all(note.isprintable() for note in found.notes)
+    assert all(str(note).isprintable() for note in found.notes)
     if batch.parts is not None:
         assert (batch.parts.counts <= batch.counts[:, None]).all()
     return True
