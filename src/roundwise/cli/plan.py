@@ -16,7 +16,7 @@ from roundwise.cli.output import check_output, console_width, print_json, say, w
 from roundwise.cli.study.common import ColumnNames, Storage
 from roundwise.cli.study.new import arm_list
 from roundwise.errors import InputError
-from roundwise.model.spec import from_spec, quantity
+from roundwise.model.spec import from_spec, parse_quantity
 
 if TYPE_CHECKING:
     from roundwise.planning import StudyPlan
@@ -126,7 +126,7 @@ def plan(
             batch_cost=batch_cost,
             batch_days=batch_days,
             missing=missing,
-            deviation=None if deviation is None else quantity(deviation, "--deviation"),
+            deviation=None if deviation is None else parse_quantity(deviation, "--deviation"),
             shared=SHARED if shared is None else shared,
             power=power,
             runs=runs,

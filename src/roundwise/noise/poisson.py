@@ -31,7 +31,7 @@ from roundwise.noise.parts import (
     product_factor,
 )
 from roundwise.questions.base import Halfspaces, quiet
-from roundwise.solvers.families import Family, PoissonFamily, countable
+from roundwise.solvers.families import Family, PoissonFamily, check_countable
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Poisson(Noise):
     def draw_part_totals(self, rng: np.random.Generator, counts: Floats, totals: Floats, partitions: int) -> Floats:
         """Draw how many events fall in each part, in proportion to its exposure: multinomial."""
         shape = (counts.shape[1], partitions, *counts.shape[3:])
-        events, left = np.broadcast_to(countable(totals), shape).astype(np.int64), sum_rows(counts)
+        events, left = np.broadcast_to(check_countable(totals), shape).astype(np.int64), sum_rows(counts)
         found = np.empty((counts.shape[0], *shape))
         for part, time in enumerate(counts):
             drawn = rng.binomial(events, np.clip(time / np.maximum(left, 1e-300), 0.0, 1.0))

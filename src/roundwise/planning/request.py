@@ -13,7 +13,7 @@ from roundwise.errors import DataError, InputError
 from roundwise.formats.small_table import read_rows
 from roundwise.ingest.columns import NAMELESS, Columns
 from roundwise.model.problem import Problem
-from roundwise.model.spec import quantity
+from roundwise.model.spec import parse_quantity
 from roundwise.noise import Noise
 from roundwise.planning.items import SHARED, AlikeItems
 from roundwise.planning.quantities import Costs, amount
@@ -91,7 +91,7 @@ def scenarios(path: Path, names: Sequence[str]) -> tuple[Expected, ...]:
     found = []
     for number, row in enumerate(rows, 1):
         try:
-            means = tuple(quantity(row.numeral(name), name) for name in names)
+            means = tuple(parse_quantity(row.numeral(name), name) for name in names)
         except InputError as error:
             raise DataError(f"{row.where}: {error}") from None
         found.append(Expected(label=f"scenario {number}" if label is None else row.text(label), means=means))
