@@ -347,7 +347,7 @@ def test_every_question_is_answered_live(tmp_path, question, answer, graded):
                 break
             report = study.tell(rows_of(rng, "abc", asked.pulls, start, graded))
             start += int(max(asked.pulls))
-            assert (study.state.asked[0].batch.pairs.table is not None) == graded
+            assert (study.state.rounds[0].batch.pairs.table is not None) == graded
         assert report.status == "decided"
         assert report.guarantee.status != "void"
         assert answer is None or report.answer == answer

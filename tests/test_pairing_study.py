@@ -102,7 +102,7 @@ def test_an_item_is_known_however_its_number_is_written(tmp_path):
             (tmp_path / f"{number}.csv").write_text(text)
         each.tell(tmp_path / "0.csv")
         each.tell(tmp_path / "1.csv")
-        files = each.state.asked[0].files
+        files = each.state.rounds[0].files
         assert [sorted(file.lots.items.tolist()) for file in files[:1]] == [sorted(files[1].lots.items.tolist())]
         with pytest.raises(RoundwiseError, match="brings nothing new"):
             each.tell(tmp_path / "2.csv")

@@ -172,7 +172,7 @@ def replan(state: State, *, runs: int = AGAIN, seed: int = 1, costs: Costs | Non
 
 def missing_so_far(state: State) -> float:
     """The share of results that were asked for in rounds that are over, and did not come back."""
-    over = [each for each in state.asked if each.counted]
+    over = [each for each in state.rounds if each.counted]
     asked = sum(float(each.pulls.sum()) for each in over)
     return min(sum(each.missing for each in over) / asked, MOST_MISSING) if asked else 0.0
 

@@ -11,7 +11,7 @@ import typer
 from roundwise.cli import STUDIES, app, grouped
 from roundwise.cli.options import Json
 from roundwise.cli.output import ASKED, check_output, print_json, print_table, recorded, say, write_file
-from roundwise.cli.study.common import FileWords, Name, Storage, show, whole
+from roundwise.cli.study.common import FileWords, Name, Storage, end_with_report, show
 
 
 @app.command(rich_help_panel=STUDIES)
@@ -77,8 +77,7 @@ def tell(
     from roundwise.study import load_study
 
     with load_study(name, storage) as study:
-        found = study.tell(*(files or []), round_over=round_over, **said.words)
         told = ", ".join(str(each) for each in files or [])
-        recorded(f"{told or 'that the rest will not come'} is recorded")
-        report = whole(study, found)
+        end_with_report(study, f"{told or 'that the rest will not come'} is recorded")
+        report = study.tell(*(files or []), round_over=round_over, **said.words)
     show(report.plain() if as_json else None, (f"Recorded {told}.\n" if told else "") + report.text())
