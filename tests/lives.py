@@ -46,7 +46,7 @@ class Life:
         self.folder, self.storage = Path(folder), storage or f"sqlite:///{folder}/studies.db"
         self.name, self.number, self.script = "s", 0, []
         self.rows, self.gaps, self.late, self.base = {}, set(), set(), {}
-        self.gone, self.noted = set(), set()
+        self.gone, self.noted, self.doubted = set(), set(), False
         self.shown, self.answer = set(), None
         self.anew = False  # whether all may have been counted anew since the last look
 
@@ -76,7 +76,7 @@ class Life:
         self.noise = NAMES.get(settings.noise.name, "--sigma 0.5")
         self.question, self.keys = settings.question.name, "none"
         self.means = dict.fromkeys("abcdefgh", 0.4)
-        self.noted |= set() if report.guarantee == "kept" else {""}
+        self.doubted |= not report.guarantee.kept
         for arm in report.arm_rows:
             waiting = arm.waiting * (arm.waiting_mean or 0)
             self.base[arm.name] = (arm.results + arm.waiting, arm.results * (arm.mean or 0) + waiting)
@@ -179,7 +179,7 @@ class Life:
             self.gone = self.gone | {arm} if verb == "drop" else self.gone - {arm}
             self.anew = True
             if unrelated and before.settings.question.name != "claims":
-                self.noted.add("nothing to do with any result")
+                self.noted.add("arm_dropped" if verb == "drop" else "arm_added")
 
     def amend(self):
         """A file is withdrawn, or corrected."""
@@ -197,13 +197,13 @@ class Life:
             if by:
                 self.rows[by] = rows
             self.anew = True
-            self.noted.add("correction" if by else "withdrawal")
+            self.noted.add("amended")
 
     def over(self):
         """The rest of a round does not come."""
         asked = self.looked(lambda study: study.state.outstanding)
         if self.does("tell s --round-over nobody", lambda study: study.close_round("nobody")):
-            self.noted |= {"missing of round"} if asked.missing else set()
+            self.noted |= {"short_rounds"} if asked.missing else set()
 
     def end(self):
         """It ends, and mostly goes on."""

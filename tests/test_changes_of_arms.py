@@ -15,6 +15,7 @@ from roundwise import (
     TopK,
     Wager,
 )
+from roundwise.messages import Condition
 from roundwise.policies import PET, TrackAndStop
 from roundwise.questions import Claims
 from roundwise.rules.eprocess import best_arm
@@ -38,7 +39,7 @@ class TestDropping:
         won = study.state.trial.kept.won
         np.testing.assert_array_equal(won.gains, np.minimum(before.gains[:2], before.gains[2]))
         assert study.state.settings.arms == ("a", "b")
-        assert report.guarantee == "kept"
+        assert report.guarantee.status == "kept"
         same_when_read_again(study)
         for _ in range(20):
             report = rates(study, a=0.2, b=0.8)
@@ -90,7 +91,7 @@ class TestDropping:
                 arms = len(each.state.settings.arms)
                 each.tell({key: values[:arms] for key, values in told.items()}, round_over="enough")
         report = study.drop("c", "the supplier closed", unrelated=True)
-        assert "that c was left out for a reason that has nothing to do with any result" in report.guarantee
+        assert Condition("arm_dropped", arm="c") in report.guarantee.conditions
         assert study.state.trial.kept.won.gains.any()
         assert study.state.trial.kept.won.gains.tolist() == other.state.trial.kept.won.gains.tolist()
         assert study.state.trial.plan.pulls.tolist() == other.state.trial.plan.pulls.tolist()
@@ -102,7 +103,7 @@ class TestDropping:
         rates(study, placebo=0.3, low=0.4, high=0.6)
         gains = study.state.trial.kept.gains.tolist()
         assert "its claims stay open as they are" in study.effect("drop", arm="low", why="x")
-        assert study.drop("low", "side effects").guarantee == "kept"
+        assert study.drop("low", "side effects").guarantee.status == "kept"
         assert study.state.trial.kept.gains.tolist() == gains
         asked = study.ask()
         assert (asked.pulls.sum(), asked.pulls[1]) == (60, 0)
@@ -118,7 +119,7 @@ class TestDropping:
         rates(study, placebo=0.3, low=0.4, high=0.6)
         gains = study.state.trial.kept.gains
         assert "starts with the least that any open claim has" in study.effect("add", arm="middle", why="x")
-        assert study.add("middle", "it looks promising").guarantee == "kept"
+        assert study.add("middle", "it looks promising").guarantee.status == "kept"
         kept = study.state.trial.kept
         assert kept.gains.tolist() == [*gains.tolist(), min(0.0, float(gains.min()))]
         asked = study.ask()
@@ -143,8 +144,8 @@ class TestDropping:
         if isinstance(policy, Wager):
             study.ask()
             study.tell(sums(a=(30, 12), b=(30, 20), c=(30, 9)))
-            assert "left out for a reason" in study.drop("c", "sold out", unrelated=True).guarantee
-            assert "d was added for a reason" in study.add("d", unrelated=True).guarantee
+            assert "arm_dropped" in study.drop("c", "sold out", unrelated=True).guarantee.codes
+            assert Condition("arm_added", arm="d") in study.add("d", unrelated=True).guarantee.conditions
             same_when_read_again(study)
 
     def test_what_cannot_be_dropped(self, make):
@@ -184,7 +185,7 @@ class TestAdding:
         won = study.state.trial.kept.won
         assert won.gains.tolist() == [*before.gains, before.gains.min()]
         assert won.lost.tolist() == [*before.lost, False]
-        assert (report.guarantee, study.ask().pulls[3] > 0) == ("kept", True)
+        assert (report.guarantee.status, study.ask().pulls[3] > 0) == ("kept", True)
         same_when_read_again(study)
         for _ in range(30):
             report = rates(study, a=0.3, b=0.5, c=0.1, d=0.9)
@@ -219,7 +220,7 @@ class TestAdding:
         assert [each.arms for each in state.asked] == [("a", "b", "c"), ("a", "b", "c", "d"), ("b", "c", "d")]
         counts = state.trial.record.counts
         report = study.amend(digest, sums(a=(30, 15), b=(30, 20), c=(29, 9)), "miscounted")
-        assert "the correction of" in report.guarantee
+        assert "amended" in report.guarantee.codes
         after = study.state
         assert after.settings.arms == ("b", "c", "d")
         assert after.trial.record.counts.tolist() == [counts[0], counts[1] - 1, counts[2]]

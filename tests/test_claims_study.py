@@ -68,7 +68,7 @@ def test_a_study_is_the_trial_of_its_batches(storage, split):
         assert row["estimate"] == pytest.approx(claim.estimate)
     assert report.headline.startswith("Shown: ")
     assert "300mg (+" in report.headline
-    assert report.guarantee == "kept"
+    assert report.guarantee.status == "kept"
 
 
 def test_a_claim_that_was_shown_stays_when_the_study_is_loaded_again(storage):

@@ -51,7 +51,7 @@ def told(study, rates=(0.4, 0.3, 0.55)):
 class TestStudies:
     def test_the_split_is_taught_and_the_purses_are_full(self, make):
         plain, taught = make("plain"), make("taught")
-        assert taught.import_past(PAST).guarantee == "kept"
+        assert taught.import_past(PAST).guarantee.status == "kept"
         kept = taught.state.trial.kept
         assert (kept.gains.tolist(), kept.shown.any(), kept.past.counts.tolist()) == ([0, 0], False, [0, 0, 0])
         assert kept.seen.counts.tolist() == [400] * 3

@@ -8,6 +8,7 @@ import pytest
 from filing import ARMS, WITH_IDS, reader, users
 from roundwise import BestArm, Binary, Bounded, DataError, Gaussian, create_study
 from roundwise.ingest import Earlier, Results, read_results
+from roundwise.messages import Danger
 from roundwise.serialization import packed_hashes, unpacked_hashes
 
 
@@ -192,15 +193,12 @@ class TestContradictions:
                 report = study.tell(rows((1, "a", 0), (2, "b", 0), (day, "a", 1)))
             report = study.tell(rows((9, "b", 1)), round_over="enough")
             for each in (report, study.report()):
-                assert each.guarantee == (
-                    "conditional on the assumption that what is missing of round 1 has nothing to do with its values; "
-                    "and that what was recorded of 1 id is right, although later files say otherwise"
-                )
-                assert any("say something else than what was recorded (ids: 1)" in note for note in each.dangers)
+                assert each.guarantee.codes == ("short_rounds", "contradicted")
+                assert Danger("contradicted", ids=1) in each.dangers
             files = study.report().plain()["files"]
             assert [each["skipped"] for each in files] == [0, 2, 2, 0]
             assert files[1]["contradicts"]["lines"] == [1]
             assert files[0]["contradicts"] is None
             report = study.amend("monday.csv", tmp_path / "corrected.csv", "told before it was final")
-            assert "later files" not in report.guarantee
-            assert not any("something else" in note for note in study.report().dangers)
+            assert "contradicted" not in report.guarantee.codes
+            assert not any(each.code == "contradicted" for each in study.report().dangers)

@@ -172,7 +172,7 @@ class TestPython:
                     report = study.tell(told)
                 if report.status == "decided":
                     break
-            assert report.guarantee == "kept"
+            assert report.guarantee.status == "kept"
             assert not report.notes
 
     def test_one_result_at_a_time(self, tmp_path):

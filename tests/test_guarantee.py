@@ -26,6 +26,7 @@ from roundwise import (
     TriBBAI,
     create_study,
 )
+from roundwise.messages import Condition, Guarantee, Reason
 from roundwise.report import report_of
 from roundwise.rules.eprocess.above import AboveWealth as Sets
 from roundwise.rules.eprocess.candidates import CandidateWealth
@@ -69,36 +70,35 @@ class TestWhatHappened:
         live = study(arms=ARMS, noise=Gaussian(1.0), seed=None)
         report = finished(live, World(Gaussian(1.0), (0.0, 1.0, 0.2, 0.1)))
         assert report.status == "decided"
-        assert report.guarantee == "kept"
+        assert report.guarantee.status == "kept"
 
     def test_a_seed_that_was_chosen(self, study):
         """Only where the order of rows decides how they are dealt: not of sums, nor of 0 and 1."""
-        given, condition = {"noise": Gaussian(1.0)}, "conditional on the assumption that the order of the rows has"
+        given = {"noise": Gaussian(1.0)}
         rows = {"arm": AB * 30, "outcome": np.random.default_rng(1).normal(size=60)}
         for live, told, expected in (
-            (study(**given), rows, condition),
-            (study(**given, seed=None), rows, "kept"),
-            (study(**given), {"arm": AB, "count": [30, 30], "total": [3.0, 2.0]}, "kept"),
-            (study(), rows | {"outcome": [0, 1, 1] * 20}, "kept"),
+            (study(**given), rows, ("seed_chosen",)),
+            (study(**given, seed=None), rows, ()),
+            (study(**given), {"arm": AB, "count": [30, 30], "total": [3.0, 2.0]}, ()),
+            (study(), rows | {"outcome": [0, 1, 1] * 20}, ()),
         ):
             live.ask()
-            assert live.tell(told).guarantee.startswith(expected)
-            assert live.report().guarantee.startswith(expected)
+            assert live.tell(told).guarantee.codes == expected
+            assert live.report().guarantee.codes == expected
             assert verified(live.entries()).differences == ()
 
     @pytest.mark.parametrize("why", ["the server was down", "amended"])
     def test_a_batch_settled_short(self, study, why):
         """Also if the user's word for it is one that the record once used for something else."""
         report = settled(study(), why)
-        assert report.guarantee == (
-            "conditional on the assumption that what is missing of round 1 has nothing to do with its values"
-        )
-        assert any(f"Round 1 was closed early: 10 of 60 results never came ({why})" in each for each in report.warnings)
+        (short,) = report.guarantee.conditions
+        assert short == Condition("short_rounds", rounds=[{"round": 1, "missing": 10, "asked": 60, "why": why}], more=0)
+        assert any(f"round 1 (10 of 60 results missing: {why})" in each for each in report.warnings)
 
     def test_a_batch_settled_with_everything_there(self, study):
         live = study()
         live.ask()
-        assert live.tell(sums((30, 10), (30, 15)), round_over="that is all").guarantee == "kept"
+        assert live.tell(sums((30, 10), (30, 15)), round_over="that is all").guarantee.status == "kept"
 
     def test_results_beyond_what_was_asked_in_one_call(self, study):
         """Their number was decided before any result of the round was told."""
@@ -108,7 +108,7 @@ class TestWhatHappened:
         live.ask()
         live.tell(sums((200, 90), (0, 0)))
         left = int(live.state.outstanding.outstanding[1])
-        assert live.tell(sums((0, 0), (left, left // 2))).guarantee == "kept"
+        assert live.tell(sums((0, 0), (left, left // 2))).guarantee.status == "kept"
 
     @pytest.mark.parametrize("by_number", [False, True])
     def test_results_beyond_what_was_asked_after_a_look(self, study, by_number):
@@ -119,14 +119,10 @@ class TestWhatHappened:
             live.tell(sums((100, 40), (0, 0)))
         report = live.tell(sums((0, 0), (30, 20)))
         came, added = (89, 29) if by_number else (189, 129)
-        said = (
-            f"conditional on the assumption that the {added} results beyond what was asked for that were told after "
-            f"others of the same round (round 1: {came} came, 60 were asked for) were not added because of what those "
-            "showed"
-        )
-        assert report.guarantee == live.report().guarantee == live.report().plain()["guarantee"] == said
-        assert f"{added} results beyond what was asked for came after others" in report.text()
-        assert f"(round 1: {came} came, 60 were asked for)" in live.report().html()
+        assert report.guarantee == Guarantee((Condition("surplus", added=added, rounds=[1], came=came, asked=60),))
+        assert live.report().plain()["guarantee"] == report.guarantee.plain()
+        assert str(report.guarantee) in " ".join(report.text().split("\n"))
+        assert str(report.guarantee) in html.unescape(live.report().html())
         assert verified(live.entries()).differences == ()
 
     def test_the_papers_rule_does_not_mind_a_look(self, study):
@@ -134,21 +130,17 @@ class TestWhatHappened:
         asked = [int(each) for each in live.ask().pulls]
         live.tell(sums((asked[0] + 5, 10), (asked[1] - 1, 9)))
         live.tell(sums((70, 40), (0, 0)))
-        assert live.tell(sums((0, 0), (1, 1))).guarantee == "kept"
+        assert live.tell(sums((0, 0), (1, 1))).guarantee.status == "kept"
 
     def test_amendments_and_a_settled_batch_together(self, study):
         live = study()
         settled(live)
         first = live.state.asked[0].files[0].digest
         report = live.amend(first, sums((30, 11), (20, 15)), "miscounted")
-        assert report.guarantee == (
-            "conditional on the assumption that what is missing of round 1 has nothing to do with its values; and that "
-            "the correction of data frame in round 1 has nothing to do with what results showed"
-        )
-        said = "was closed early: 10 of 60 results never came (the server was down)"
-        assert any(said in each for each in report.warnings)
+        assert report.guarantee.codes == ("short_rounds", "amended")
         second = live.state.asked[0].files[0].digest
-        assert "the withdrawal of data frame in round 1" in live.amend(second, None, "not ours").guarantee
+        withdrawn = live.amend(second, None, "not ours").guarantee.conditions[-1]
+        assert withdrawn == Condition("amended", withdrawn=True, name="data frame", round=1, why="not ours")
 
     def test_a_complete_batch_that_was_amended_is_not_called_settled(self, study):
         live = study()
@@ -157,8 +149,7 @@ class TestWhatHappened:
         report = live.amend(live.state.asked[0].files[0].digest, None, "not ours")
         asked = live.state.asked[0]
         assert (asked.closed_early, asked.amended, asked.complete) == (None, True, True)
-        assert not any("was closed early" in each for each in report.warnings)
-        assert "what is missing" not in report.guarantee
+        assert "short_rounds" not in report.guarantee.codes
 
     def test_batches_that_do_not_agree(self, study):
         live = study(question=Above(0.5))
@@ -166,28 +157,24 @@ class TestWhatHappened:
         live.tell(sums((30, 16), (30, 15)))
         pulls = live.ask().pulls
         report = live.tell(sums((int(pulls[0]), int(pulls[0] // 12)), (int(pulls[1]), int(pulls[1] // 2))))
-        assert report.guarantee == "conditional on the assumption that the rounds differ from each other by chance"
+        assert report.guarantee.codes == ("rounds_differ",)
 
     def test_a_rule_without_a_proof(self, study):
         live = study(noise=Gaussian(1.0), policy=TrackAndStop(stopping=GLR(LogLogHeuristic())))
-        assert live.report().guarantee == "void because the threshold ln((1 + ln t)/delta) has no proof"
+        assert live.report().guarantee.codes == ("unproved_threshold",)
         live = study(policy=TrackAndStop(stopping=GLR(KaufmannKoolenSum())))
-        assert live.report().guarantee == "void because this threshold is proved for normal rewards with known sigma"
+        assert live.report().guarantee.codes == ("normal_only",)
 
     def test_rules_of_their_own(self, study):
-        assert study(policy=OptBBAI()).report().guarantee == (
-            "conditional on the assumption that the constants and the check step of opt-bbai are those of its proof "
-            "(they are recalled, not read in print)"
-        )
-        assert study(policy=OptBBAI(c=2.0)).report().guarantee.startswith("void because no proof is known of opt-bbai")
-        assert study(policy=TriBBAI()).report().guarantee.startswith("void because tri-bbai is correct as delta tends")
+        found = [study(policy=each).report().guarantee for each in (OptBBAI(), OptBBAI(c=2.0), TriBBAI())]
+        assert [each.status for each in found] == ["conditional", "void", "void"]
 
     def test_everything_that_voids_it_is_named_and_nothing_else(self, study):
         live = study(policy=TriBBAI())
         live.ask()
         report = live.tell({"arm": ["a"], "count": [1], "successes": [1]}, round_over="enough")
-        assert report.guarantee.startswith("void because tri-bbai is correct")
-        assert "missing" not in report.guarantee
+        assert [each.code for each in report.guarantee.reasons] == ["rule"]
+        assert "missing" not in str(report.guarantee)
 
 
 def with_won(state, won):
@@ -204,8 +191,8 @@ class TestEverythingRuledOut:
         assert not emptied(state)
         assert not emptied(with_won(state, lost._replace(lost=np.array([True, False]))))
         report = report_of(with_won(state, lost._replace(lost=np.array([True, True]))), intervals=False)
-        assert report.guarantee.startswith("void because all answers have been ruled out")
-        assert any(each.startswith("Every arm has been ruled out") for each in report.warnings)
+        assert report.guarantee.codes == ("all_rejected",)
+        assert [each.code for each in report.dangers] == ["all_rejected"]
 
     def test_any_above(self, study):
         state = study(question=AnyAbove(0.5)).state
@@ -215,8 +202,7 @@ class TestEverythingRuledOut:
         assert not emptied(with_won(state, won._replace(none_lost=np.array(True))))
         both = with_won(state, won._replace(arms_lost=every, none_lost=np.array(True)))
         report = report_of(both, intervals=False)
-        assert report.guarantee.startswith("void because all answers")
-        assert any(each.startswith("Every answer has been ruled out") for each in report.warnings)
+        assert report.guarantee.codes == ("all_rejected",)
 
     def test_above(self, study):
         """The set that lost least has lost: at delta 0.05 that is ln 20 = 3.0."""
@@ -260,17 +246,36 @@ class TestWhereItStands:
 
     def test_above_the_headline_of_every_report(self, report):
         stands = f"The guarantee is {report.guarantee}."
-        assert report.text().startswith(f"{stands}\nDanger: Round 1 was closed early: ")
+        assert report.text().startswith(f"{stands}\nDanger: {report.dangers[0]}\n")
         assert report.text().splitlines()[2].startswith("Not decided yet. ")
         markdown, page = report.markdown(), html.unescape(report.html())
         for form, headline in ((markdown, "**Not decided"), (page, '<div class="box headline open"><p><b>Not decided')):
             assert -1 < form.index(stands) < form.index(headline)
-        assert json.loads(report.json())["guarantee"] == report.guarantee
+        assert json.loads(report.json())["guarantee"] == report.guarantee.plain()
 
     def test_not_where_it_was_kept(self, study):
         report = study().report()
         assert "The guarantee is" not in report.text() + report.markdown() + report.html()
         assert report.text().startswith("Not decided yet. ")
+
+    def test_the_sentence(self, study, report):
+        assert report.sentence.endswith(f", provided that {report.guarantee.provided}.")
+        assert "at most 5 %, under the conditions above" in report.text()
+        void = study(policy=TriBBAI()).report()
+        assert "at most 5 %" not in void.text() + void.markdown() + void.html()
+        assert "an error probability of 5 % was aimed at, but is not guaranteed" in void.sentence
+        kept = study().report()
+        assert kept.sentence.endswith("is at most 5 % at any number of rounds, assuming that results are 0 or 1.")
+
+    def test_words(self):
+        assert str(Guarantee()) == "kept"
+        both = Guarantee.of([Condition("rule", text="x is y"), Reason("rule", text="u"), Reason("rule", text="v")])
+        assert str(both) == "void because u; and because v"
+        assert both.plain() == {
+            "status": "void",
+            "conditions": [{"code": "rule", "message": "x is y", "text": "x is y"}],
+            "reasons": [{"code": "rule", "message": each, "text": each} for each in "uv"],
+        }
 
 
 def test_arms_that_were_tried_on_the_same_items(tmp_path):
@@ -282,13 +287,13 @@ def test_arms_that_were_tried_on_the_same_items(tmp_path):
         items = np.concatenate([np.arange(each) for each in pulls])
         rows = {"arm": np.repeat(["a", "b"], pulls), "outcome": (items % 7 == 0) * 1, "item": items}
         live.tell(rows, columns=Columns(item="item"))
-        assert "on the same item have nothing to do with each other" in live.report().guarantee
+        assert "shared_items" in live.report().guarantee.codes
         live.ask()
-        assert "on the same item" in live.report().guarantee
+        assert "shared_items" in live.report().guarantee.codes
     with create_study(
         "t", question=BestArm(), arms=("a", "b"), noise=Binary(), storage=f"sqlite:///{tmp_path}/x.db", seed=1
     ) as live:
         rows["item"] = np.arange(len(items))  # an item each
         live.ask()
         live.tell(rows, columns=Columns(item="item"))
-        assert "item" not in live.report().guarantee
+        assert "shared_items" not in live.report().guarantee.codes

@@ -24,6 +24,7 @@ from roundwise import (
     simulate,
 )
 from roundwise.ingest import read_results
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Past
 from roundwise.model.spec import from_spec, to_spec
@@ -101,9 +102,9 @@ def test_a_model_of_ones_own_in_simulations(question):
 
 def test_what_may_be_assumed():
     assert doubt(Marks(4.0), Marks(4.0)) is None
-    assert doubt(Marks(4.0), WORLD.noise) == "no guarantee: what is assumed of the rewards is not true here"
+    assert doubt(Marks(4.0), WORLD.noise) == Reason("wrong_noise_model")
     assert doubt(TrueMarks(4.0), WORLD.noise) is None
-    assert doubt(TrueMarks(3.0), WORLD.noise) == "no guarantee: results leave the range assumed"
+    assert doubt(TrueMarks(3.0), WORLD.noise) == Reason("out_of_range")
     assert doubt(SubGaussian(2.0), Marks(4.0)) is doubt(Bounded(0.0, 5.0), Marks(4.0)) is None
     assert to_spec(Marks(4.0)) == {"name": "test_noise:Marks", "most": 4.0}
     assert from_spec("noise", to_spec(Marks(4.0))) == Marks(4.0)

@@ -398,7 +398,7 @@ class TestListAndLog:
         assert any("withdrawn: not ours" in each.what for each in found)
         plain = json.loads(shell(here, "log", "checkout", "--json").stdout)
         assert plain["entries"] == [each.plain() for each in found]
-        assert plain["guarantee"].startswith("conditional on the assumption that the withdrawal of ")
+        assert plain["guarantee"]["conditions"][0]["code"] == "amended"
         out = shell(here, "log", "checkout").stdout
         assert f"The record ends with {last}." in out
         assert "asked for 60 results" in out

@@ -118,7 +118,7 @@ BAD_THRESHOLDS = {
     Negative: "`value` is -0.69.* with 0 results of an arm, but must be a number above 0",
     LowAt: "`at` is .* for .* samples, of which `value` can be .*, but `at` must be the largest",
     OneNumber: r"`value` returns an array of shape \(\), but for arrays with runs before the arms it must be \(10,\)",
-    Doubtful: "`doubt` returns 'not sure', but it must return None, or a text that begins with 'no guarantee: '",
+    Doubtful: "`doubt` returns 'not sure', but it must return None, a `Reason` or a `Condition`",
 }
 
 

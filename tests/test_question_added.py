@@ -137,7 +137,7 @@ def test_it_has_a_live_study_and_a_report(policy):
             assert [claim.shown for claim in report.claim_rows] == [claim.margins > 0 for claim in report.claim_rows]
         assert all(arm.lower <= arm.mean <= arm.upper for arm in report.arm_rows)
     assert (report.status, report.answer, report.headline) == ("decided", ["b", "d"], "b is first and d second")
-    assert report.guarantee == "kept"
+    assert report.guarantee.status == "kept"
     if isinstance(policy, Wager):
         assert [claim.claim for claim in report.claim_rows] == ["b beats d", "d beats a", "d beats c"]
     assert "b is first and d second" in report.html()

@@ -115,12 +115,12 @@ class TestTheSplit:
         report = self.told(split, counts, round=2000)
         (danger,) = report.dangers
         expected = 500 if split else 667
-        assert danger.startswith("The results are split among the arms otherwise than was asked, as chance does once")
-        assert f"b has {counts[1]}, where {expected} were to be expected" in danger
+        found = tuple(danger.fields[each] for each in ("arm", "came", "expected"))
+        assert (danger.code, found) == ("sample_ratio_mismatch", ("b", counts[1], expected))
         for said in (report.text(), report.top()):  # above the headline, once
             assert said.startswith(f"Danger: {danger}\n{report.headline}.")
             assert said.count("Danger: ") == 1
-        assert report.guarantee == "kept"  # how many results there are of an arm has no part in it
+        assert report.guarantee.status == "kept"  # how many results there are of an arm has no part in it
 
     @pytest.mark.parametrize("split", ["2:1:1", None])
     def test_it_is_said_wherever_one_looks(self, split):
@@ -133,7 +133,7 @@ class TestTheSplit:
         with load_study("s") as study:
             counts = study.ask().pulls + np.array([-60, 120, -60])
             (danger,) = study.tell({"arm": ARMS, "count": counts.tolist(), "successes": (counts // 3).tolist()}).dangers
-            assert "b has " in danger
+            assert (danger.code, danger.fields["arm"]) == ("sample_ratio_mismatch", "b")
 
     @pytest.mark.parametrize("split", ["2:1:1", None])
     def test_that_is_chance(self, split):
@@ -157,8 +157,8 @@ class TestTheSplit:
         with create_study("s", question=BestArm(), arms=ARMS, noise=Binary(), split="equal", round=600) as study:
             study.ask()
             report = study.tell("x.csv", missing="lost")
-        assert [each for each in report.dangers if "split" in each] == []
-        assert any("differ in how many outcomes are missing" in each for each in report.dangers)
+        assert [each for each in report.dangers if each.code == "sample_ratio_mismatch"] == []
+        assert any(each.code == "missing_differ" for each in report.dangers)
 
 
 class TestNotes:

@@ -14,6 +14,7 @@ import numpy as np
 
 from roundwise.arrays import Array, Bools, Floats
 from roundwise.errors import InputError
+from roundwise.messages import Doubt
 from roundwise.model.batch import Batch, BatchPlan, Record, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values
 from roundwise.model.problem import Problem
@@ -116,11 +117,9 @@ def check_threshold(threshold: Threshold, problem: Problem) -> None:
 
 
 def check_doubt(what: str, doubt: object) -> None:
-    """It is None, or begins as doubts do."""
-    starts = ("no guarantee: ", "conditional on the assumption that ")
-    if not (doubt is None or (isinstance(doubt, str) and doubt.startswith(starts))):
-        allowed = " or ".join(f"'{each}'" for each in starts)
-        refuse(what, f"`doubt` returns {_shown(doubt)}", f"it must return None, or a text that begins with {allowed}")
+    """It is None, a reason or a condition."""
+    if not (doubt is None or isinstance(doubt, Doubt)):
+        refuse(what, f"`doubt` returns {_shown(doubt)}", "it must return None, a `Reason` or a `Condition`")
 
 
 # --- questions

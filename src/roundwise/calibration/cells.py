@@ -180,4 +180,4 @@ def _unclaimed(shape: Shape, law: Law, rule: Rule, problem: Problem) -> str | No
     if items_of(law.noise) is not None and shape.arms > MOST_OF_ITEMS:
         return f"Shared items are counted with up to {MOST_OF_ITEMS} arms only, for the time they take."
     doubt = rule.policy.stopping.doubt(problem)
-    return None if doubt is None else f"{doubt[:1].upper()}{doubt[1:]}."
+    return None if doubt is None else f"{doubt.caveat}."

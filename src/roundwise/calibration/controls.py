@@ -32,7 +32,7 @@ from roundwise.policies.limited import Limited
 from roundwise.questions import BestArm, Largest, MinimumBelow, Question, Statements, TopK
 from roundwise.rules import GLR, LogLogHeuristic
 from roundwise.simulation.environments import Environment, GaussianArms, Generator, PoissonArms
-from roundwise.study.guarantee import KEPT, guarantee_of
+from roundwise.study.guarantee import guarantee_of
 from roundwise.study.study import Study
 
 
@@ -198,7 +198,7 @@ class Unflagged:
         """Over all questions of it in turn."""
         shapes = self.lived.shapes
         states = (self.lived.state(shapes[int(rng.integers(len(shapes)))], rng)[1] for _ in range(runs))
-        return sum(str(guarantee_of(state)) == KEPT for state in states)
+        return sum(guarantee_of(state).kept for state in states)
 
 
 def _worst_lost(study: Study, rows: Rows, rng: Generator) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roundwise.arrays import Bools
+from roundwise.messages import Doubt, Reason
 from roundwise.model.batch import Batch, BatchPlan, Trial
 from roundwise.model.problem import Problem
 from roundwise.policies import (
@@ -78,9 +79,9 @@ class NaiveT(StoppingRule[Batch]):
         """The larger mean."""
         return problem.question.answer(trial.record.means)
 
-    def doubt(self, problem: Problem) -> str:
+    def doubt(self, problem: Problem) -> Doubt:
         """It is wrong."""
-        return "no guarantee: a t test repeated at every look"
+        return Reason("rule", text="a t test repeated at every look")
 
 
 def _glr(threshold: Threshold) -> tuple[Rule, ...]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past
 from roundwise.questions.base import Halfspaces
@@ -33,7 +34,7 @@ Steady = Callable[[Floats], Floats]  # offsets (P) -> log e-values, one for each
 
 OddsBet = Callable[[Batch, Halfspaces, Floats, Floats, float], Floats]  # batch, pieces, need, rho, eta -> log e (P)
 
-UNTRUE = "no guarantee: what is assumed of the rewards is not true here"
+UNTRUE = Reason("wrong_noise_model")
 
 
 class Outcome(NamedTuple):
@@ -124,9 +125,9 @@ class Noise(Protocol):
         """log e for each form exceeding its offset, made for a budget: `horizon` says what need and rho are. (P)"""
 
 
-def doubt(assumed: Noise, true: Noise) -> str | None:
+def doubt(assumed: Noise, true: Noise) -> Reason | None:
     """Why what is assumed does not follow from what is true, None if it does: in general, if it is the same."""
-    own: Callable[[Noise], str | None] = getattr(assumed, "doubt", lambda true: UNTRUE)
+    own: Callable[[Noise], Reason | None] = getattr(assumed, "doubt", lambda true: UNTRUE)
     return None if assumed == true else own(true)
 
 

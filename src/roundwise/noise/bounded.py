@@ -15,6 +15,7 @@ import numpy as np
 
 from roundwise.arrays import Bools, Floats, total, zeros
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.model.estimates import Estimates, FormEstimate, Past, arm_of
 from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, range_of_means
@@ -89,12 +90,12 @@ class Bounded:
         """The range."""
         return f"Every result lies between {self.low:g} and {self.high:g}."
 
-    def doubt(self, true: Noise) -> str | None:
+    def doubt(self, true: Noise) -> Reason | None:
         """True of every model whose results lie in the range."""
         low, high = range_of_means(true)
         if math.isinf(low) or math.isinf(high):
             return UNTRUE
-        return None if self.low <= low and high <= self.high else "no guarantee: results leave the range assumed"
+        return None if self.low <= low and high <= self.high else Reason("out_of_range")
 
     def variance(self, past: Past) -> Floats:
         """The variance within arms and batches, a few results of the largest variance added; from sums range^2/4."""

@@ -43,8 +43,6 @@ from roundwise.questions.base import Halfspaces
 
 ITEMS = "Arms are tried on the same items: results on one item may depend on each other, different items do not."
 
-DEPENDENT = "no guarantee: arms share items, and this rule needs results of different arms that are independent"
-
 
 def check_forms(pieces: Halfspaces) -> None:
     """Raise an InputError unless every piece is about one arm, or compares two."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, sum_rows
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
 from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady, known_sigma
@@ -66,12 +67,12 @@ class SubGaussian:
         """Tails."""
         return f"Results have tails no heavier than normal with standard deviation {self.sigma:g}."
 
-    def doubt(self, true: Noise) -> str | None:
+    def doubt(self, true: Noise) -> Reason | None:
         """True of every model with a sigma that is no larger."""
         sigma = known_sigma(true)
         if sigma is None:
             return UNTRUE
-        return None if self.sigma >= sigma else "no guarantee: the sigma assumed is below the true one"
+        return None if self.sigma >= sigma else Reason("sigma_too_small")
 
     def variance(self, past: Past) -> Floats:
         """The square of sigma."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Bools, Floats, log_sum_exp, total
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch
 from roundwise.model.estimates import Estimates, FormEstimate, Past, form_values, form_variances
 from roundwise.noise.base import UNTRUE, Needs, Noise, Outcome, Steady
@@ -50,7 +51,7 @@ class UnknownVariance:
             "With an unknown variance there is no sigma: use the policy 'wager', or say which sigma to use."
         )
 
-    def doubt(self, true: Noise) -> str | None:
+    def doubt(self, true: Noise) -> Reason | None:
         """True of normal rewards."""
         return None if true.outcome.normal else UNTRUE
 

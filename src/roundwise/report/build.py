@@ -12,6 +12,7 @@ from roundwise._version import __version__
 from roundwise.arrays import Plain
 from roundwise.errors import said
 from roundwise.ingest import Results
+from roundwise.messages import Guarantee
 from roundwise.questions.base import Wording
 from roundwise.questions.besides import asks, cells_of, control_of, level_of
 from roundwise.report.estimates import courses_of, measured
@@ -24,7 +25,7 @@ from roundwise.report.wording import clause, ends, rounds, share, units_of
 from roundwise.store import Entry
 from roundwise.store.log import stamp
 from roundwise.study.events import Asked
-from roundwise.study.guarantee import Guarantee, dangers_of, guarantee_of, notes_of, standing
+from roundwise.study.guarantee import dangers_of, guarantee_of, notes_of, standing
 from roundwise.study.spec import StudySpec
 from roundwise.study.state import State
 
@@ -148,9 +149,9 @@ def report_of(state: State, intervals: bool, entries: Sequence[Entry] = ()) -> R
         control=found.control,
         ends=ends(settings.delta, standing(state).bounds_match_decision),
         differences=ends(settings.delta, True),
-        dangers=tuple(dangers_of(state, bool(claims) and claims[0].arm is not None)),
+        dangers=tuple(dangers_of(state, guarantee)),
         notes=tuple(notes_of(state, [each.name for each in rows if each.widened])),
-        guarantee=str(guarantee),
+        guarantee=guarantee,
         sentence=_sentence(state, found, guarantee),
         next=_next(state, verdict),
         reproduce=f"roundwise export {name} --out record.jsonl\n"

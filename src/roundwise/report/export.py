@@ -115,7 +115,9 @@ def plain_of(report: Contents) -> Plain:
     files = zip(records(FILE_COLUMNS, file_records(report)), report.files, strict=True)
     return {
         "roundwise": report.version,
-        **named("study", "question", "asks", "status", "answer", "headline", "guarantee", "delta", "assumed"),
+        **named("study", "question", "asks", "status", "answer", "headline"),
+        "guarantee": report.guarantee.plain(),
+        **named("delta", "assumed"),
         "after_decision": report.late,
         **named("results", "waiting", "budget", "rounds", "still_to_come"),
         "arms": records(tuple(ARM_COLUMNS), arm_records(report)),
@@ -124,7 +126,7 @@ def plain_of(report: Contents) -> Plain:
         "files": [record | {"contradicts": each.contradicts} for record, each in files],
         "bounds": report.ends,
         **named("level", "control"),
-        "dangers": list(report.dangers),
+        "dangers": [each.plain() for each in report.dangers],
         "notes": list(report.notes),
         **named("sentence", "forecast", "next", "reproduce", "policy", "created", "changed", "waiting_since"),
         "by": list(report.by),
@@ -180,13 +182,13 @@ def workbook_of(report: Contents) -> bytes:
     book.properties.title = visible(report.study)
     sheet = book.active
     sheet.title = "summary"
-    summary: Records = [("guarantee", report.guarantee), ("headline", report.headline), ("question", report.asks)]
+    summary: Records = [("guarantee", str(report.guarantee)), ("headline", report.headline), ("question", report.asks)]
     summary += [("study", report.study), ("status", report.status), ("error probability", report.delta)]
     summary += [("results", report.results), ("budget", report.budget), ("rounds", report.rounds)]
     summary += [("forecast", report.forecast)] if report.forecast is not None else []
     summary += [("assumed", report.assumed), ("bounds of means", report.ends), ("started", report.created)]
     summary += [("last change", report.changed), ("by", ", ".join(report.by)), ("for a paper", report.sentence)]
-    summary += [("danger", each) for each in report.dangers] + [("note", each) for each in report.notes]
+    summary += [("danger", str(each)) for each in report.dangers] + [("note", each) for each in report.notes]
     summary += [("record ends with", report.digest), ("roundwise", report.version)]
     _fill(sheet, ("", report.study), summary)
     for name, (columns, records) in TABLES.items():
@@ -228,7 +230,7 @@ def markdown_of(report: Contents) -> str:
     """The report as Markdown."""
     lines = ["<!-- roundwise report -->", f"# {escaped(report.study)}", ""]
     lines += [line for each in danger_of(report) for line in (f"> **{escaped(each)}**", "")]
-    lines += [line for each in report.dangers for line in (f"> {escaped(each)}", "")]
+    lines += [line for each in report.dangers for line in (f"> {escaped(str(each))}", "")]
     lines += [f"**{escaped(sentence(report.headline))}**", "", escaped(report.sentence), ""]
     lines += [f"- {name}: {escaped(value)}" for name, value in facts_of(report)]
     lines += ["", "## Arms", "", *pipes(arm_table(report)), ""]

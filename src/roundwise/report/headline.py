@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from roundwise.messages import GuaranteeStatus
 from roundwise.questions import Question
 from roundwise.questions.besides import answer_names, cells_of, level_of, levels_of, tolerance_of
 from roundwise.report.model import Arm, Contents, Shown
 from roundwise.report.wording import TINY, Units, count, few, share
-from roundwise.study.guarantee import CONDITIONAL, KEPT
 
 
 class Findings(NamedTuple):
@@ -247,9 +247,9 @@ def _known(report: Contents) -> list[str]:
 def _sure(report: Contents) -> list[str]:
     often = in_a_hundred(report.delta)
     said = f"Of many studies like this one at most {often} say something wrong, however often one looks."
-    if report.guarantee == KEPT:
+    if report.guarantee.kept:
         return [said]
-    if report.guarantee.startswith(CONDITIONAL):
+    if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
         return [f"{said} This holds only if what stands in the red box is true."]
     return ["There is no guarantee: the red box says why. Treat what it shows as a hint."]
 
@@ -266,7 +266,7 @@ def _do(report: Contents) -> list[str]:
 
 def under_the_headline(report: Contents) -> str:
     """A sentence under the headline: how sure the shortlist, or the answer, is."""
-    if report.guarantee.startswith("void"):
+    if report.guarantee.status is GuaranteeStatus.VOID:
         return ""
     sure = share(1 - report.delta)
     if report.status == "decided":

@@ -30,7 +30,7 @@ class ReportView:
 
     def __init__(self, report: Contents) -> None:
         self.report = report
-        self.dangers = [*danger_of(report), *report.dangers]
+        self.dangers = [*danger_of(report), *map(str, report.dangers)]
         self.headline, self.under = sentence(report.headline), under_the_headline(report)
         self.kind = {"decided": "decided", "closed": "closed"}.get(report.status, "open")  # the headline's color
         self.extent, self.meaning, self.facts = extent_of(report), meaning(report), facts_of(report)

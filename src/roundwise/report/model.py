@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from roundwise.arrays import Plain
 from roundwise.errors import visible
+from roundwise.messages import Danger, Guarantee
 from roundwise.report.wording import Units, several
 from roundwise.store.log import Entry, stamp
 
@@ -141,9 +142,9 @@ class Contents:
     control: str | None
     ends: str  # what bounds of means are, with their probability, where they are shown
     differences: str  # the same of differences from the control
-    dangers: tuple[str, ...]  # to the guarantee
+    dangers: tuple[Danger, ...]  # to the guarantee
     notes: tuple[str, ...]  # to know
-    guarantee: str  # "kept", "conditional on the assumption that ..." or "void because ..."
+    guarantee: Guarantee
     sentence: str  # for a protocol or a paper
     next: str
     forecast: str | None = None  # what is still to come, where somebody looked ahead: "about 1 to 3 more rounds"
@@ -160,7 +161,7 @@ class Contents:
     @property
     def warnings(self) -> list[str]:
         """Dangers and notes."""
-        return [*self.dangers, *self.notes]
+        return [*map(str, self.dangers), *self.notes]
 
     @cached_property
     def ranked(self) -> tuple[Arm, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from roundwise.errors import visible
+from roundwise.messages import GuaranteeStatus
 from roundwise.report.claim_table import MOST, Table, at_least, claim_table
 from roundwise.report.model import Arm, Contents
 from roundwise.report.wording import (
@@ -25,7 +26,6 @@ from roundwise.report.wording import (
     several,
     share,
 )
-from roundwise.study.guarantee import CONDITIONAL, KEPT
 
 
 def arm_table(report: Contents, most: int = MOST) -> Table:
@@ -191,7 +191,7 @@ def top_of(report: Contents) -> list[str]:
 
 def danger_of(report: Contents) -> list[str]:
     """What became of the guarantee, as a sentence, unless it was kept."""
-    return [] if report.guarantee == KEPT else [f"The guarantee is {report.guarantee}."]
+    return [] if report.guarantee.kept else [f"The guarantee is {report.guarantee}."]
 
 
 def extent_of(report: Contents) -> str:
@@ -208,9 +208,9 @@ def extent_of(report: Contents) -> str:
 
 def promise_of(report: Contents) -> str:
     """How likely an error is."""
-    if report.guarantee == KEPT:
+    if report.guarantee.kept:
         return f"wrong with probability at most {share(report.delta)}"
-    if report.guarantee.startswith(CONDITIONAL):
+    if report.guarantee.status is GuaranteeStatus.CONDITIONAL:
         return f"wrong with probability at most {share(report.delta)}, under the conditions above"
     return f"an error of {share(report.delta)} was aimed at, without a guarantee"
 

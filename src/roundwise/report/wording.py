@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from roundwise.messages import count as count
+from roundwise.messages import few as few
+from roundwise.messages import several as several
 from roundwise.noise import Noise
 
 Side = Literal["near", "down", "up"]  # how to round: bounds are rounded away from what they bound
@@ -118,22 +121,6 @@ def rounded(value: float, decimals: int, side: Side) -> float:
     return whole / 10.0**decimals
 
 
-def count(value: float) -> str:
-    """A number of things: 12 345."""
-    if not math.isfinite(value):
-        return "\N{INFINITY}" if value > 0 else "?"
-    return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
-
-
-def rarity(chance: float) -> str:
-    """In how many cases chance does something once, as a number of them.
-
-    >>> rarity(0.0123), rarity(1e-9)
-    ('81', 'more than a million')
-    """
-    return "more than a million" if chance < 1e-6 else count(1 / chance)
-
-
 def odds(log: float) -> str:
     """Evidence as odds.
 
@@ -162,17 +149,6 @@ def share(probability: float) -> str:
     return f"{100 * probability:.6g} %"
 
 
-def few(names: Sequence[str], most: int = 8, last: str = "and") -> str:
-    """Names in a row.
-
-    >>> few(["a"]), few(["a", "b"], last="or"), few(["a", "b", "c"]), few(list("abcdefghijk"), 3)
-    ('a', 'a or b', 'a, b and c', 'a, b, c and 8 more')
-    """
-    if len(names) > most:
-        return f"{', '.join(names[:most])} and {count(len(names) - most)} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else "none"
-
-
 def sentence(text: str) -> str:
     """With a capital and a full stop; a name at its start stays as it is written."""
     return text if text.endswith((".", "?", "!")) else text + "."
@@ -181,15 +157,6 @@ def sentence(text: str) -> str:
 def capital(text: str) -> str:
     """With a capital."""
     return text[:1].upper() + text[1:]
-
-
-def several(number: float, what: str) -> str:
-    """How many there are of something: 1 round, 2 rounds.
-
-    >>> several(1, "result"), several(2500, "result")
-    ('1 result', '2\\xa0500 results')
-    """
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
 def rounds(number: int) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, NamedTuple
 import numpy as np
 
 from roundwise.arrays import Bools, Floats
+from roundwise.messages import Doubt
 from roundwise.model.batch import Batch, BatchPlan, Kept, Record, Trial
 from roundwise.model.estimates import Past
 from roundwise.model.problem import Problem
@@ -124,10 +125,11 @@ class StoppingRule(ABC, Generic[Kept]):
         """Return the answer to give when it stops."""
 
     @abstractmethod
-    def doubt(self, problem: Problem) -> str | None:
-        """Say what stands between the rule and a guarantee, or return None.
+    def doubt(self, problem: Problem) -> Doubt | None:
+        """Return what stands between the rule and a guarantee, or None.
 
-        Either "no guarantee: " and why, or "conditional on the assumption that " and what must be true.
+        Either a `Reason` that there is none, or a `Condition` under which there is one; `Reason("rule", text=...)` and
+        `Condition("rule", text=...)` have a text of your own.
         """
 
     def broken(self, problem: Problem, trial: Trial[Any, Kept]) -> Bools:

@@ -9,10 +9,10 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.errors import RoundwiseError
+from roundwise.messages import Condition, Doubt, Reason
 from roundwise.model.batch import Batch, BatchPlan, Declaration, Trial
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of
-from roundwise.noise.crossed import DEPENDENT
 from roundwise.questions.base import Answer
 from roundwise.rules.base import StoppingRule
 
@@ -62,15 +62,15 @@ class Declared(StoppingRule[PlanFollowed]):
         """The one that is declared."""
         return _declaration(trial.plan).answer
 
-    def doubt(self, problem: Problem) -> str | None:
-        """What stands between the rule and a guarantee, if anything."""
+    def doubt(self, problem: Problem) -> Doubt | None:
+        """Return what stands between the rule and a guarantee, if anything."""
         if items_of(problem.noise) is not None:
-            return DEPENDENT
+            return Reason("shared_items")
         if self.caveat is not None:
-            return f"no guarantee: {self.caveat}"
+            return Reason("rule", text=self.caveat)
         if self.proof is None:
-            return "no guarantee: the policy stops by a rule of its own, for which no proof is stated"
-        return None if self.condition is None else f"conditional on the assumption that {self.condition}"
+            return Reason("unproved_rule")
+        return None if self.condition is None else Condition("rule", text=self.condition)
 
 
 def _declaration(plan: BatchPlan) -> Declaration:

@@ -9,10 +9,10 @@ import numpy as np
 
 from roundwise.arrays import Bools
 from roundwise.errors import InputError
+from roundwise.messages import Doubt, Reason
 from roundwise.model.batch import Batch, Record, Trial
 from roundwise.model.problem import Problem
 from roundwise.noise import items_of
-from roundwise.noise.crossed import DEPENDENT
 from roundwise.questions.base import Answer
 from roundwise.rules.base import Bounds, ClaimStatus, StoppingRule, threshold_interval
 from roundwise.rules.thresholds import Lemma32, Lemma32ByCounts, Threshold
@@ -55,9 +55,9 @@ class GLR(StoppingRule[None]):
         """The answer that the evidence is for."""
         return problem.verdict(trial.record.counts, trial.record.means)
 
-    def doubt(self, problem: Problem) -> str | None:
+    def doubt(self, problem: Problem) -> Doubt | None:
         """What the threshold says of itself; arms that share items are not what it is proved for."""
-        return self.threshold.doubt(problem) if items_of(problem.noise) is None else DEPENDENT
+        return self.threshold.doubt(problem) if items_of(problem.noise) is None else Reason("shared_items")
 
     def claims(self, problem: Problem, trial: Trial, names: Sequence[str]) -> list[ClaimStatus]:
         """One: the evidence for the answer against the threshold."""

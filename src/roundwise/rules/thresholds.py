@@ -2,7 +2,7 @@
 
 A threshold gives `value(problem, counts): (K)->()`, which never falls as counts grow, and `at(problem, samples)`,
 a bound on it for any allocation of so many samples with at least one for each arm (PET sizes its batches with it).
-`doubt(problem)` says in words what stands between it and a guarantee, or None. One that is `joint` bounds the
+`doubt(problem)` returns what stands between it and a guarantee, or None. One that is `joint` bounds the
 deviations of all arms together, so also that of one: reports have bounds of means from it.
 
 Arms without results count as pulled once: they add nothing to the deviation that a threshold bounds.
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from roundwise.arrays import Floats, total
 from roundwise.errors import InputError
+from roundwise.messages import Doubt, Reason
 from roundwise.model.problem import Problem
 from roundwise.questions.besides import features_of
 from roundwise.solvers.design import basis
@@ -40,8 +41,8 @@ class Threshold(Protocol):
     def at(self, problem: Problem, samples: float) -> float:
         """The largest value after so many samples, however they were spread over arms that all have some."""
 
-    def doubt(self, problem: Problem) -> str | None:
-        """Why there is no guarantee, or None if there is one."""
+    def doubt(self, problem: Problem) -> Doubt | None:
+        """Return what stands between the threshold and a guarantee, or None."""
 
     def __hash__(self) -> int: ...
 
@@ -114,7 +115,7 @@ class KaufmannKoolenPairwise:
         """The same: it depends on the counts through their sum only."""
         return float(self._at(problem, max(samples, problem.arms)))
 
-    def doubt(self, problem: Problem) -> str | None:
+    def doubt(self, problem: Problem) -> Doubt | None:
         """It is proved for Gaussian rewards."""
         return _gaussian_only(problem)
 
@@ -146,7 +147,7 @@ class KaufmannKoolenSum:
         each = max(samples / problem.arms, 1.0)
         return self._start(problem) + 2 * problem.arms * math.log(4 + math.log(each))
 
-    def doubt(self, problem: Problem) -> str | None:
+    def doubt(self, problem: Problem) -> Doubt | None:
         """It is proved for Gaussian rewards."""
         return _gaussian_only(problem)
 
@@ -215,9 +216,9 @@ class LogLogHeuristic:
         """The same."""
         return math.log((1 + math.log(max(samples, 1.0))) / problem.delta)
 
-    def doubt(self, problem: Problem) -> str:
+    def doubt(self, problem: Problem) -> Doubt:
         """There is no proof of it."""
-        return "no guarantee: the threshold ln((1 + ln t)/delta) has no proof"
+        return Reason("unproved_threshold", threshold="ln((1 + ln t)/delta)")
 
 
 THRESHOLDS: dict[str, Threshold] = {
@@ -269,7 +270,5 @@ def _concentrated(problem: Problem, spread: Floats) -> Floats:
     return arms / 2 * wbar(start + spread)
 
 
-def _gaussian_only(problem: Problem) -> str | None:
-    if problem.noise.outcome.normal:
-        return None
-    return "no guarantee: this threshold is proved for normal rewards with known sigma"
+def _gaussian_only(problem: Problem) -> Doubt | None:
+    return None if problem.noise.outcome.normal else Reason("normal_only")

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from roundwise.arrays import Floats, sum_rows, zeros
 from roundwise.contract import is_own, refuse
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import FIRST_PARTS, Batch, BatchPlan, Parts, join_parts, split_counts
 from roundwise.model.problem import Problem
 from roundwise.noise import Binary, Gaussian, Needs, Noise, Poisson, doubt, family_of, items_of, known_sigma
@@ -331,9 +332,9 @@ def _off(rows: Floats, totals: Floats, centre: Floats | float) -> Floats:
     return off
 
 
-def mismatch(assumed: Noise, environment: Environment) -> str | None:
+def mismatch(assumed: Noise, environment: Environment) -> Reason | None:
     """Why what is assumed is not true of the environment, or None if it is."""
-    own: str | None = getattr(environment, "doubt", None)
+    own: Reason | None = getattr(environment, "doubt", None)
     return doubt(assumed, environment.noise) if own is None else own
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from roundwise.arrays import Floats, zeros
 from roundwise.errors import InputError
+from roundwise.messages import Reason
 from roundwise.model.batch import Batch, ValueTable
 from roundwise.noise import Binary, Bounded, Needs, Noise
 from roundwise.simulation.environments import Generator, World
@@ -52,9 +53,9 @@ class Replay:
         return Bounded(float(self.outcomes.min()), float(self.outcomes.max()))
 
     @property
-    def doubt(self) -> str | None:
+    def doubt(self) -> Reason | None:
         """Why no noise model holds of it, or None."""
-        return None if self.replacement else "no guarantee: drawn without replacement, results depend on each other"
+        return None if self.replacement else Reason("without_replacement")
 
     def world(self, rng: Generator, runs: int) -> World:
         """The true means; without replacement also all outcomes that are left."""

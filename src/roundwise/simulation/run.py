@@ -234,7 +234,7 @@ def _together(lot: Sequence[Job]) -> list[Runs]:
             lower_bound=bound[start:end],
             counts=None if counts is None else counts[start:end],
             watched={key: column[start:end] for key, column in seen.items()},
-            doubt=doubt,
+            doubt=None if doubt is None else doubt.caveat,
             bound_for=bound_for,
             true_shown=None if shown is None else shown[start:end],
         )

@@ -16,12 +16,12 @@ import numpy as np
 from roundwise._version import RULES
 from roundwise.arrays import Floats, Plain
 from roundwise.errors import DataError, InputError, RoundwiseError, said
+from roundwise.messages import Guarantee, Reason
 from roundwise.model.batch import Record
 from roundwise.serialization import Unreadable, unpack, unpack_array
 from roundwise.store import Entry, Listing, check, open_store, read_log, write_log
 from roundwise.study.api import load_study
 from roundwise.study.fold import evidence
-from roundwise.study.guarantee import VOID
 from roundwise.study.state import WRONG, State, apply, replayed
 from roundwise.study.study import Study, overview
 
@@ -205,8 +205,8 @@ def list_studies(storage: str | None = None) -> list[Plain]:
                 try:
                     about = overview(replayed(store.recent(each.name)))
                 except RoundwiseError as error:
-                    why = f"{VOID}the record cannot be replayed: {error}"
-                    about = {**UNKNOWN, "state": "damaged", "by": "?", "guarantee": why}
+                    guarantee = Guarantee.of([Reason("unreadable", error=str(error))]).plain()
+                    about = {**UNKNOWN, "state": "damaged", "by": "?", "guarantee": guarantee}
             dates = {"created": str(each.created), "changed": str(each.changed)}
             rows.append({"name": each.name, **dates, "entries": each.entries, **about})
     return rows

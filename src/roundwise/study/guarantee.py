@@ -1,160 +1,131 @@
-"""Whether the promise of a study stands, after everything that happened in it: this is its only home.
-
-"kept"; "conditional on the assumption that ..." with everything that must be true and cannot be seen in the record; or
-"void because ..." with every reason. What is assumed of the noise is said beside it, and is not a condition here. What
-endangers it, and what else should be known, are sentences of a report, each once.
-"""
+"""Whether the guarantee of a study stands after everything that happened in it, and what else readers should know."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from roundwise.errors import said as said_where
 from roundwise.errors import visible
-from roundwise.formats.messages import quoted, spoken
-from roundwise.ingest import Repeats
+from roundwise.messages import Condition, Danger, Doubt, Guarantee, Reason
 from roundwise.noise import items_of
 from roundwise.noise.refutation import FALSE_ALARM
 from roundwise.questions.besides import one_by_one
-from roundwise.report.wording import capital, count, day, few, rarity, sentence, several
+from roundwise.report.wording import count, day, few, sentence, several
 from roundwise.rules.base import TrialStatus
 from roundwise.study.diagnostics import SURPRISING, Disagreement, Splits, differs, missing_differs, split_differs
-from roundwise.study.fold import Surplus, kind_of, with_split
+from roundwise.study.fold import kind_of, with_split
 from roundwise.study.state import State
 
-KEPT = "kept"
-CONDITIONAL = "conditional on the assumption that "
-VOID = "void because "
-NONE = "no guarantee: "  # how rules say it
 MOST_REMARKS = 20  # the last ones, word by word
 
 
-@dataclass(frozen=True)
-class Guarantee:
-    """What must be true for the guarantee to hold, beside what is assumed of the noise, and what voids it."""
-
-    conditions: tuple[str, ...] = ()  # each to be read after "that"
-    reasons: tuple[str, ...] = ()  # each to be read after "because"
-
-    def __str__(self) -> str:
-        """As it stands in JSON.
-
-        >>> str(Guarantee(("a holds", "b holds")))
-        'conditional on the assumption that a holds; and that b holds'
-        >>> str(Guarantee(("a holds",), ("c failed",)))
-        'void because c failed'
-        """
-        if self.reasons:
-            return VOID + "; and because ".join(self.reasons)
-        return CONDITIONAL + self.provided if self.conditions else KEPT
-
-    @property
-    def provided(self) -> str:
-        """All conditions, to be read after "that"."""
-        return "; and that ".join(self.conditions)
-
-
-def guarantee_mark(guarantee: str) -> str:
-    """What became of a guarantee in one word for a list, nothing if it was kept.
-
-    >>> guarantee_mark("kept"), guarantee_mark("conditional on the assumption that a holds"), guarantee_mark("void")
-    ('', 'conditional', 'void')
-    """
-    return "" if guarantee == KEPT else "conditional" if guarantee.startswith(CONDITIONAL) else "void"
-
-
 def guarantee_of(state: State) -> Guarantee:
-    """What became of the guarantee of a study."""
-    doubt = state.settings.policy.stopping.doubt(state.settings.problem)
-    reasons = [] if doubt is None or doubt.startswith(CONDITIONAL) else [doubt.removeprefix(NONE)]
+    """Return what became of the guarantee of a study."""
+    return Guarantee.of(list(_doubts(state)))
+
+
+def _doubts(state: State) -> Iterator[Doubt]:
+    """Everything that stands between a study and its guarantee."""
+    settings = state.settings
+    if (doubt := settings.policy.stopping.doubt(settings.problem)) is not None:
+        yield doubt
     if state.decided is not None and not state.trial.done:
-        reasons.append("the answer that was recorded does not follow from what was counted")
+        yield Reason("answer_not_reproduced")
     if standing(state).all_rejected:
-        reasons.append(
-            "all answers have been ruled out, which happens with at most the error probability if what is assumed "
-            "holds, so it can hardly hold"
-        )
-    refuted = refutation_of(state)
-    if refuted is not None:
-        reasons.append(f"the results refute what is assumed of them: {refuted}")
-    conditions = [] if doubt is None or not doubt.startswith(CONDITIONAL) else [doubt.removeprefix(CONDITIONAL)]
-    conditions += missing(state)
+        yield Reason("all_rejected")
+    if (refuted := refutation_of(state)) is not None:
+        yield refuted
+    if state.short:
+        keys = ("missing", "asked", "why")
+        short = [{"round": each["batch"], **{key: each[key] for key in keys}} for each in state.short]
+        yield Condition("short_rounds", rounds=short, more=state.so_far.more_short)
+    if lost := sum(state.lost.values()):
+        yield Condition("missing_outcomes", number=int(lost))
     for entry in state.amendments:
-        what = "withdrawal" if entry["withdrawn"] else "correction"
-        conditions.append(
-            f"the {what} of {entry['name']} in round {entry['batch']} has nothing to do with what results showed"
-        )
+        about = {"name": entry["name"], "round": entry["batch"], "why": entry["why"]}
+        yield Condition("amended", withdrawn=bool(entry["withdrawn"]), **about)
     if state.contradicted:
-        ids = "1 id" if state.contradicted == 1 else f"{state.contradicted} ids"
-        conditions.append(f"what was recorded of {ids} is right, although later files say otherwise")
+        yield Condition("contradicted", ids=state.contradicted)
     for change in state.changes:
         if change.unrelated:
-            what = "left out" if change.kind == "dropped" else "added"
-            conditions.append(f"{change.arm} was {what} for a reason that has nothing to do with any result")
+            yield Condition(f"arm_{change.kind}", arm=change.arm)
     if state.so_far.refolded:
-        conditions.append("the rules by which earlier rounds were counted anew were not chosen because of them")
-    if state.shares_items and items_of(state.settings.noise) is None:
-        conditions.append("results of different arms on the same item have nothing to do with each other")
-    conditions += [_repeats(each) for each in state.repeats]
-    if surplus := _surplus(state):
-        conditions.append(
-            f"the {count(surplus.added)} results beyond what was asked for that were told after others of the same "
-            f"round ({_where(surplus)}) were not added because of what those showed"
-        )
-    if state.settings.seed_given and state.deals_rows:
-        conditions.append(
-            "the order of the rows has nothing to do with their values, because the seed that deals them into parts "
-            "was chosen, not drawn"
-        )
-    if disagreeing(state) is not None:
-        conditions.append("the rounds differ from each other by chance")
+        yield Condition("recounted")
+    if state.shares_items and items_of(settings.noise) is None:
+        yield Condition("shared_items")
+    for each in state.repeats:
+        about = {"repeated": each.repeated, "values": each.values, "exact": each.exact, "several_arms": each.several}
+        yield Condition("repeated_ids", column=each.title, **about)
+    # A bet on a round needs numbers of results that are unrelated to their values. The paper's thresholds hold after
+    # every single result, however the next is chosen.
+    if (surplus := state.surplus).added and settings.policy.stopping.any_time:
+        rounds = list(surplus.batches)
+        yield Condition("surplus", added=surplus.added, rounds=rounds, came=surplus.came, asked=surplus.asked)
+    if settings.seed_given and state.deals_rows:
+        yield Condition("seed_chosen")
+    if (found := disagreeing(state)) is not None:
+        about = {"arm": settings.arms[found.arm], "round": found.batch, "chance": found.chance}
+        yield Condition("rounds_differ", shifts=standing(state).compares, **about)
     if refuted is None and not means_hold(state):
-        conditions.append("what moved between rounds moved all arms alike")
-    return Guarantee(tuple(conditions), tuple(reasons))
+        yield Condition("arms_moved")
 
 
-def _repeats(found: Repeats) -> str:
-    """What must be true of rows that share an identifier, to be read after "that"."""
-    about = "" if found.exact else "about "
-    arms = f", {count(found.several)} of them in several arms" if found.several else ""
-    return (
-        f"rows with the same {quoted(found.title)} are independent of each other ({about}{count(found.repeated)} of "
-        f"{count(found.values)} values have several rows{arms})"
-    )
-
-
-def _surplus(state: State) -> Surplus | None:
-    """Results that may have been added after looking; None without any, and where the rule does not mind.
-
-    A bet on a round needs numbers of results that have nothing to do with their values. The paper's thresholds hold
-    after every single result, however the next is chosen.
-    """
-    found = state.surplus
-    return found if found.added and state.settings.policy.stopping.any_time else None
-
-
-def _where(surplus: Surplus) -> str:
-    """Of which rounds, with the numbers."""
-    numbers = few([str(each) for each in surplus.batches])
-    rounds = "round" if len(surplus.batches) == 1 else "rounds"
-    return f"{rounds} {numbers}: {count(surplus.came)} came, {count(surplus.asked)} were asked for"
-
-
-def refutation_of(state: State) -> str | None:
-    """How the results refute what is assumed of them (Proposition 29), as a clause; None if they do not.
+def refutation_of(state: State) -> Reason | None:
+    """Return how the results refute the noise model (Proposition 29); None if they do not.
 
     Batches that lie apart do not where the decision compares arms within batches and all arms moved together.
     """
     held = None if state.so_far.agreement is None else state.so_far.agreement.held
     if held is None:
         return None
-    found = ["they vary more than sigma allows"] if held.spreading else []
-    if held.moving is not None and not moved_together(state):
-        found.append(f"no single mean of each arm fits all rounds, {state.settings.arms[held.moving]} least of all")
-    return ", and ".join(found) or None
+    moving = None if held.moving is None or moved_together(state) else state.settings.arms[held.moving]
+    if not held.spreading and moving is None:
+        return None
+    return Reason("refuted", spreading=bool(held.spreading), moving=moving, false_alarm=FALSE_ALARM)
+
+
+def dangers_of(state: State, guarantee: Guarantee) -> list[Danger]:
+    """Return what endangers the guarantee of a study."""
+    doubts = map(Danger.of, (*guarantee.conditions, *guarantee.reasons))
+    return [each for each in (*doubts, _missing_differ(state), _sample_ratio_mismatch(state)) if each is not None]
+
+
+def _missing_differ(state: State) -> Danger | None:
+    if not any(state.lost.values()):
+        return None
+    missing = np.array([float(state.lost.get(name, 0)) for name in state.settings.arms])
+    chance = missing_differs(state.record.counts, missing)
+    if chance >= SURPRISING:
+        return None
+    shares = missing / np.maximum(state.record.counts + missing, 1.0)
+    return Danger("missing_differ", arm=state.settings.arms[int(shares.argmax())], chance=chance)
+
+
+def _sample_ratio_mismatch(state: State) -> Danger | None:
+    """Only where a round is a number of results, so that their split is left to chance."""
+    settings = state.settings
+    if not settings.by_number or state.changes:
+        return None
+    lost = np.array([float(state.so_far.lost.get(name, 0)) for name in settings.arms])
+    came = state.trial.record.counts + lost
+    if settings.split is not None:
+        wanted = np.array(settings.split)
+        chance = split_differs(wanted, came)
+    else:
+        splits = state.so_far.splits
+        if splits is None:  # in the record of an earlier version; only where all rounds are at hand
+            splits = Splits()
+            for asked in [] if state.whole is not None else state.recent:
+                splits = with_split(splits, asked) if asked.counted else splits
+        wanted, chance = np.array(splits.asked), splits.chance
+    if chance >= SURPRISING:
+        return None
+    expected = came.sum() * wanted / wanted.sum()
+    off = (came - expected) / np.sqrt(np.maximum(expected, 1.0))
+    arm = int(np.abs(off).argmax())
+    numbers = {"came": int(came[arm]), "expected": round(float(expected[arm]))}
+    return Danger("sample_ratio_mismatch", arm=settings.arms[arm], chance=chance, **numbers)
 
 
 def bounds_hold(state: State) -> bool:
@@ -166,25 +137,6 @@ def means_hold(state: State) -> bool:
     """Whether intervals of means may be shown: not either where no single means fit all rounds."""
     kept = state.so_far.agreement
     return kept is None or kept.held is None or kept.held.moving is None
-
-
-def missing(state: State) -> list[str]:
-    """What must be true of results that never came."""
-    short, more = [str(each["batch"]) for each in state.short], state.so_far.more_short
-    found = []
-    if short:
-        which = short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
-        which += f" and {more} more" if more else ""
-        rounds = "round" if len(short) == 1 else "rounds"
-        found.append(f"what is missing of {rounds} {which} has nothing to do with its values")
-    lost = sum(state.lost.values())
-    if lost:
-        found.append(
-            f"the reasons why {lost} outcomes are missing have nothing to do with what they would have been"
-            if lost > 1
-            else "the reason why 1 outcome is missing has nothing to do with what it would have been"
-        )
-    return found
 
 
 def disagreeing(state: State) -> Disagreement | None:
@@ -202,114 +154,6 @@ def disagreement_of(state: State, shifts: bool) -> Disagreement | None:
 def standing(state: State) -> TrialStatus:
     """What else the rule has to say of it."""
     return state.settings.policy.stopping.standing(state.settings.problem, state.trial)
-
-
-def dangers_of(state: State, arms_out: bool) -> list[str]:
-    """What endangers the guarantee; `arms_out` if it is arms that are ruled out, not answers."""
-    said = []
-    rule = state.settings.policy.stopping
-    doubt = rule.doubt(state.settings.problem)
-    if doubt is not None:
-        said.append(sentence(capital(doubt)))
-    for each in state.amendments:
-        what = "withdrawn" if each["withdrawn"] else "corrected"
-        said.append(
-            f"{each['name']} of round {each['batch']} was {what}: {each['why']}. The guarantee holds if this had "
-            "nothing to do with what the results were; it is void if they were corrected because of what they showed."
-        )
-    for each in state.short:
-        said.append(
-            f"Round {each['batch']} was closed early: {each['missing']} of {each['asked']} results never came "
-            f"({each['why']}). The guarantee holds if what is missing has nothing to do with its values."
-        )
-    if state.contradicted:
-        said.append(
-            f"Files that came later say something else than what was recorded (ids: {count(state.contradicted)}). What "
-            "was recorded stands and counts. If results were told before they were final, the guarantee is about what "
-            f"they were then; {said_where('`study.amend`', '`roundwise amend`')} corrects them, and the notes below "
-            "say which they are."
-        )
-    for column in state.repeats:
-        about = "" if column.exact else "about "
-        remedy = spoken(
-            "Tell one row for each (--id-column, --average-ids), or, if arms were tried on the same items, start a "
-            "study with --item-column."
-        )
-        said.append(
-            f"{quoted(column.title)} looks like an identifier, and {about}{count(column.repeated)} of its "
-            f"{count(column.values)} values have several rows. Results of one user or item usually depend on each "
-            f"other, and then the error may be far larger than promised. {remedy}"
-        )
-    if surplus := _surplus(state):
-        said.append(
-            f"{several(surplus.added, 'result')} beyond what was asked for came after others of the same round "
-            f"({_where(surplus)}). If they were added because of what those showed, the guarantee does not hold: tell "
-            "what is beyond a round in one call with the rest of it, or in the next round."
-        )
-    if standing(state).all_rejected:
-        said.append(
-            f"Every {'arm' if arms_out else 'answer'} has been ruled out, which happens to the right one with "
-            "at most the error probability if what is assumed holds: look at what is assumed, at rows that depend on "
-            "each other, and at results that were chosen by their values."
-        )
-    refuted = refutation_of(state)
-    if refuted is not None:
-        said.append(
-            f"The results refute what is assumed of them: {refuted}. If the assumptions hold, this happens in at most "
-            f"1 of {count(round(1 / FALSE_ALARM))} studies, however often one looks. Look for a sigma that is too "
-            "small, a mean that moved, rows that depend on each other, and outliers. No bounds are shown: they rest on "
-            "the same assumptions."
-        )
-    return said + _lost(state) + _split(state) + _disagreement(state)
-
-
-def _lost(state: State) -> list[str]:
-    """That arms differ in what is missing, by more than chance, if they do."""
-    if not any(state.lost.values()):
-        return []
-    missing = np.array([float(state.lost.get(name, 0)) for name in state.settings.arms])
-    chance = missing_differs(state.record.counts, missing)
-    if chance >= SURPRISING:
-        return []
-    shares = missing / np.maximum(state.record.counts + missing, 1.0)
-    most = state.settings.arms[int(shares.argmax())]
-    return [
-        f"The arms differ in how many outcomes are missing as chance does once in {rarity(chance)} "
-        f"studies, {most} most of all: what is missing may well depend on the arm, and then comparisons are biased."
-    ]
-
-
-def _split(state: State) -> list[str]:
-    """That the results are split otherwise than was asked, by more than chance, if they are (sample-ratio mismatch).
-
-    Only where a round is a number of results, so that their split is left to chance.
-    """
-    settings = state.settings
-    if not settings.by_number or state.changes:
-        return []
-    lost = np.array([float(state.so_far.lost.get(name, 0)) for name in settings.arms])
-    came = state.trial.record.counts + lost
-    if settings.split is not None:
-        wanted = np.array(settings.split)
-        chance = split_differs(wanted, came)
-    else:
-        splits = state.so_far.splits
-        if splits is None:  # in the record of an earlier version; only where all rounds are at hand
-            splits = Splits()
-            for asked in [] if state.whole is not None else state.recent:
-                splits = with_split(splits, asked) if asked.counted else splits
-        wanted, chance = np.array(splits.asked), splits.chance
-    if chance >= SURPRISING:
-        return []
-    expected = came.sum() * wanted / wanted.sum()
-    off = (came - expected) / np.sqrt(np.maximum(expected, 1.0))
-    arm = int(np.abs(off).argmax())
-    return [
-        f"The results are split among the arms otherwise than was asked, as chance does once in "
-        f"{rarity(chance)} studies: {settings.arms[arm]} has {count(came[arm])}, where "
-        f"{count(round(float(expected[arm])))} were to be expected. Look for what assigns, loses or filters results by "
-        "arm: if that has to do with their values, comparisons are biased."
-    ]
 
 
 def notes_of(state: State, widened: Sequence[str]) -> list[str]:
@@ -420,19 +264,3 @@ def moved_together(state: State) -> bool:
         return False
     moved = disagreement_of(state, False)
     return moved is not None and moved.chance < SURPRISING
-
-
-def _disagreement(state: State) -> list[str]:
-    """That the rounds differ by more than chance allows, if they do."""
-    found = disagreeing(state)
-    if found is None:
-        return []
-    settings, shifts = state.settings, standing(state).compares
-    beyond = ", beyond a shift of all arms together," if shifts else ""
-    return [
-        f"The rounds do not agree: the means of the same arm differ between rounds{beyond} as chance does once in "
-        f"{rarity(found.chance)} studies, {settings.arms[found.arm]} in round "
-        f"{found.batch} most of all. If something other than chance moved "
-        f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
-        "guarantee does not hold."
-    ]

@@ -199,7 +199,7 @@ def overview(state: State) -> Plain:
         "budget": state.settings.budget,
         "since": None if waiting is None else waiting.since,
         "by": user(),
-        "guarantee": str(guarantee_of(state)),
+        "guarantee": guarantee_of(state).plain(),
     }
 
 

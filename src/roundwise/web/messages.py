@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from roundwise.arrays import Plain
 from roundwise.report.wording import count, day
-from roundwise.study.guarantee import guarantee_mark
 
 WORDS = [
     (r" \(`roundwise [^`]*`\)", ""),
@@ -90,7 +89,7 @@ def listed(each: Plain) -> Line:
         day(each["changed"]),
         each["by"],
         each.get("file") or "",
-        guarantee_mark(str(each["guarantee"])),
+        "" if each["guarantee"]["status"] == "kept" else each["guarantee"]["status"],
     )
 
 

@@ -159,12 +159,13 @@ def show_of(entries: Sequence[Entry], plain: dict[str, object] | None, text: str
     show(None if plain is None else {**plain, "guarantee": guarantee(lambda: entries)}, text)
 
 
-def guarantee(read: Callable[[], Sequence[Entry]]) -> str:
+def guarantee(read: Callable[[], Sequence[Entry]]) -> dict[str, object]:
     """What became of the guarantee of a study; there is none where its record cannot be read or replayed."""
+    from roundwise.messages import Guarantee, Reason
     from roundwise.study import replayed
-    from roundwise.study.guarantee import VOID, guarantee_of
+    from roundwise.study.guarantee import guarantee_of
 
     try:
-        return str(guarantee_of(replayed(read())))
+        return guarantee_of(replayed(read())).plain()
     except RoundwiseError as error:
-        return f"{VOID}the record cannot be replayed: {error}"
+        return Guarantee.of([Reason("unreadable", error=str(error))]).plain()

@@ -56,7 +56,7 @@ def new(
     Example: roundwise new checkout --question best-arm --arms red,green,blue --binary
     """
     from roundwise.study import create_study
-    from roundwise.study.guarantee import KEPT, guarantee_of
+    from roundwise.study.guarantee import guarantee_of
     from roundwise.study.spec import arm_names
     from roundwise.study.study import asked_in_words
 
@@ -86,14 +86,14 @@ def new(
         words["noise"] = with_items(words["noise"])
     with create_study(name, storage=storage, columns=columns, seed=seed, **words) as study:
         recorded(f"'{name}' is created")
-        guarantee = str(guarantee_of(study.state))
+        guarantee = guarantee_of(study.state)
         settings = study.state.settings
     if forecast is None:
         from roundwise.planning import first_line
 
         forecast = first_line(settings)
-    promise = f"Error at most {settings.delta:g}" if guarantee == KEPT else f"Error aimed at {settings.delta:g}"
-    stands = "" if guarantee == KEPT else f"The guarantee is {guarantee}.\n"
+    promise = f"Error at most {settings.delta:g}" if guarantee.kept else f"Error aimed at {settings.delta:g}"
+    stands = "" if guarantee.kept else f"The guarantee is {guarantee}.\n"
     own = _own({"question": question, "noise": assumed.noise, "policy": policy})
     next_ = f"`roundwise {own}ask {quote(name)}` says what to do first."
     plain = {
@@ -101,7 +101,7 @@ def new(
         "question": settings.question.name,
         "arms": settings.arms,
         "delta": settings.delta,
-        "guarantee": guarantee,
+        "guarantee": guarantee.plain(),
         "forecast": forecast,
         "next": next_,
     }

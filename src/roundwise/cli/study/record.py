@@ -115,7 +115,7 @@ def verify(
         "decided": audit.state.decided is not None,
         "sound": audit.sound,
         "differences": [each._asdict() for each in audit.differences],
-        "guarantee": str(guarantee_of(audit.state)),
+        "guarantee": guarantee_of(audit.state).plain(),
     }
     what = f"{audit.plans} plans, {audit.counts} counts and {'the' if audit.verdicts else 'no'} verdict"
     lines = [f"'{name}' is {'sound' if audit.sound else 'NOT sound'}: {len(entries)} entries, unbroken chain."]

@@ -41,7 +41,7 @@ def ask(
     if out is not None:
         write_file(out, csv_text(ASKED, [(arm, n) for arm, n in missing.items() if n]))
     if as_json:
-        guarantee = str(guarantee_of(state))
+        guarantee = guarantee_of(state).plain()
         plain = {"study": name, "round": asked.number, "results": wanted, "still_to_come": missing}
         print_json({**plain, "guarantee": guarantee})
         return

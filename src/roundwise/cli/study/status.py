@@ -34,7 +34,6 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     """All studies of the storage: their state, answer, and results of their budget."""
     from roundwise.report.wording import count
     from roundwise.study import audit
-    from roundwise.study.guarantee import guarantee_mark
 
     found = audit.list_studies(storage)
     if as_json:
@@ -47,8 +46,8 @@ def list_studies(storage: Storage = None, as_json: Json = False) -> None:
     for each in found:
         came = count(each["results"]) + ("" if each["budget"] is None else f" of {count(each['budget'])}")
         waiting = "" if each["since"] is None else f"since {each['since'][:16]}"
-        mark = guarantee_mark(str(each["guarantee"]))
-        stands = (each["answer"] or each["state"]) + (f" ({mark})" if mark else "")
+        mark = each["guarantee"]["status"]
+        stands = (each["answer"] or each["state"]) + ("" if mark == "kept" else f" ({mark})")
         rows.append((each["name"], stands, came, waiting, each["changed"][:16], each["by"]))
     print_table(("study", "state or answer", "results", "waiting", "last change (UTC)", "by"), rows)
     say("Next: `roundwise status NAME` shows where one stands.")

@@ -1,0 +1,462 @@
+"""What roundwise says, as values: a code with fields, rendered for a surface from the tables at the end of this file.
+
+Nothing reads these texts back. Code looks at codes, fields and statuses; a change of wording breaks nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+Fields = Mapping[str, Any]
+Entry = str | Callable[..., str]  # a template of `_Formatter`, or a function of the fields
+
+
+class Surface(StrEnum):
+    """Who reads: somebody who writes Python, somebody at the command line, or somebody who sees a page."""
+
+    PYTHON = "python"
+    SHELL = "shell"
+    PAGE = "page"
+
+
+_SURFACE: ContextVar[Surface] = ContextVar("surface", default=Surface.PYTHON)
+
+
+@contextmanager
+def rendering_for(surface: Surface) -> Iterator[None]:
+    """Render messages for a surface within this block."""
+    before = _SURFACE.set(surface)
+    try:
+        yield
+    finally:
+        _SURFACE.reset(before)
+
+
+class Message:
+    """A code of a table and its fields, which are JSON values."""
+
+    table: ClassVar[Mapping[str, Entry]] = {}
+    __slots__ = ("code", "fields")
+
+    def __init__(self, code: str, /, **fields: Any) -> None:
+        self.code, self.fields = code, fields
+        self.table[code]
+
+    def __str__(self) -> str:
+        entry = self.table[self.code]
+        return _FORMATTER.vformat(entry, (), self.fields) if isinstance(entry, str) else entry(**self.fields)
+
+    def __repr__(self) -> str:
+        given = "".join(f", {name}={value!r}" for name, value in self.fields.items())
+        return f"{type(self).__name__}({self.code!r}{given})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def values(self) -> dict[str, Any]:
+        """Return the code and the fields as JSON, from which `from_values` makes the message again."""
+        return {"code": self.code, **self.fields}
+
+    @classmethod
+    def from_values(cls, values: Fields) -> Self:
+        """Return the message with these values; a KeyError if it has no known code."""
+        return cls(values["code"], **{name: value for name, value in values.items() if name not in ("code", "message")})
+
+    def plain(self) -> dict[str, Any]:
+        """Return the message as JSON for programs and people: code, message, fields."""
+        return {"code": self.code, "message": str(self), **self.fields}
+
+
+class GuaranteeStatus(StrEnum):
+    """What became of the guarantee of a study."""
+
+    KEPT = "kept"
+    CONDITIONAL = "conditional"  # it holds if something is true that the record cannot show
+    VOID = "void"
+
+
+class Doubt(Message):
+    """Something that stands between a study and its guarantee: a condition or a reason."""
+
+    __slots__ = ()
+    voids: ClassVar[bool]  # whether there is no guarantee
+
+    @property
+    def caveat(self) -> str:
+        """What it does to the guarantee."""
+        return f"no guarantee: {self}" if self.voids else f"conditional on the assumption that {self}"
+
+
+class Condition(Doubt):
+    """Something that must be true for the guarantee to hold; its text can follow "that"."""
+
+    __slots__ = ()
+    voids = False
+
+
+class Reason(Doubt):
+    """Something that voids the guarantee; its text can follow "because"."""
+
+    __slots__ = ()
+    voids = True
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Whether the error probability of a study stands after everything that happened in it.
+
+    Attributes:
+        conditions: what must be true in addition to the noise model, and cannot be seen in the record.
+        reasons: what voids it.
+    """
+
+    conditions: tuple[Doubt, ...] = ()
+    reasons: tuple[Doubt, ...] = ()
+
+    @classmethod
+    def of(cls, doubts: Sequence[Doubt]) -> Guarantee:
+        """Return the guarantee with these doubts."""
+        return cls(tuple(each for each in doubts if not each.voids), tuple(each for each in doubts if each.voids))
+
+    @property
+    def status(self) -> GuaranteeStatus:
+        """Kept, conditional or void."""
+        if self.reasons:
+            return GuaranteeStatus.VOID
+        return GuaranteeStatus.CONDITIONAL if self.conditions else GuaranteeStatus.KEPT
+
+    @property
+    def kept(self) -> bool:
+        """Whether it holds without conditions."""
+        return self.status is GuaranteeStatus.KEPT
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of all conditions and reasons."""
+        return tuple(each.code for each in (*self.conditions, *self.reasons))
+
+    def __str__(self) -> str:
+        """What became of it, to be read after "The guarantee is".
+
+        >>> str(Guarantee((Condition("rule", text="a holds"), Condition("rule", text="b holds"))))
+        'conditional on the assumption that a holds; and that b holds'
+        >>> str(Guarantee(reasons=(Reason("rule", text="c failed"),)))
+        'void because c failed'
+        """
+        if self.reasons:
+            return f"void because {'; and because '.join(map(str, self.reasons))}"
+        return f"conditional on the assumption that {self.provided}" if self.conditions else "kept"
+
+    @property
+    def provided(self) -> str:
+        """All conditions, to be read after "that"."""
+        return "; and that ".join(map(str, self.conditions))
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "status": self.status.value,
+            "conditions": [each.plain() for each in self.conditions],
+            "reasons": [each.plain() for each in self.reasons],
+        }
+
+
+class Severity(StrEnum):
+    """Whether a note endangers the guarantee, or is good to know."""
+
+    DANGER = "danger"
+    INFO = "info"
+
+
+class Note(Message):
+    """Something that readers of a report should know."""
+
+    __slots__ = ()
+    severity: ClassVar[Severity] = Severity.INFO
+
+    def plain(self) -> dict[str, Any]:
+        """Return the note as JSON."""
+        return {"code": self.code, "severity": self.severity.value, "message": str(self), **self.fields}
+
+
+class Danger(Note):
+    """A note on something that endangers the guarantee."""
+
+    __slots__ = ()
+    severity = Severity.DANGER
+
+    @classmethod
+    def of(cls, doubt: Doubt) -> Danger | None:
+        """Return what to tell people about a doubt; None if the doubt says it all."""
+        return cls(doubt.code, **doubt.fields) if doubt.code in cls.table else None
+
+
+# --- numbers and names in sentences
+
+
+def count(value: float) -> str:
+    """Return a number of things: 12 345."""
+    if not math.isfinite(value):
+        return "\N{INFINITY}" if value > 0 else "?"
+    return f"{int(value):,}".replace(",", "\N{NO-BREAK SPACE}")
+
+
+def several(number: float, what: str) -> str:
+    """Return how many there are of something.
+
+    >>> several(1, "result"), several(2500, "result")
+    ('1 result', '2\\xa0500 results')
+    """
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+
+def few(names: Sequence[str], most: int = 8, last: str = "and") -> str:
+    """Return names in a row.
+
+    >>> few(["a"]), few(["a", "b"], last="or"), few(["a", "b", "c"]), few(list("abcdefghijk"), 3)
+    ('a', 'a or b', 'a, b and c', 'a, b, c and 8 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {count(len(names) - most)} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else "none"
+
+
+def p_value(chance: float) -> str:
+    """Return a small probability.
+
+    >>> p_value(0.000123), p_value(1e-9)
+    ('p = 0.00012', 'p < 1e-6')
+    """
+    return "p < 1e-6" if chance < 1e-6 else f"p = {chance:.2g}"
+
+
+LETTERS = 40  # of a cell or title that are shown
+
+
+def shown(text: object, most: int = LETTERS) -> str:
+    r"""Return a few letters of a text, none of which moves the cursor of a terminal.
+
+    >>> shown("a\x1b[2Jb" + "c" * 10**7, most=14)
+    'a\\x1b[2Jbcccc…'
+    """
+    try:
+        whole = text if isinstance(text, str) else str(text)
+    except (ValueError, RecursionError):  # an integer of thousands of digits; a table in itself
+        whole = f"<{type(text).__name__}>"
+    start = whole[: most + 1].strip() if len(whole) > most else whole.strip()
+    plain = "".join(each if _harmless(each) else each.encode("unicode_escape").decode() for each in start)
+    return plain if len(plain) <= most and len(whole.strip()) <= most else plain[: most - 1] + "…"
+
+
+def quoted(text: object, most: int = LETTERS) -> str:
+    """Return a few letters of a text in quotes."""
+    return f"'{shown(text, most)}'"
+
+
+def _harmless(letter: str) -> bool:
+    """Printable (no control, no change of direction), and not one of many marks piled on one letter."""
+    return letter.isprintable() and unicodedata.category(letter) not in ("Mn", "Me")
+
+
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "count": count,
+    "p": p_value,
+    "few": lambda names: few([str(each) for each in names]),
+    "quoted": quoted,
+    "s": lambda number: "" if number == 1 else "s",
+    "is": lambda number: "is" if number == 1 else "are",
+    "was": lambda number: "was" if number == 1 else "were",
+}
+
+
+class _Formatter(string.Formatter):
+    """Templates with `{name:format}` for a field."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        made = FORMATS.get(format_spec)
+        return made(value) if made is not None else str(format(value, format_spec))
+
+
+_FORMATTER = _Formatter()
+
+
+# --- the tables
+
+
+def _repeated(*, column: str, repeated: int, values: int, exact: bool, several_arms: int) -> str:
+    about = "" if exact else "about "
+    return f"{about}{count(repeated)} of {count(values)} values have several rows"
+
+
+def _repeated_condition(*, column: str, several_arms: int, **fields: Any) -> str:
+    arms = f", {count(several_arms)} of them in several arms" if several_arms else ""
+    found = _repeated(column=column, several_arms=several_arms, **fields)
+    return f"rows with the same {quoted(column)} are independent of each other ({found}{arms})"
+
+
+def _repeated_danger(*, column: str, **fields: Any) -> str:
+    return (
+        f"{quoted(column)} looks like an identifier, and {_repeated(column=column, **fields)}. Results of one user or "
+        "item usually depend on each other, and then the error may be far larger than promised. Record one row for "
+        f"each ({option('id_column')}, {option('average_ids')}); if arms were tried on the same items, create the "
+        f"study with {option('item_column')}."
+    )
+
+
+def _surplus(rounds: Sequence[int], came: float, asked: float) -> str:
+    which = f"{'round' if len(rounds) == 1 else 'rounds'} {few([str(each) for each in rounds])}"
+    return f"{which}: {count(came)} arrived, {count(asked)} were requested"
+
+
+def _surplus_condition(*, added: float, rounds: Sequence[int], came: float, asked: float) -> str:
+    return (
+        f"the {several(added, 'result')} beyond the request that arrived after others of the same round "
+        f"({_surplus(rounds, came, asked)}) were not added because of those"
+    )
+
+
+def _surplus_danger(*, added: float, rounds: Sequence[int], came: float, asked: float) -> str:
+    return (
+        f"{several(added, 'result')} beyond the request arrived after others of the same round "
+        f"({_surplus(rounds, came, asked)}). If they were added because of what those showed, the guarantee does not "
+        "hold. Record surplus results in one call with the rest of the round, or in the next round."
+    )
+
+
+def _refutation(*, spreading: bool, moving: str | None, false_alarm: float) -> str:
+    found = ["they vary more than sigma allows"] if spreading else []
+    found += [] if moving is None else [f"no single mean of each arm fits all rounds ({moving} least of all)"]
+    return ", and ".join(found)
+
+
+def _short_condition(*, rounds: Sequence[Fields], more: int) -> str:
+    which = few([str(each["round"]) for each in rounds], 20)
+    others = f" and {count(more)} more" if more else ""
+    return (
+        f"the results missing from round{'' if len(rounds) == 1 else 's'} {which}{others} are missing for reasons "
+        "unrelated to their values"
+    )
+
+
+def _short_danger(*, rounds: Sequence[Fields], more: int) -> str:
+    found = [
+        f"round {each['round']} ({count(each['missing'])} of {count(each['asked'])} results missing: {each['why']})"
+        for each in rounds
+    ]
+    others = f" and {count(more)} more rounds" if more else ""
+    return (
+        f"Closed early: {', '.join(found)}{others}. The guarantee holds if the results are missing for reasons "
+        "unrelated to their values."
+    )
+
+
+def _amended_danger(*, name: str, round: int, withdrawn: bool, why: str) -> str:
+    return (
+        f"{name} of round {round} was {'withdrawn' if withdrawn else 'corrected'}: {why}. The guarantee holds if the "
+        "results did not prompt this, and is void if they did."
+    )
+
+
+def _disagreement(*, arm: str, round: int, chance: float, shifts: bool) -> str:
+    beyond = " by more than a shift common to all arms" if shifts else ""
+    return (
+        f"The rounds do not agree: means of the same arm differ between rounds{beyond} ({p_value(chance)}), {arm} in "
+        f"round {round} most of all. If something other than chance moved "
+        f"{'single arms' if shifts else 'the results'}, or rows depend on each other (several of one user), the "
+        "guarantee does not hold."
+    )
+
+
+Condition.table = {
+    "rule": "{text}",  # in the words of a stopping rule
+    "short_rounds": _short_condition,
+    "missing_outcomes": lambda *, number: (
+        f"the {several(number, 'missing outcome')} {'is' if number == 1 else 'are'} missing for reasons unrelated to "
+        f"{'its value' if number == 1 else 'their values'}"
+    ),
+    "amended": lambda *, name, round, withdrawn, why: (
+        f"the {'withdrawal' if withdrawn else 'correction'} of {name} in round {round} was not prompted by its results"
+    ),
+    "contradicted": "the recorded results of {ids:count} id{ids:s} are right, although later files differ",
+    "arm_dropped": "{arm} was dropped for a reason unrelated to any result",
+    "arm_added": "{arm} was added for a reason unrelated to any result",
+    "recounted": "the rules by which earlier rounds were recounted were not chosen because of their results",
+    "shared_items": "results of different arms on the same item are independent",
+    "repeated_ids": _repeated_condition,
+    "surplus": _surplus_condition,
+    "seed_chosen": (
+        "the order of the rows is unrelated to their values (the seed of the random partition was chosen, not drawn)"
+    ),
+    "rounds_differ": "the rounds differ from each other by chance",
+    "arms_moved": "what changed between rounds changed all arms alike",
+}
+Reason.table = {
+    "rule": "{text}",  # in the words of a stopping rule
+    "unproved_rule": "the policy stops by a rule of its own, for which no proof is stated",
+    "unproved_threshold": "the threshold {threshold} has no proof",
+    "normal_only": "this threshold is proved for normal rewards with known sigma",
+    "shared_items": "arms share items, and this rule requires independent results of different arms",
+    "wrong_noise_model": "the noise model does not hold for these rewards",
+    "sigma_too_small": "the assumed sigma is smaller than the true one",
+    "out_of_range": "results leave the assumed range",
+    "without_replacement": "results drawn without replacement depend on each other",
+    "answer_not_reproduced": "the recorded answer does not follow from the counted results",
+    "all_rejected": (
+        "all answers have been ruled out, which has at most the error probability if the assumptions hold, so they "
+        "hardly do"
+    ),
+    "refuted": lambda **fields: f"the results refute the assumptions: {_refutation(**fields)}",
+    "unreadable": "the record cannot be replayed: {error}",
+}
+Danger.table = {
+    "short_rounds": _short_danger,
+    "amended": _amended_danger,
+    "contradicted": lambda *, ids: (
+        f"Later files differ from the record (ids: {count(ids)}). The recorded results stand and count. If they were "
+        f"recorded before they were final, correct them with {option('amend')}; the notes name them."
+    ),
+    "repeated_ids": _repeated_danger,
+    "surplus": _surplus_danger,
+    "all_rejected": (
+        "Every answer has been ruled out, which happens to the right one with at most the error probability if the "
+        "assumptions hold. Check the noise model, rows that depend on each other, and results selected by their values."
+    ),
+    "refuted": lambda **fields: (
+        f"The results refute the assumptions: {_refutation(**fields)}. If the assumptions hold, this happens in at "
+        f"most 1 of {count(round(1 / fields['false_alarm']))} studies, however often one looks. Look "
+        "for a sigma that is too small, a mean that moved, rows that depend on each other, and outliers. No bounds are "
+        "shown, because they rest on the same assumptions."
+    ),
+    "rounds_differ": _disagreement,
+    "missing_differ": (
+        "The share of missing outcomes differs between arms ({chance:p}), {arm} most of all: outcomes may be missing "
+        "because of the arm, and then comparisons are biased."
+    ),
+    "sample_ratio_mismatch": (
+        "Sample-ratio mismatch: the allocation differs from the plan ({chance:p}). {arm} has {came:count} results, "
+        "{expected:count} were expected. Look for whatever assigns, loses or filters results by arm: if it depends on "
+        "their values, comparisons are biased."
+    ),
+}
+OPTIONS: dict[str, tuple[str, str, str]] = {  # what to write in Python and at the command line, what to use on the page
+    "amend": ("`study.amend`", "`roundwise amend`", "“Correct or withdraw a file”"),
+    "average_ids": ("`average_ids=True`", "--average-ids", "the box “several rows of one id are one result”"),
+    "id_column": ("`columns=Columns(id=...)`", "--id-column", "the menu “id”"),
+    "item_column": ("`columns=Columns(item=...)`", "--item-column", "the menu “item”"),
+}
+
+
+def option(name: str) -> str:
+    """Return what an option or a command is called where the message is read."""
+    return OPTIONS[name][list(Surface).index(_SURFACE.get())]
