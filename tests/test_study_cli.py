@@ -349,10 +349,10 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            ((), "Say what results look like with one of --binary, --range LOW HIGH, --sigma S"),
-            (("--binary", "--sigma", 1), "Say what results look like with one of"),
-            (("--binary", "--counts"), "Say what results look like with one of"),
-            (("--binary", "--normal"), "Say what results look like with one of"),
+            ((), "Give the noise model with one of --binary, --range LOW HIGH, --sigma S"),
+            (("--binary", "--sigma", 1), "Give the noise model with one of"),
+            (("--binary", "--counts"), "Give the noise model with one of"),
+            (("--binary", "--normal"), "Give the noise model with one of"),
             (("--range", 3, 1), "The range [3, 1] is empty"),
             (("--sigma", -1), "`sigma` is -1, but must be a positive number"),
             (("--binary", "--delta", 5), "`delta` is 5, but must lie strictly between 0 and 1. For 5 % write"),
@@ -366,8 +366,8 @@ class TestMistakes:
             (("--binary", "--question", "best"), "There is no question called 'best'. Did you mean"),
             (("--binary", "--question", "top-k"), "The question 'top-k' cannot be made without `k`"),
             (("--binary", "--question", "top-k", "--k", 3), "k"),
-            (("--binary", "--budget", "1.5"), "'1.5' is no whole number such as 500 or 20000."),
-            (("--binary", "--round", "many"), "'many' is no number"),
+            (("--binary", "--budget", "1.5"), "is 1.5, but must be a whole number of at least 1"),
+            (("--binary", "--round", "many"), "is 'many', but must be a number"),
             (
                 ("--binary", "--question", "above", "--level", 30),
                 "between 0 and 1, so the answer is certain without any. For 30 % write 0.3.",

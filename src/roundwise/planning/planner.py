@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from roundwise.errors import InputError
+from roundwise.errors import InputError, said
 from roundwise.ingest.columns import Columns
 from roundwise.model.problem import check_whole_number
 from roundwise.model.spec import quantity
@@ -144,6 +144,9 @@ def plan_request(wish: PlanRequest, quick: bool = False, progress: Progress | No
     First numbers with guessed settings, then the best settings, more runs, and alternatives if the target is too dear.
     """
     wish.check()  # `create_study` would refuse the same
+    if wish.item_correlation != ITEM_CORRELATION and not wish.of_items:
+        how = said("`with_items(noise)` or a column of items", "--items or --item-column")
+        raise InputError(f"{said('`item_correlation`', '--item-correlation')} goes with {how}.")
     expected = wish.rows()
     target = _target(expected, wish.target, wish.question)
     guess = guessed(wish, expected[target])

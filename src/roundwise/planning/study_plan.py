@@ -206,7 +206,7 @@ def read_plan(path: Path) -> tuple[StudySpec, str]:
         if found["format"] != PLAN_FORMAT:
             raise KeyError
         row: Facts = found["rows"][found["target"]]
-        settings = StudySpec.from_json({**found["recommended"]["settings"], "seed": 0})
+        settings = StudySpec.from_json(found["recommended"]["settings"])
         forecast = _forecast(row)
     except RoundwiseError as error:
         raise DataError(f"{path}: the settings of this plan cannot be used: {error}") from None
